@@ -36,6 +36,7 @@ from lintra_protocol.tokens import SERIAL_BYTES, Admission
 from lintra_protocol.transport import media_type
 from lintra_protocol.wire import block_context
 from lintra_server.batches.executor import InProcess, Release, sketch_share
+from lintra_server.batches.group import ranked
 from lintra_server.batches.opening import open_blocks
 from lintra_server.batches.registry import HeldBatch
 from lintra_server.batches.transform import add_reports
@@ -273,7 +274,7 @@ def token_cost(groups: int = TOKEN_GROUPS) -> dict[str, float]:
             seconds["check"].append(cpu(lambda passes: [admission.require(each) for each in passes], passes))
             for name, used in (("without", []), ("with", serials)):
                 ids = [random_bytes(32) for _ in range(MAX_REPORTS)]
-                upload = Upload(held.number, ids, [random_bytes(size) for _ in ids], None, used)
+                upload = Upload(held.number, ids, [random_bytes(size) for _ in ids], held.task.max_clients, None, used)
                 seconds[name].append(cpu(store.add_reports, [upload]))
         app.node.close()
     return {name: 1e6 * statistics.median(figures) / MAX_REPORTS for name, figures in seconds.items()}
@@ -297,15 +298,19 @@ def release() -> list[Line]:
         store_seconds = 0.0
         for _ in range(STORED // 2000):
             ids = [random_bytes(32) for _ in range(2000)]
-            upload = Upload(held.number, ids, [random_bytes(size) for _ in ids])
+            upload = Upload(held.number, ids, [random_bytes(size) for _ in ids], held.task.max_clients)
             store_seconds += cpu(app.node.store.add_reports, [upload])
         matrix = held.task.mechanism.public_matrix(STORED, bytes(32))
         store = app.node.store
         started = time.process_time()
-        ranks, stored = store.ranks(held.number), store.segments(held.number)
+        ((ranks, stored),) = ranked(store, [held.number])
         sketch_share(Release(held.task, 0, matrix, bytes(32), held.number, ranks, stored), InProcess())
         seconds = time.process_time() - started
-        reading = cpu(lambda: sum(len(payloads) for _, payloads in store.segments(held.number).payloads()))
+        reading = cpu(
+            lambda: sum(
+                len(payloads) for _, payloads in store.segments(held.number, store.held(held.number)[1]).payloads()
+            )
+        )
         listing = cpu(store.report_ids, held.number)
         app.node.close()
     after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

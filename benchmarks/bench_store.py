@@ -18,14 +18,12 @@ from pathlib import Path
 import numpy as np
 import psycopg
 from showing import BENCHMARKS, Shown, load, number, parser, show
+from stores import CAPACITY, new_store
 
 from lintra_protocol.canonical import HASH_BYTES
 from lintra_protocol.randomness import bulk_system_randomness, system_randomness
-from lintra_server.disk.batch_secrets import Secrets
-from lintra_server.disk.vault import Vault
-from lintra_server.storage.database import Database
+from lintra_server.batches.group import ranked
 from lintra_server.storage.known import IdTable
-from lintra_server.storage.postgres import PostgresDatabase
 from lintra_server.storage.store import Store, Upload
 
 WORDS = 10
@@ -39,16 +37,6 @@ WARM_UP = 20
 READ, TABLE, ASKED, ASKED_ROUNDS = 200_000, 1_000_000, 128_000, 3
 
 
-def new_store(folder: Path, url: str = "") -> Store:
-    """Return a store with one open batch, the first; in PostgreSQL if there is an address."""
-    (folder / "secrets").mkdir()
-    vault = Vault([bytes(32)], system_randomness)
-    database = PostgresDatabase(url) if url else Database(folder / "lintra.sqlite")
-    store = Store(database, vault, Secrets(folder / "secrets", system_randomness), system_randomness)
-    store.add_task(bytes(32), b"{}", server=0, capacity=10**9, ends=2**32, retention=0)
-    return store
-
-
 def fill(store: Store, reports: int, group: int) -> float:
     """Store random reports in groups of one size; return the CPU seconds that storing took."""
     random_bytes, seconds = bulk_system_randomness(), 0.0
@@ -56,7 +44,7 @@ def fill(store: Store, reports: int, group: int) -> float:
         ids = [random_bytes(32) for _ in range(group)]
         payloads = [random_bytes(8 * WORDS) for _ in range(group)]
         started = time.process_time()
-        store.add_reports([Upload(1, ids, payloads)])
+        store.add_reports([Upload(1, ids, payloads, CAPACITY)])
         seconds += time.process_time() - started
     return seconds
 
@@ -165,17 +153,17 @@ def reading(reports: int = READ, group: int = 256) -> dict[str, float]:
         fill(store, reports, group)
 
         def all_payloads() -> int:
-            return sum(len(payloads) for _, payloads in store.segments(1).payloads())
+            return sum(len(payloads) for _, payloads in store.segments(1, store.held(1)[1]).payloads())
 
         found = {
             "us ids, sorted": cpu(lambda: store.report_ids(1)),
-            "us ranks": cpu(lambda: store.ranks(1)),
+            "us ranks": cpu(lambda: ranked(store, [1])),
             "us payloads read and decrypted": cpu(all_payloads),
             "us rewriting into large segments": cpu(lambda: store.merge_segments(1, 1e9)),
             "us payloads after that": cpu(all_payloads),
         }
         tracemalloc.start()
-        store.ranks(1)
+        ranked(store, [1])
         found = {name: 1e6 * seconds / reports for name, seconds in found.items()}
         found["bytes of memory for the ranks"] = tracemalloc.get_traced_memory()[1] / reports
         tracemalloc.stop()

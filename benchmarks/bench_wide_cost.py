@@ -20,21 +20,19 @@ from pathlib import Path
 import numpy as np
 from bench_wide_client import memory
 from showing import BENCHMARKS, Cell, Shown, parser, runs_of, show
+from stores import CAPACITY, new_store
 
 from lintra_protocol.canonical import base64url
 from lintra_protocol.mechanisms.range_finder import RangeFinder
 from lintra_protocol.privacy.statement import Claim
-from lintra_protocol.randomness import bulk_system_randomness, system_randomness
+from lintra_protocol.randomness import bulk_system_randomness
 from lintra_protocol.schema import Column
 from lintra_protocol.signing import SigningKey
 from lintra_protocol.task import AnalyzerEntry, ServerEntry, Task
 from lintra_protocol.transforms.ones import Ones
 from lintra_protocol.wire import payload_bytes
 from lintra_server.batches.executor import InProcess, Release, sketch_share
-from lintra_server.disk.batch_secrets import Secrets
-from lintra_server.disk.vault import Vault
-from lintra_server.storage.database import Database
-from lintra_server.storage.store import Store, Upload
+from lintra_server.storage.store import Upload
 
 COLUMNS, RANK, SERVERS = 1000, 64, 3
 CLIENT = (40.0, 100e6 / 2**20)
@@ -84,18 +82,15 @@ def release_seconds(task: Task, server: int, reports: int) -> float:
     size = payload_bytes(task, server)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        (folder / "secrets").mkdir()
-        secrets = Secrets(folder / "secrets", system_randomness)
-        store = Store(
-            Database(folder / "lintra.sqlite"), Vault([bytes(32)], system_randomness), secrets, system_randomness
-        )
-        store.add_task(bytes(32), b"{}", server=server, capacity=10**6, ends=2**32, retention=0)
+        store = new_store(folder)
         random_bytes = bulk_system_randomness()
         for _ in range(reports // 8):
-            store.add_reports([Upload(1, [random_bytes(32) for _ in range(8)], [random_bytes(size) for _ in range(8)])])
+            store.add_reports(
+                [Upload(1, [random_bytes(32) for _ in range(8)], [random_bytes(size) for _ in range(8)], CAPACITY)]
+            )
         ranks = np.arange(reports, dtype=np.uint32)
         started = time.process_time()
-        release = Release(task, server, Ones(reports), bytes(32), 1, ranks, store.segments(1))
+        release = Release(task, server, Ones(reports), bytes(32), 1, ranks, store.segments(1, store.held(1)[1]))
         sketch_share(release, InProcess())
         return time.process_time() - started
 

@@ -10,6 +10,7 @@ from lintra_protocol.mechanisms import Osnap
 from lintra_protocol.randomness import bulk_system_randomness
 from lintra_protocol.ring import RingArray
 from lintra_server.batches.executor import InProcess, Release, sketch_share
+from lintra_server.batches.group import ranked
 from lintra_server.batches.transform import add_reports
 from lintra_server.web.app import create_app
 from scale.cohort import COLUMNS, Collection, collect, settings_of
@@ -77,10 +78,10 @@ def _transform(asked: Asked) -> Measured:
 def _transform_seconds(made: Collection) -> float:
     app = create_app(settings_of(made, 0))
     held, store = app.node.registry.find_batch(made.task.task_id), app.node.store
-    matrix = made.task.mechanism.public_matrix(store.num_durable(held.number), bytes(32))
+    matrix = made.task.mechanism.public_matrix(store.num_reports(held.number), bytes(32))
 
     def add_up() -> None:
-        ranks, stored = store.ranks(held.number), store.segments(held.number)
+        ((ranks, stored),) = ranked(store, [held.number])
         sketch_share(Release(made.task, 0, matrix, bytes(32), held.number, ranks, stored), InProcess())
 
     seconds = cpu(add_up)

@@ -58,18 +58,12 @@ def run(
 
 
 @app.command()
-def init(
-    config: ConfigOption,
-    adopt: Annotated[
-        bool,
-        typer.Option("--adopt", help="Take over a database without a journal: the one that ran last, never a copy."),
-    ] = False,
-) -> None:
+def init(config: ConfigOption) -> None:
     """Make a new server: keys that are missing, journal, database."""
     with _failing_in_words():
         settings = Settings.load(config)
         with _locked(settings) as (folder, clock):
-            found(settings.model_copy(update={"create_keys": True}), system_randomness, folder, clock, adopt=adopt)
+            found(settings.model_copy(update={"create_keys": True}), system_randomness, folder, clock)
         typer.echo(f"a new server in {settings.data_dir} and {settings.key_dir}")
         typer.echo(settings.signing_key(system_randomness).public_key)
 
@@ -126,9 +120,8 @@ def restore_command(
                 settings, system_randomness, folder, clock, journal_lost=journal_lost, never_copied=never_copied
             )
     typer.echo(f"{done.kept} batches go on, {done.abandoned} were given up, {done.released} releases were stored again")
-    typer.echo(
-        f"{done.entered} tasks are known from the journal only; {done.lost} acknowledged reports or tasks are lost"
-    )
+    for line in done.lost:
+        typer.echo(line)
     when = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(done.barred_before))
     typer.echo(f"new tasks must begin after {when} UTC; older ones may have been released in the part that was lost")
 

@@ -31,7 +31,7 @@ from lintra_server.operating import rotation
 from lintra_server.operating.founding import found, may_found
 from lintra_server.operating.starting import begin
 from lintra_server.settings import Settings
-from lintra_server.storage.key_folder import ACCEPT_FILE, KeyFolder, Noted, read_noted
+from lintra_server.storage.key_folder import ACCEPT_FILE, KeyFolder, last_seen
 from lintra_server.storage.keys import Keyring
 from lintra_server.storage.parts import Parts, lock_folders, open_parts
 from lintra_server.storage.steps import Stepper
@@ -96,19 +96,15 @@ class Node:
         parts.database.halt = halt
         stepper = begin(parts, halt)
         rotation.renew(parts)
-        self.now = self.clock.now
-        self.identity, self.database, self.store, self.states = (
-            parts.identity, parts.database, parts.store, parts.states,
-        )  # fmt: skip
+        self.now, self.identity = self.clock.now, parts.identity
+        self.database, self.store, self.states = parts.database, parts.store, parts.states
         self.metrics = Metrics()
         self.stepper = stepper
         self.keys = Keyring(
-            parts.database, parts.vault, parts.folder.secrets, parts.identity, settings.policy.allowed_suites,
-            settings.keys, random_bytes, self.now, self._running,
+            parts.sealing_keys, parts.identity, settings.policy.allowed_suites, settings.keys, random_bytes, self.now,
+            self._running,
         )  # fmt: skip
-        standing = parts.states.standing()
-        barred_before = standing.barred_before if standing else 0
-        self.registry = Registry(parts.store, settings, parts.identity, self.now, self.keys.find, barred_before)
+        self.registry = Registry(parts.store, settings, parts.identity, self.now, self.keys.find)
         queue = settings.queue
         # Whoever fills one of them leaves the others alone.
         self.uploads = Room(queue.max_pending_bytes)
@@ -129,13 +125,20 @@ class Node:
             settings.cut_after_days * DAY, self._running, self._forget_task,
         )  # fmt: skip
         self.census = CensusTaker(
-            parts.store, stepper.guarded, parts.identity, self.now, stepper.start, self.intake.counters, lists
+            parts.store,
+            stepper.guarded,
+            parts.identity,
+            self.now,
+            stepper.start,
+            self.intake.counters,
+            lists,
+            parts.journal.mac,
         )
         self.doorkeeper = Doorkeeper()
         # One system call per request would cost more than the stream does.
         self._request_ids = bulk_system_randomness()
         self.maintain()
-        self._noted = (self._running(), parts.store.commits())
+        self._noted = self._running()
         self.note()
         self._stopping = threading.Event()
         self._notes = threading.Thread(target=self._keep_noting, name="lintra-notes", daemon=True)
@@ -213,7 +216,7 @@ class Node:
             return self.registry.opened(held, batch)
 
     def _are_new(self, held: HeldTask, batch: int, report_ids: Sequence[bytes]) -> bool:
-        number = self.registry.number_in_memory(held, batch)
+        number = self.registry.number_of(held, batch)
         return number is not None and self.store.are_new(number, report_ids)
 
     def new_request_id(self) -> str:
@@ -232,16 +235,17 @@ class Node:
             log.warning("maintenance put off", reason=error.detail)
 
     def note(self) -> None:
-        """Note durably in the key folder what is stored, and the time if it is to be believed."""
+        """Note durably in the key folder where batches end, and the time if it is to be believed."""
         accept = self._parts.folder.path / ACCEPT_FILE
         if accept.exists():
             self.clock.accept()
             accept.unlink()
             log.warning("clock accepted")
             self.keys.maintain()
-        ran, commits = self._running(), self.store.commits()
-        self._parts.folder.note(Noted(self.clock.seen(), commits))
-        self._noted = ran, commits
+        ran = self._running()
+        self.store.notes.sync()
+        self._parts.folder.note_clock(self.clock.seen())
+        self._noted = ran
 
     def _heed_clock(self) -> None:
         """Say when the clock is not believed any more, and go on by itself when it is believed again."""
@@ -269,11 +273,10 @@ class Node:
                 self._note_if_changed()
 
     def _note_if_changed(self) -> None:
-        ran, commits = self._noted
         try:
             self._heed_clock()
             waiting = (self._parts.folder.path / ACCEPT_FILE).exists()
-            if waiting or self.store.commits() != commits or self._running() - ran >= CLOCK_NOTE_SECONDS:
+            if waiting or self.store.notes.has_changed or self._running() - self._noted >= CLOCK_NOTE_SECONDS:
                 self.note()
         except UnavailableError as error:
             log.warning("note put off", reason=error.detail)
@@ -307,8 +310,7 @@ def _pieces(settings: Settings, lists: ListFolder) -> Pieces:
 
 def new_clock(settings: Settings, folder: KeyFolder, now: Callable[[], float], running: Callable[[], float]) -> Clock:
     """Return the clock behind its guard, as the key folder last saw it."""
-    noted = read_noted(folder.path)
-    clock = Clock(now, running, noted.seen if noted else None, settings.max_clock_step_days * DAY)
+    clock = Clock(now, running, last_seen(folder.path), settings.max_clock_step_days * DAY)
     accept = folder.path / ACCEPT_FILE
     if accept.exists():
         clock.accept()

@@ -92,10 +92,10 @@ async def test_a_database_whose_disk_is_full_refuses_in_words_and_keeps_what_was
             cluster.start()
             world.reopen(0)
             assert world.halts == []
-            assert world.apps[0].node.store.num_durable(1) in (taken, taken + 14)  # what was refused may be there
+            assert world.apps[0].node.store.num_reports(1) in (taken, taken + 14)  # what was refused may be there
             for first in range(0, taken + 14, 14):
                 await world.upload(0, reports[first : first + 14])
-            assert world.apps[0].node.store.num_durable(1) == taken + 14
+            assert world.apps[0].node.store.num_reports(1) == taken + 14
             assert (await world.close_batch(0)).status_code == 200
             assert len(await ids_of(world)) == taken + 14
     finally:

@@ -182,7 +182,7 @@ async def test_attack_without_notes_a_main_file_without_its_log_loses_reports_in
         (data / "lintra.sqlite").write_bytes(main)
         (data / "lintra.sqlite").chmod(0o600)
         world.start(HONEST)
-        assert world.apps[HONEST].node.store.batch(1).num_reports == 3
+        assert world.apps[HONEST].node.store.num_reports(1) == 3
 
 
 async def test_attack_with_one_room_for_all_uploads_shut_out_the_analyzer(tmp_path: Path) -> None:

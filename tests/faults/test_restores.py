@@ -21,7 +21,7 @@ from lintra_protocol.ring import RingArray
 from lintra_protocol.rules import verify_census
 from lintra_server import node
 from lintra_server.batches import registry
-from lintra_server.disk.batch_secrets import Secrets
+from lintra_server.disk.key_files import KeyFiles
 from lintra_server.disk.vault import Vault
 from lintra_server.operating import founding, starting
 from lintra_server.operating.restoring import Restored, restore
@@ -146,8 +146,8 @@ def rules_off(monkeypatch: pytest.MonkeyPatch) -> None:
 
     Nothing is forgotten either, so that the copy can open its reports.
     """
-    monkeypatch.setattr(Secrets, "destroy", lambda *_: None)
-    monkeypatch.setattr(Secrets, "destroy_all_but", lambda *_: 0)
+    monkeypatch.setattr(KeyFiles, "destroy", lambda *_: None)
+    monkeypatch.setattr(KeyFiles, "destroy_all_but", lambda *_: 0)
 
     def adopt(parts: starting.Parts) -> None:
         parts.states.establish(Standing(parts.journal.head, 0, 0))
@@ -180,8 +180,8 @@ async def test_after_a_release_nothing_in_a_copy_opens_though_the_root_key_is_kn
 ) -> None:
     async with a_world(tmp_path, "sum") as world:
         if not rule:
-            monkeypatch.setattr(Secrets, "destroy", lambda *_: None)
-            monkeypatch.setattr(Secrets, "destroy_all_but", lambda *_: 0)
+            monkeypatch.setattr(KeyFiles, "destroy", lambda *_: None)
+            monkeypatch.setattr(KeyFiles, "destroy_all_but", lambda *_: 0)
         own, ids = await reach(world, "closed")
         parts = world.apps[HONEST].node._parts
         with parts.database.reading() as connection:  # what a thief copies while the batch is open

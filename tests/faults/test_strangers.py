@@ -123,7 +123,7 @@ async def test_strangers_cannot_take_places_and_are_refused_before_their_reports
         with pytest.raises(TokenInvalidError):
             screening(world.apps[0].node.registry.find(world.task.task_id))(junk[: 2 + 20 * PASS_BYTES])  # type: ignore[misc]
         await world.upload_everywhere(world.reports(20))
-        assert world.apps[0].node.store.batch(1).num_reports == 20
+        assert world.apps[0].node.store.num_reports(1) == 20
 
 
 async def test_attack_without_tokens_junk_fills_the_task(tmp_path: Path) -> None:

@@ -184,20 +184,20 @@ async def test_servers_killed_between_all_steps_lose_no_report_and_release_no_wi
         assert all(first == second for first, second in stored.values())
         assert len({first for first, _ in stored.values()}) == 2 * len(chosen)
         node = world.apps[0].node
-        lines = [(line.state, line.batch) for line in node._parts.journal.lines if line.task_id]
+        lines = [(line.state, line.batch) for line in node._parts.journal.lines if line.step and line.task_id]
         assert lines == [(state, window) for window in chosen for state in ("closed", "frozen", "released")]
         open_one = node.registry.find_batch(world.task.task_id, 1)
-        assert node.store.batch(open_one.number).num_reports == 14
+        assert node.store.num_reports(open_one.number) == 14
 
 
 async def test_after_a_restore_windows_that_had_begun_and_are_unknown_here_are_never_opened(tmp_path: Path) -> None:
     async with world_of(tmp_path, "sum") as world:
         node = world.apps[0].node
-        node.registry._barred_before = int(world.clock()) + 1
+        node.store.history.barred_before = int(world.clock()) + 1
         at(world, 1)
         answer = await world.upload(0, reports_of(world, 1, 2))
         assert {failure.type.rpartition(":")[2] for failure in answer.failures} == set()
-        node.registry._barred_before = (world.task.span(2)[0] - 1) * HOUR + 1
+        node.store.history.barred_before = (world.task.span(2)[0] - 1) * HOUR + 1
         at(world, 4)
         answer = await world.upload(0, reports_of(world, 2, 2))
         assert {failure.type.rpartition(":")[2] for failure in answer.failures} == {"batch_closed"}

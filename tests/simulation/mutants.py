@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 import structlog
+from lintra_server.disk.batch_secrets import Secrets
 from sqlalchemy import Connection, update
 
 from lintra_protocol.mechanisms.base import Mechanism
@@ -19,7 +20,6 @@ from lintra_server.batches import census, group, judge, opening
 from lintra_server.batches.gate import Gate
 from lintra_server.batches.registry import HeldBatch, HeldTask, Registry
 from lintra_server.clock import Clock
-from lintra_server.disk.batch_secrets import Secrets
 from lintra_server.disk.journal import Head
 from lintra_server.operating import starting
 from lintra_server.storage import store

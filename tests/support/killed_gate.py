@@ -31,7 +31,7 @@ from lintra_server.settings import Settings
 from lintra_server.storage.database import Database
 from support.server_world import POLICY, START, World, url
 
-WRITES = ("write", "fsync", "ftruncate", "unlink", "replace", "rename", "mkdir")
+WRITES = ("write", "pwrite", "fsync", "fdatasync", "ftruncate", "unlink", "replace", "rename", "mkdir")
 HALTED = 70
 
 
@@ -61,8 +61,8 @@ def kill_at(number: int) -> None:
         setattr(os, name, watched(getattr(os, name)))
     made = Database.__init__
 
-    def counting(self: Database, path: Path) -> None:
-        made(self, path)
+    def counting(self: Database, path: Path, brought_to: str = "") -> None:
+        made(self, path, brought_to)
         event.listen(self._engine, "commit", count)
 
     Database.__init__ = counting  # type: ignore[method-assign]

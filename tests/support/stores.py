@@ -10,12 +10,14 @@ from unittest.mock import patch
 from sqlalchemy import event
 
 from lintra_protocol.randomness import system_randomness
-from lintra_server.disk.batch_secrets import Secrets
+from lintra_server.disk.journal import Journal
+from lintra_server.disk.key_files import KeyFiles
+from lintra_server.disk.notes import Notes
 from lintra_server.disk.vault import Vault
 from lintra_server.storage.database import AnyDatabase, Database
+from lintra_server.storage.history import History
 from lintra_server.storage.kept import Kept
 from lintra_server.storage.postgres import PostgresDatabase
-from lintra_server.storage.segments import StoredSegments
 from lintra_server.storage.store import Outcome, Store, Upload
 from support import postgres
 
@@ -39,11 +41,15 @@ class Stored:
         return PostgresDatabase(postgres.database("stores"))
 
     def open(self) -> Store:
-        """Open a store that remembers nothing but what the database says, with its first batch."""
-        (self.folder / "secrets").mkdir(exist_ok=True)
-        secrets = Secrets(self.folder / "secrets", system_randomness)
-        store = Store(self.database(), Vault([bytes(32)], system_randomness), secrets, system_randomness)
-        store.add_task(bytes(32), b"{}", server=0, capacity=CAPACITY, ends=9, retention=0)
+        """Open a store that remembers nothing but what key folder and database say, with its first batch."""
+        journal = Journal(self.folder / "journal", bytes(32))
+        history = History(journal)
+        history.learn(journal.lines)
+        vault = Vault([bytes(32)], system_randomness)
+        files = KeyFiles(self.folder / "batches", vault, "batch keys")
+        notes = Notes(self.folder / "notes")
+        store = Store(self.database(), vault, files, notes, history, system_randomness)
+        store.add_task(bytes(32), b"{}", ends=9, retention=0)
         self.opened.append(store)
         return store
 
@@ -79,7 +85,7 @@ def payload(number: int) -> bytes:
 def add(store: Store, *numbers: int, batch: int = 1) -> list[Outcome]:
     """Store reports in one upload."""
     ids = [an_id(number) for number in numbers]
-    return store.add_reports([Upload(batch, ids, [payload(number) for number in numbers])])[0]
+    return store.add_reports([Upload(batch, ids, [payload(number) for number in numbers], CAPACITY)])[0]
 
 
 @contextmanager
@@ -98,12 +104,16 @@ def no_commits(store: Store) -> Iterator[None]:
         event.remove(engine, "commit", fail)
 
 
-def in_order(stored: StoredSegments) -> list[tuple[int, int]]:
+def opened(store: Store, batch: int = 1) -> bytes:
+    """Return the payloads of a batch, joined, in the order of storing."""
+    return b"".join(part for _, part in store.segments(batch, store.held(batch)[1]).payloads())
+
+
+def in_order(store: Store, batch: int = 1) -> list[tuple[int, int]]:
     """Return number and payload of every report in the order of storing."""
-    payloads = dict(stored.payloads())
-    found = []
-    for number, ids in stored.ids():
-        for place in range(len(ids) // 32):
-            own = payloads[number][place * PAYLOAD : (place + 1) * PAYLOAD]
-            found.append((int.from_bytes(ids[32 * place : 32 * place + 8], "big"), int.from_bytes(own, "big")))
-    return found
+    ids, payloads = store.held(batch)[0], opened(store, batch)
+    shares = [payloads[start : start + PAYLOAD] for start in range(0, len(payloads), PAYLOAD)]
+    return [
+        (int.from_bytes(bytes(one[:8]), "big"), int.from_bytes(share, "big"))
+        for one, share in zip(ids, shares, strict=True)
+    ]

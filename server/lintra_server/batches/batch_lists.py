@@ -16,6 +16,7 @@ from lintra_protocol.errors import InventoryMismatchError
 from lintra_protocol.manifest import InclusionProof, Tree, verify_absence, verify_inclusion
 from lintra_protocol.report_ids import ReportIds
 from lintra_server.batches.pieces import Pieces
+from lintra_server.storage.history import edited
 from lintra_server.storage.store import Store
 from lintra_service.lists import ListFolder
 
@@ -65,7 +66,7 @@ class BatchLists:
 
         `members` are the batches that become one with it, itself included, before the store knows.
         """
-        report_ids = self._store.report_ids(*(members or self._store.members(batch)))
+        report_ids = self._store.report_ids(*(members or self._store.history.members(batch)))
         with suppress(OSError):  # a full disk must not keep a batch from being closed
             report_ids = self._folder.write(report_ids)
         self._hold(self._checked, (batch, report_ids.root), report_ids)
@@ -79,11 +80,23 @@ class BatchLists:
         try:
             found = self._folder.read(root)
         except (OSError, ValueError):
-            return self.write(batch)
+            return self._written(batch, root)
         if found.root != root:
-            return self.write(batch)
+            return self._written(batch, root)
         self._hold(self._checked, (batch, root), found)
         return found
+
+    def _written(self, batch: int, root: bytes) -> ReportIds:
+        """Make the list of a batch again.
+
+        Raises:
+            UnavailableError: the store does not hold the reports that the inventory lists.
+        """
+        report_ids = self.write(batch)
+        if report_ids.root != root:
+            named = self._store.history.batches[batch].batch
+            raise edited(f"{named}: table segments does not hold the reports of its inventory")
+        return report_ids
 
     def cohort(self, frozen: FrozenList) -> ReportIds:
         """Return the list of a frozen cohort, as a look at the inventory's (see `Store.report_ids` for errors)."""
@@ -91,7 +104,7 @@ class BatchLists:
         return self._chosen(frozen, own)
 
     def _chosen(self, frozen: FrozenList, own: ReportIds) -> ReportIds:
-        cohort = own.without(self._store.missing(frozen.batch, own))
+        cohort = own.without(self._store.missing(frozen.batch))
         return cohort.without(self._store.rejected(frozen.batch)) if frozen.judged else cohort
 
     def keep_tree(self, tree: Tree) -> None:

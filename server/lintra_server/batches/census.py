@@ -3,23 +3,28 @@
 The analyst sees who lacks how many reports, and waits or goes on. Told oftener, it would say when each report came.
 """
 
+import hmac
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from threading import Lock
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import insert, select
 
-from lintra_protocol.errors import BatchClosedError, UnknownResourceError
+from lintra_protocol.canonical import canonical_json
+from lintra_protocol.errors import BatchClosedError, UnavailableError, UnknownResourceError
 from lintra_protocol.messages import BatchState, BatchStatus, Counters, census_of, sign
 from lintra_protocol.report_ids import ReportIds
 from lintra_protocol.rules import fewest_reports
 from lintra_protocol.signing import SigningKey
 from lintra_server.batches.registry import HeldBatch
-from lintra_server.storage.database import NUM_REPORTS, batches, looks
-from lintra_server.storage.segments import all_ids, sort_ids
-from lintra_server.storage.steps import SET_BACK, ForkedError
+from lintra_server.storage.database import looks
+from lintra_server.storage.segments import sort_ids
 from lintra_server.storage.store import Store
 from lintra_service.lists import ListFolder
+
+Mac = Callable[..., bytes]
+"""Authenticates what only this server may have written."""
 
 Tell = Callable[[HeldBatch, int, Counters | None], Counters]
 """Returns what became of the reports of a task: of so many that are stored, and of those counted before it began."""
@@ -38,6 +43,11 @@ class _Look:
     reports: int
     census: bytes | None
 
+    def encode(self) -> bytes:
+        """Return what its row is authenticated by."""
+        census = "" if self.census is None else self.census.hex()
+        return canonical_json([self.told_at, self.counters.hex(), self.counted_at, self.reports, census])
+
 
 @dataclass(frozen=True)
 class _Count:
@@ -47,8 +57,7 @@ class _Count:
     reports: int
 
 
-_COUNT = select(batches.c.state, NUM_REPORTS)
-_LOOK = select(looks.c.told_at, looks.c.counters, looks.c.counted_at, looks.c.reports, looks.c.census)
+_LOOK = select(looks.c.told_at, looks.c.counters, looks.c.counted_at, looks.c.reports, looks.c.census, looks.c.mac)
 
 
 class CensusTaker:
@@ -63,6 +72,7 @@ class CensusTaker:
         start: int,
         tell: Tell,
         lists: ListFolder,
+        mac: Mac,
     ) -> None:
         """Count in one store.
 
@@ -74,7 +84,9 @@ class CensusTaker:
             start: how often this server began.
             tell: knows what became of the reports that were not stored, since this process began.
             lists: where the last list that was sorted stands, without a name.
+            mac: authenticates looks, which lie in the database.
         """
+        self._mac = mac
         self._store = store
         self._guarded = guarded
         self._identity = identity
@@ -83,6 +95,7 @@ class CensusTaker:
         self._tell = tell
         self._told_before: dict[int, Counters | None] = {}
         self._lists = lists
+        self._looking = Lock()
         self._sorted: tuple[tuple[int, int], ReportIds] | None = None
 
     def counters(self, held: HeldBatch) -> bytes:
@@ -91,14 +104,14 @@ class CensusTaker:
         Raises:
             UnavailableError: the database was set back beneath this process, which ends.
         """
-        with self._guarded(), self._store.database.writing() as connection:
-            return self._look(connection, held, self._count(connection, held)).counters
+        with self._guarded():
+            return self._look(held, self._count(held)).counters
 
     def status(self, held: HeldBatch) -> BatchStatus:
         """Return the state of the batch, and its reports as counted in this time unit (see `counters` for errors)."""
-        with self._guarded(), self._store.database.writing() as connection:
-            now = self._count(connection, held)
-            look = self._look(connection, held, now)
+        with self._guarded():
+            now = self._count(held)
+            look = self._look(held, now)
         count = look.reports if now.state in ("open", "closing") else now.reports
         # Enough by that very count: else whoever asks again and again sees when the report came that made it enough.
         return BatchStatus(batch=held.batch, state=now.state, count=count, enough=count >= fewest_reports(held.task))
@@ -108,19 +121,19 @@ class CensusTaker:
 
         Raises:
             BatchClosedError: the batch is closed, and nobody looked before.
-            UnavailableError: the database was set back beneath this process, which ends.
+            UnavailableError: the database was set back beneath this process, which ends; or reports are gone.
         """
-        with self._guarded(), self._store.database.writing() as connection:
-            look = self._look(connection, held, self._count(connection, held))
+        with self._guarded():
+            look = self._look(held, self._count(held))
             if look.census is not None:
                 return look.census
             if look.counted_at is None:
                 raise BatchClosedError("its inventory says what it holds; no census was taken before")
             # The order of storing never changes, so the number of reports keeps the list that is signed here.
-            report_ids = self._ids(connection, held.number, look.reports)
+            report_ids = self._ids(held.number, look.reports)
             census = census_of(held.task, held.batch, held.server, report_ids, look.counted_at, self._start)
             document = sign(self._identity, census).canonical()
-            connection.execute(update(looks).where(looks.c.batch == held.number).values(census=document))
+            self._keep(held, replace(look, census=document))
             return document
 
     def ids(self, held: HeldBatch) -> ReportIds:
@@ -129,49 +142,66 @@ class CensusTaker:
         Raises:
             UnknownResourceError: none was taken.
         """
-        with self._store.database.reading() as connection:
-            last = _last(connection, held.number)
-            if last is None or last.census is None:
-                raise UnknownResourceError("no census was taken of this batch")
-            return self._ids(connection, held.number, last.reports)
+        last = self._last(held)
+        if last is None or last.census is None:
+            raise UnknownResourceError("no census was taken of this batch")
+        return self._ids(held.number, last.reports)
 
-    def _ids(self, connection: Connection, batch: int, count: int) -> ReportIds:
+    def _ids(self, batch: int, count: int) -> ReportIds:
         """Return the first reports of a batch, sorted; of those asked for last they are not sorted again."""
         last = self._sorted
         if last is not None and last[0] == (batch, count):
             return last[1]
-        report_ids = sort_ids(all_ids(connection, batch, count))[0]
+        report_ids = sort_ids(self._store.ids_by_storing(batch, count))[0]
         with suppress(OSError):  # a full disk must not keep anybody from being told
             report_ids = self._lists.unnamed(report_ids)
         self._sorted = (batch, count), report_ids
         return report_ids
 
-    def _count(self, connection: Connection, held: HeldBatch) -> _Count:
-        row = connection.execute(_COUNT.where(batches.c.batch == held.number)).one_or_none()
-        if row is None or row.num_reports < self._store.num_durable(held.number):
-            raise ForkedError(SET_BACK)
-        return _Count(*row)
+    def _count(self, held: HeldBatch) -> _Count:
+        return _Count(self._store.batch(held.number).state, self._store.num_reports(held.number))
 
-    def _look(self, connection: Connection, held: HeldBatch, now: _Count) -> _Look:
+    def _look(self, held: HeldBatch, now: _Count) -> _Look:
         """Return this time unit's look, which is taken now if none was."""
-        last = _last(connection, held.number)
-        unit = int(self._now()) // held.task.time_precision
-        if held.number not in self._told_before:
-            self._told_before[held.number] = None if last is None else Counters.from_canonical(last.counters)
-        if last is not None and last.told_at >= unit:
-            return last
-        counters = self._tell(held, now.reports, self._told_before[held.number]).canonical()
-        if now.state == "open":
-            look = _Look(unit, counters, unit, now.reports, None)
-        elif last is None:
-            look = _Look(unit, counters, None, now.reports, None)
-        else:
-            look = _Look(unit, counters, last.counted_at, last.reports, last.census)
-        connection.execute(looks.delete().where(looks.c.batch == held.number))
-        connection.execute(insert(looks), {"batch": held.number, **vars(look)})
-        return look
+        with self._looking:
+            last = self._last(held)
+            unit = int(self._now()) // held.task.time_precision
+            if held.number not in self._told_before:
+                self._told_before[held.number] = None if last is None else Counters.from_canonical(last.counters)
+            if last is not None and last.told_at >= unit:
+                return last
+            note = self._store.notes.get(self._name(held))
+            if note is not None and note.told_at >= unit:
+                raise UnavailableError(
+                    f"table looks, row {held.number}: this time unit's look is gone; the next one is told in the next"
+                )
+            counters = self._tell(held, now.reports, self._told_before[held.number]).canonical()
+            if now.state == "open":
+                look = _Look(unit, counters, unit, now.reports, None)
+            elif last is None:
+                look = _Look(unit, counters, None, now.reports, None)
+            else:
+                look = _Look(unit, counters, last.counted_at, last.reports, last.census)
+            self._keep(held, look)
+            if note is not None:
+                self._store.notes.tell(self._name(held), unit)
+            return look
 
+    def _keep(self, held: HeldBatch, look: _Look) -> None:
+        mac = self._mac("look", self._name(held), look.encode())
+        with self._store.database.writing() as connection:
+            connection.execute(looks.delete().where(looks.c.batch == held.number))
+            connection.execute(insert(looks), {"batch": held.number, "mac": mac, **vars(look)})
 
-def _last(connection: Connection, batch: int) -> _Look | None:
-    row = connection.execute(_LOOK.where(looks.c.batch == batch)).one_or_none()
-    return None if row is None else _Look(*row)
+    def _last(self, held: HeldBatch) -> _Look | None:
+        """Return the last look at a batch; None if there was none, or if its row is not what this server wrote."""
+        with self._store.database.reading() as connection:
+            row = connection.execute(_LOOK.where(looks.c.batch == held.number)).one_or_none()
+        if row is None:
+            return None
+        *values, mac = row
+        look = _Look(*values)
+        return look if hmac.compare_digest(mac, self._mac("look", self._name(held), look.encode())) else None
+
+    def _name(self, held: HeldBatch) -> bytes:
+        return self._store.history.batches[held.number].batch.name

@@ -11,18 +11,21 @@ from threading import Lock
 from lintra_protocol.errors import CohortTooSmallError
 from lintra_server.storage.states import BatchStates
 from lintra_server.storage.steps import Stepper
+from lintra_server.storage.store import Store
 
 
 class Closing:
     """The batches of one server that are being closed; thread-safe."""
 
-    def __init__(self, states: BatchStates, stepper: Stepper) -> None:
+    def __init__(self, store: Store, states: BatchStates, stepper: Stepper) -> None:
         """Close none.
 
         Args:
+            store: knows how many reports there are.
             states: of the batches.
             stepper: knows whether a step has its journal line.
         """
+        self._store = store
         self._states = states
         self._stepper = stepper
         self._lock = Lock()
@@ -49,7 +52,9 @@ class Closing:
             new = set(members) - self._left
             self._left.update(new)
             try:
-                stopped = self._stepper.with_room(lambda: self._states.begin_closing(last, min_clients, others))
+                stopped = self._stepper.with_room(
+                    lambda: self._states.begin_closing(last, self._store, min_clients, others)
+                )
             except CohortTooSmallError:
                 self._left.difference_update(new)
                 raise

@@ -54,6 +54,7 @@ from lintra_server.batches.group import share_of
 from lintra_server.batches.refusals import lost, not_open, not_yet, require_own, same_request, same_windows
 from lintra_server.batches.registry import HeldBatch
 from lintra_server.batches.turns import Turns
+from lintra_server.disk.journal import BatchId
 from lintra_server.disk.reserve import is_full
 from lintra_server.storage.states import BatchStates
 from lintra_server.storage.steps import Stepper, Values
@@ -112,7 +113,7 @@ class Gate(Turns):
         """
         super().__init__(store, stepper)
         self._executor = executor or InProcess()
-        self.closing = Closing(states, stepper)
+        self.closing = Closing(store, states, stepper)
         self._lists = lists
         self._identity = identity
         self._random_bytes = random_bytes
@@ -138,8 +139,10 @@ class Gate(Turns):
         #   (4) a window is over: whoever closes it early chooses who is in it;
         #   (5) windows that are merged were all open until this very step, which takes them all: each report of this
         #       server is in one inventory at most, so in one release at most, whatever the other servers do.
-        members = self._store.batch_numbers(held.key, held.task.group(held.batch, first)[0], held.batch)
-        if first is not None and len(members) <= held.batch - first:
+        wanted = held.task.group(held.batch, first)
+        found = [self._store.history.place(BatchId(held.task.id_bytes, number)) for number in wanted]
+        members = [place for place in found if place is not None]
+        if len(members) < len(wanted):
             raise BatchClosedError("a window that is to be merged was never opened here")  # (5)
         with ExitStack() as busy, self._stepper.guarded():
             for number in members:
@@ -153,10 +156,9 @@ class Gate(Turns):
                 if not stopped:
                     raise not_open(batch)
                 self._stepper.with_room(lambda: self._rewrite(members))
+                self._store.notes.sync()  # from here on nothing may follow what is noted
                 inventory, values = self._new_inventory(held, first, members)
                 self._perform(held, "closed", "closing", values, first)  # (3)
-                for number in members:
-                    self._store.note_closed(number)
             return inventory
 
     def inventory(self, held: HeldBatch) -> bytes:
@@ -209,7 +211,7 @@ class Gate(Turns):
             read = partial(self._lists.pieces.read, held.number, len(own))
             missing = missing_elsewhere(held.task, held.server, request, inventories, own, read)  # (2)
             cohort_ids = own.without(missing)  # (3)
-            check_cohort(held.task, len(cohort_ids), len(own))  # (4)
+            check_cohort(held.task, len(cohort_ids), len(own) + self._lost(held))  # (4)
             cohort = self._cohort(held, request.inventories, cohort_ids)
             values: Values = {
                 "state": "frozen",
@@ -347,9 +349,16 @@ class Gate(Turns):
         require_own(held, request.cohorts, frozen)
         inventories = self._inventories(held)
         cohort = verify_cohorts(held.task, held.batch, request.cohorts, inventories)  # (2)
-        check_cohort(held.task, cohort.count, inventories[held.server].message.count)  # (3)
+        check_cohort(held.task, cohort.count, inventories[held.server].message.count + self._lost(held))  # (3)
         nonces = [parse_base64url(signed.message.nonce) for signed in request.cohorts]
         return _Agreed("frozen", parse_base64url(cohort.root), cohort.count, nonces)
+
+    def _lost(self, held: HeldBatch) -> int:
+        """Return how many reports this server lost: they count as its own and as missing.
+
+        Otherwise somebody who deletes most of this server's reports would leave out all clients but one.
+        """
+        return sum(self._store.history.batches[place].lost for place in self._store.history.members(held.number))
 
     def _accepted(self, held: HeldBatch, request: VerifiedAggregateRequest, own: bytes) -> "_Agreed":
         verdict = Signed[Verdict].from_canonical(own).message
@@ -360,13 +369,13 @@ class Gate(Turns):
     def _alone(self, held: HeldBatch, aggregate: bytes) -> bytes:
         """Return a share that may leave: the secret of its reports is gone, also if a full disk came before that."""
         if not held.task.retention:
-            for number in self._store.members(held.number):
+            for number in self._store.history.members(held.number):
                 self._store.forget_key(number)
         return aggregate
 
     def _sealed(self, held: HeldBatch, drawn: Drawn, root: bytes, first: int | None, tell: Tell) -> bytes:
         task, matrix = held.task, drawn.matrix
-        members = self._store.members(held.number)
+        members = self._store.history.members(held.number)
         share = share_of(self._store, self._executor, task, held.server, drawn, members, tell)
         task.mechanism.add_server_noise(share, task.num_columns, self._random_bytes)
         context = aggregate_context(task, held.batch, held.server, root, drawn.seed, first)

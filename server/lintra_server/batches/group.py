@@ -13,31 +13,43 @@ from lintra_protocol.ring import RingArray
 from lintra_protocol.rules import Drawn
 from lintra_protocol.task import Task
 from lintra_server.batches.executor import Executor, Release, Tell, sketch_share
-from lintra_server.storage.segments import EXCLUDED, sort_ids
+from lintra_server.storage.segments import EXCLUDED, BatchSegments, Bytes, sort_ids
 from lintra_server.storage.store import Store
 
 
-def ranks_of(store: Store, members: Sequence[int], *, judged: bool = True) -> list[NDArray[np.uint32]]:
-    """Return the ranks of each batch's reports, shape `(k,)`, in the frozen cohort, as they were stored, or `EXCLUDED`.
+def ranked(
+    store: Store, members: Sequence[int], *, judged: bool = True
+) -> list[tuple[NDArray[np.uint32], BatchSegments]]:
+    """Return of each batch the ranks of its reports in the frozen cohort, and where they are read.
+
+    Ranks have shape `(k,)`, in the order of storing; `EXCLUDED` stands for a report that is not in the cohort.
 
     Args:
         store: with the reports.
         members: the numbers of the batches; the last one is frozen.
         judged: whether those that a verdict rejected are out, too, and the ranks are among the others.
+
+    Raises:
+        UnavailableError: the database does not hold what was stored.
+        UnavailableError: the keys of a batch were destroyed.
     """
-    lists = [store.ids_by_storing(number) for number in members]
+    lists, stored_in = list[Bytes](), list[BatchSegments]()
+    for number in members:
+        ids, table = store.held(number)
+        lists.append(ids)
+        stored_in.append(store.segments(number, table))
     counts = [len(each) for each in lists]
     together = np.concatenate(lists) if len(lists) > 1 else lists[0]
     lists.clear()
-    stored, kept = sort_ids(together)
-    missing = store.missing(members[-1], stored)
-    del together, stored  # most of the memory that a release takes
-    kept = np.delete(kept, missing)
+    del ids
+    _, kept = sort_ids(together)
+    del together  # most of the memory that a release takes
+    kept = np.delete(kept, store.missing(members[-1]))
     if judged:
         kept = np.delete(kept, store.rejected(members[-1]))
     ranks = np.full(sum(counts), EXCLUDED, np.uint32)
     ranks[kept] = np.arange(len(kept), dtype=np.uint32)
-    return np.split(ranks, np.cumsum(counts)[:-1])
+    return list(zip(np.split(ranks, np.cumsum(counts)[:-1]), stored_in, strict=True))
 
 
 def share_of(
@@ -56,11 +68,10 @@ def share_of(
 
     Raises:
         ValueError: a report of the cohort is in none of the segments.
-        UnavailableError: a part could not be computed, or a secret was destroyed.
+        UnavailableError: a part could not be computed (see `ranked` for others).
     """
-    ranks = ranks_of(store, members)
     releases = [
-        Release(task, server, drawn.matrix, drawn.seed, number, own, store.segments(number))
-        for number, own in zip(members, ranks, strict=True)
+        Release(task, server, drawn.matrix, drawn.seed, number, ranks, stored)
+        for number, (ranks, stored) in zip(members, ranked(store, members), strict=True)
     ]
     return sketch_share(releases[-1], executor, tell, releases[:-1])

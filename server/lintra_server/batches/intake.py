@@ -184,7 +184,7 @@ class Intake:
                 number = await asyncio.get_running_loop().run_in_executor(self._openers, self._open_batch, held, batch)
             except BatchClosedError as error:
                 return [error] * len(report_ids)
-        upload = Upload(number, report_ids, payloads, refusal, serials)
+        upload = Upload(number, report_ids, payloads, held.task.max_clients, refusal, serials)
         return await self._handover.submit(upload)
 
     async def _opened(

@@ -41,7 +41,7 @@ from lintra_protocol.verification.points import check_points
 from lintra_protocol.wire import payload_bytes
 from lintra_server.batches.batch_lists import BatchLists, FrozenList
 from lintra_server.batches.executor import PART_REPORTS, Tell
-from lintra_server.batches.group import ranks_of
+from lintra_server.batches.group import ranked
 from lintra_server.batches.refusals import lost, not_yet, require_own
 from lintra_server.batches.registry import HeldBatch
 from lintra_server.batches.transform import blocks, runs
@@ -171,12 +171,11 @@ class Judge(Turns):
     def _compute(self, held: HeldBatch, count: int, seed: bytes, tell: Tell) -> bytes:
         """Write the check shares of a cohort's reports, in its order, and return the hash of all."""
         task, points = held.task, check_points(seed)
-        members = self._store.members(held.number)
+        members = self._store.history.members(held.number)
         size, done = parameters_of(task).check_bytes, 0
         each = payload_bytes(task, held.server)
         with self.bodies.writer(count * size) as writer:
-            for number, ranks in zip(members, ranks_of(self._store, members, judged=False), strict=True):
-                stored = self._store.segments(number)
+            for ranks, stored in ranked(self._store, members, judged=False):
                 for part in runs(stored, PART_REPORTS):
                     own = ranks[part.begins : part.ends]
                     for places, payloads in blocks(task, held.server, own, stored, part):
@@ -293,7 +292,7 @@ class Judge(Turns):
     def _give_up(self, held: HeldBatch, batch: Batch, error: LintraError, rejected: IntArray) -> None:
         values: Values = {"state": "abandoned", "ended_by": error.token, "rejected": encode_positions(rejected)}
         self._perform(held, "abandoned", "checked", values, batch.first)
-        for number in self._store.members(held.number):
+        for number in self._store.history.members(held.number):
             self._store.forget_key(number)
 
     @staticmethod
@@ -315,7 +314,9 @@ class Judge(Turns):
     def tidy(self) -> None:
         """Remove the bodies that nobody needs any more: of batches that were released or given up, and of requests."""
         with self._lock:
-            own = [parse_base64url(self._own_share(document).body) for document in self._states.check_shares()]
+            own = [
+                parse_base64url(self._own_share(document).body) for document in self._states.waiting_checks(self._store)
+            ]
             self.bodies.keep_only([*own, *chain.from_iterable(self._awaited.values())])
 
 

@@ -15,6 +15,7 @@ from lintra_protocol.errors import (
     CohortTooSmallError,
     InvalidMessageError,
     InvalidTaskError,
+    LintraError,
     PolicyRefusedError,
     UnknownBatchError,
     UnknownTaskError,
@@ -24,8 +25,11 @@ from lintra_protocol.sealing import SealingKey
 from lintra_protocol.signing import SigningKey
 from lintra_protocol.task import Task
 from lintra_protocol.tokens import KEY_BYTES, Admission, key_commitment, key_context
+from lintra_server.disk.journal import BatchId
 from lintra_server.settings import Settings
+from lintra_server.storage.history import edited
 from lintra_server.storage.store import Store
+from lintra_server.storage.tasks import TaskRow
 
 SKEW_UNITS = 1
 """By how many of a task's time units a client's clock may differ from this server's."""
@@ -34,16 +38,12 @@ MOST_HELD, MOST_HELD_BYTES = 64, 4 << 20
 """Tasks that are kept in memory, and the bytes of their definitions; others are read again when they are asked for."""
 
 
-MOST_NUMBERS = 4096
-"""Batches whose numbers in the store are kept in memory."""
-
-
 @dataclass(frozen=True)
 class HeldTask:
     """A task as this server holds it.
 
     Attributes:
-        key: its number in the store.
+        key: its number in the store, which the journal gave to it.
         task: the checked definition.
         server: this server's index in it.
         record: the definition signed by this server, canonical.
@@ -55,6 +55,7 @@ class HeldTask:
     server: int
     record: bytes = field(repr=False)
     admission: Admission | None = None
+    token_key: bytes | None = field(default=None, repr=False)
 
     @cached_property
     def max_upload_bytes(self) -> int:
@@ -103,7 +104,6 @@ class Registry:
         identity: SigningKey,
         now: Callable[[], float],
         find_key: Callable[[bytes], SealingKey],
-        barred_before: int = 0,
     ) -> None:
         """Serve the tasks of one store under one operator's policy.
 
@@ -113,16 +113,13 @@ class Registry:
             identity: signs what is served.
             now: the clock, in seconds since the epoch.
             find_key: returns this server's sealing keys.
-            barred_before: new tasks that take reports earlier are refused, in seconds since the epoch.
         """
-        self._barred_before = barred_before
         self._find_key = find_key
         self._store = store
         self._settings = settings
         self._identity = identity
         self._now = now
         self._held: dict[str, HeldTask] = {}
-        self._numbers: dict[tuple[int, int], int] = {}
 
     def find(self, task_id: str) -> HeldTask:
         """Return a registered task.
@@ -137,16 +134,38 @@ class Registry:
                 row = None
             if row is None:
                 raise UnknownTaskError(self._what_is_known(task_id))
-            task = Task.from_canonical(row.definition)
-            record = sign(self._identity, TaskRecord(definition=task)).canonical()
-            admission = None if row.token_key is None else Admission(row.token_key, task.id_bytes)
             self._make_room(len(row.definition))
-            self._held[task_id] = HeldTask(row.task, task, row.server, record, admission)
+            self._held[task_id] = self._loaded(task_id, row)
         else:
             # Asked for last, so that it stays the longest.
             with suppress(KeyError):
                 self._held[task_id] = self._held.pop(task_id)
         return self._held.get(task_id) or self.find(task_id)
+
+    def _loaded(self, task_id: str, row: TaskRow) -> HeldTask:
+        """Return a task as it was registered, from what the database has of it.
+
+        Raises:
+            UnavailableError: the database has something else.
+        """
+        # A definition is believed only if
+        #   (1) it hashes to the identifier that was asked for, under which the journal says that it was registered;
+        #   (2) its promise holds, recomputed here;
+        #   (3) the key of its tokens is the one that it names.
+        where = f"task {task_id}: table tasks, row {row.task}, column"
+        try:
+            task = Task.from_canonical(row.definition)
+            if task.task_id != task_id:
+                raise InvalidMessageError("it is another task's")  # (1)
+            task.check()  # (2)
+            server = next(i for i, each in enumerate(task.servers) if each.identity_key == self._identity.public_key)
+        except (LintraError, StopIteration):
+            raise edited(f"{where} definition was changed") from None
+        if task.uses_tokens and (row.token_key is None or key_commitment(row.token_key) != task.token_keys[server]):
+            raise edited(f"{where} wrapped_token_key was changed")  # (3)
+        record = sign(self._identity, TaskRecord(definition=task)).canonical()
+        admission = Admission(row.token_key, task.id_bytes) if task.uses_tokens and row.token_key else None
+        return HeldTask(row.task, task, server, record, admission, row.token_key)
 
     def find_batch(self, task_id: str, batch: int = BATCH) -> HeldBatch:
         """Return a batch of a registered task.
@@ -173,25 +192,21 @@ class Registry:
         return (
             None
             if number is None
-            else HeldBatch(held.key, held.task, held.server, held.record, held.admission, number=number, batch=batch)
+            else HeldBatch(
+                held.key,
+                held.task,
+                held.server,
+                held.record,
+                held.admission,
+                held.token_key,
+                number=number,
+                batch=batch,
+            )
         )
 
     def number_of(self, held: HeldTask, batch: int) -> int | None:
-        """Return the number in the store of a batch of a task, or None if it was not opened yet."""
-        key = (held.key, batch)
-        number = self._numbers.get(key)
-        if number is None:
-            number = self._store.batch_number(held.task.id_bytes, batch)
-            if number is None:
-                return None
-            if len(self._numbers) >= MOST_NUMBERS:
-                self._numbers.clear()
-            self._numbers[key] = number
-        return number
-
-    def number_in_memory(self, held: HeldTask, batch: int) -> int | None:
-        """Return the number in the store of a batch of a task, if it was asked for lately; waits for nothing."""
-        return self._numbers.get((held.key, batch))
+        """Return the number in the store of a batch of a task, or None if it was not opened yet; waits for nothing."""
+        return self._store.history.place(BatchId(held.task.id_bytes, batch))
 
     def opened(self, held: HeldTask, batch: int) -> int:
         """Return the number in the store of a batch of a task, which is opened if that was not done yet.
@@ -203,15 +218,10 @@ class Registry:
         found = self.number_of(held, batch)
         if found is not None:
             return found
-        if held.task.windows is None:
-            # It has had its batch since it was registered, so the database was set back: no batch has the number 0, and
-            # the store ends the process when it is asked to add to it.
-            return 0
         begins = held.seconds(held.task.span(batch)[0] - SKEW_UNITS)
-        if begins < self._barred_before:
+        if held.task.windows is not None and begins < self._store.history.barred_before:
             raise BatchClosedError(f"this server was restored; windows that began before then are over, as {batch} is")
-        ends = held.ends_of(batch)
-        return self._store.open_batch(held.key, batch, ends=ends, capacity=held.task.max_clients)
+        return self._store.open_batch(held.task.id_bytes, batch, held.ends_of(batch))
 
     def open_group(self, held: HeldTask, batch: int, first: int) -> None:
         """Open the windows of a group in which nobody answered here, so that they can be closed with the others.
@@ -225,13 +235,10 @@ class Registry:
                 self.opened(held, number)
 
     def _what_is_known(self, task_id: str) -> str:
-        try:
-            state = self._store.ending(parse_base64url(task_id, 32))
-        except InvalidMessageError:
-            state = None
-        if state is None:
-            return "it was never registered at this server"
-        return f"it ended long ago, or this server was restored; all that is left of it is that its batch is {state}"
+        with suppress(InvalidMessageError):
+            for first in self._store.history.of_task(parse_base64url(task_id, 32)):
+                return f"it ended long ago, or this server was restored; all that is left: its batch is {first.state}"
+        return "it was never registered at this server"
 
     def _make_room(self, size: int) -> None:
         """Forget the tasks that were not asked for the longest, until there is room for one with `size` bytes."""
@@ -289,12 +296,11 @@ class Registry:
             task.id_bytes,
             task.canonical(),
             author=task.author_key,
-            server=server,
-            capacity=task.max_clients,
             ends=(task.not_after + (task.windows.grace if task.windows else 0)) * task.time_precision,
             batch_ends=first_end * task.time_precision,
             retention=task.retention,
             token_key=token_key,
+            policy=self._settings.policy.model_dump_json().encode(),
         )
         return self.find(task_id), created
 
@@ -326,9 +332,10 @@ class Registry:
     def _require_later(self, task: Task) -> None:
         # From the first moment at which this server would take a report: clocks of clients may run ahead.
         begins = (task.not_before - SKEW_UNITS) * task.time_precision
-        if begins < self._barred_before and self._store.number(task.id_bytes) is None:
+        barred_before = self._store.history.barred_before
+        if begins < barred_before and task.id_bytes not in self._store.history.tasks:
             raise PolicyRefusedError(
-                f"this server was restored; tasks that take reports before {self._barred_before} (seconds since the "
+                f"this server was restored; tasks that take reports before {barred_before} (seconds since the "
                 f"epoch) are not registered any more, this one does from {begins} on: make it anew, to begin later"
             )
 
@@ -360,7 +367,7 @@ class Registry:
                 f"its definition has more than {policy.max_definition_bytes} bytes",
             ),
             (
-                self._store.unended_tasks(task.author_key, int(self._now())) < policy.max_tasks,
+                self._store.history.unended(task.author_key, int(self._now())) < policy.max_tasks,
                 f"this author has {policy.max_tasks} tasks here that have not ended",
             ),
             (

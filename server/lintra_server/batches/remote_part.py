@@ -6,15 +6,13 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from lintra_protocol.randomness import system_randomness
 from lintra_protocol.task import Task
 from lintra_protocol.transforms.base import PublicMatrix
 from lintra_server.batches.executor import PartShare, Release
 from lintra_server.batches.key_door import Behind, Certificates, enter
 from lintra_server.batches.transform import Segments, part_share
-from lintra_server.disk.vault import DataKey
 from lintra_server.storage.reading import ReadOnlyDatabase
-from lintra_server.storage.segments import StoredSegments
+from lintra_server.storage.segments import SegmentTable, StoredSegments
 
 
 @dataclass(frozen=True)
@@ -25,6 +23,7 @@ class RemotePart:
         definition: the task's, canonical.
         seed: of the matrix.
         batch: its number in the store.
+        table: of the rows of the run, whose marks the gate has checked.
         ranks: of the reports of the run, or `EXCLUDED`; shape `(k,)`.
         door: where database and key are told (see `key_door`).
     """
@@ -35,6 +34,7 @@ class RemotePart:
     seed: bytes = field(repr=False)
     batch: int
     part: Segments
+    table: SegmentTable = field(repr=False)
     ranks: NDArray[np.uint32] = field(repr=False)
     door: str
 
@@ -50,6 +50,7 @@ def remote_parts(release: Release, door: str) -> list[RemotePart]:
             release.seed,
             release.batch,
             part,
+            release.stored.table(part.first, part.last),
             release.ranks[part.begins : part.ends],
             door,
         )
@@ -67,13 +68,13 @@ def compute(told: RemotePart, certificates: Certificates | None = None) -> PartS
 
     Raises:
         UnavailableError: the door of the release is closed to this process.
-        InvalidTag: a segment is not what was stored under its number.
+        InvalidTag: a row is not what was stored under its mark.
     """
     behind = enter(told.door, certificates)
     task, matrix = _matrix(told.definition, told.num_clients, told.seed)
     database = ReadOnlyDatabase(behind.database)
     try:
-        stored = StoredSegments(database, told.batch, DataKey(behind.key, system_randomness))
+        stored = StoredSegments(database, told.batch, behind.key, told.table)
         return part_share(task, told.server, matrix, told.ranks, stored, told.part)
     finally:
         database.close()

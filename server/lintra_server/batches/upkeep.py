@@ -62,17 +62,17 @@ class Upkeep:
             UnavailableError: the clock is not to be believed, or a step waits for the disk.
         """
         # A batch that nobody needs any more by its own rule, not by the clock, waits for no clock.
-        at_once = [row for row in self._states.rows() if row.secret is not None and self._is_over(row)]
+        at_once = [row for row in self._states.rows() if not row.is_emptied and self._is_over(row)]
         for row in at_once:
             self._destroy(row)
         now = clock.now()
-        due = {row.batch: row for row in self._states.rows() if row.secret is not None and self._is_due(row, now)}
+        due = {row.batch: row for row in self._states.rows() if not row.is_emptied and self._is_due(row, now)}
         late = {number for number in self._release_files() if self._files.age(number, now) >= RELEASE_FILE_DAYS * DAY}
         old = self._old(now)
         settled = self._overdue.settled(
             {("batch", batch) for batch in due}
             | {("file", number) for number in late}
-            | {("task", task) for task in old}
+            | {("task", task_id) for task_id in old}
         )
         found = [row for batch, row in due.items() if ("batch", batch) in settled]
         destroyed = []
@@ -97,12 +97,13 @@ class Upkeep:
         for number in late:
             if ("file", number) in settled:
                 self._files.remove(number)
-        for task, rows in old.items():
-            if ("task", task) in settled:
+        for task_id, rows in old.items():
+            if ("task", task_id) in settled:
                 for row in rows:
                     self._store.delete_ids(row.batch)
-                self._states.cut(task)
-                self._forget(rows[0].task_id)
+                self._states.cut(task_id)
+                self._store.read_cut_tasks()
+                self._forget(task_id)
         if at_once or destroyed:
             database.forget_log()
         return len(at_once) + len(destroyed)
@@ -118,16 +119,24 @@ class Upkeep:
             return (row.released_at or 0) + row.retention <= now
         return row.state in ("open", "closed", "frozen", "checked", "judged") and row.ends + self._abandon_after <= now
 
-    def _old(self, now: float) -> dict[int, list[BatchRow]]:
+    def _old(self, now: float) -> dict[bytes, list[BatchRow]]:
         """Return the batches of every task that ended long ago, all of whose batches came to their end."""
-        by_task: defaultdict[int, list[BatchRow]] = defaultdict(list)
+        by_task: defaultdict[bytes, list[BatchRow]] = defaultdict(list)
         for row in self._states.rows():
-            by_task[row.task].append(row)
-        return {task: rows for task, rows in by_task.items() if all(self._is_old(row, now) for row in rows)}
+            by_task[row.task_id].append(row)
+        tasks = self._store.history.tasks
+        return {
+            task_id: rows
+            for task_id, rows in by_task.items()
+            if not tasks[task_id].is_cut and all(self._is_old(row, now) for row in rows)
+        }
 
     def _is_old(self, row: BatchRow, now: float) -> bool:
-        destroyed = row.fate.state in ("scrubbed", "abandoned") and row.secret is None
-        return destroyed and not row.is_cut and row.task_ends + self._cut_after <= now
+        return (
+            row.fate.is_destroyed
+            and row.fate.state in ("scrubbed", "abandoned")
+            and row.task_ends + self._cut_after <= now
+        )
 
     def _destroy(self, row: BatchRow) -> None:
         self._store.forget_key(row.batch)

@@ -1,22 +1,25 @@
-"""The journal: which changes of state this server ever made, one line each, in a folder that is never restored.
+"""The journal: what this server ever decided, one line each, in a folder that is never restored.
 
 A line is canonical JSON and a MAC over it and the line before, under a key that the root key wraps: nobody without the
-root key can write one, leave one out or change the order. A line counts once it is synchronised to the disk.
+root key can write one, leave one out or change the order. A line counts once it is synchronised to the disk. Whatever
+the database says is held against it (see `storage.history`).
 """
 
 import hashlib
 import hmac
 import os
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from lintra_protocol.canonical import (
     HASH_BYTES,
     JsonValue,
     base64url,
     canonical_json,
+    domain_hash,
     framed,
     parse_base64url,
     parse_canonical_json,
@@ -25,16 +28,54 @@ from lintra_protocol.errors import InvalidMessageError
 from lintra_server.disk.folders import FILE_MODE, sync_folder
 from lintra_service.settings import InvalidSettingsError
 
-JournalState = Literal["started", "closed", "frozen", "checked", "judged", "released", "abandoned", "restored"]
-"""What a line says: a gate process began, a batch changed its state, or the database was restored."""
+JournalState = Literal[
+    "started", "registered", "opened", "closed", "frozen", "checked", "judged", "released", "abandoned", "lost",
+    "restored", "migrated",
+]  # fmt: skip
+"""What a line says: a gate process began, a task was registered, a batch was opened or changed its state, reports of it
+were lost, or the database was restored or brought up to date."""
 
 STATES: tuple[JournalState, ...] = (
-    "started", "closed", "frozen", "checked", "judged", "released", "abandoned", "restored",
+    "started", "registered", "opened", "closed", "frozen", "checked", "judged", "released", "abandoned", "lost",
+    "restored", "migrated",
 )  # fmt: skip
 
+NOT_AWAITED = frozenset[JournalState]({"registered", "opened", "lost", "migrated"})
+"""Lines that change no batch's state, and that neither the database nor the witness has to know at once."""
 
 FINAL_LINES = frozenset[JournalState]({"released", "abandoned"})
 """Behind such a line nothing can leave of a batch that did not leave before."""
+
+
+class BatchId(NamedTuple):
+    """Which batch of which task.
+
+    Attributes:
+        task_id: 32 bytes.
+        number: 0, or that of its window.
+    """
+
+    task_id: bytes
+    number: int
+
+    @property
+    def name(self) -> bytes:
+        """Return the name of its key file and of its note, 32 bytes."""
+        return domain_hash("batch keys", *self.bound)
+
+    @property
+    def bound(self) -> tuple[bytes, bytes]:
+        """Return what its keys and secrets are bound to."""
+        return self.task_id, self.number.to_bytes(8, "big")
+
+    @property
+    def words(self) -> str:
+        """Return how a command names it."""
+        return f"{base64url(self.task_id)} {self.number}"
+
+    def __str__(self) -> str:
+        """Return how a message names it."""
+        return f"task {base64url(self.task_id)}, batch {self.number}"
 
 
 class DamagedJournalError(InvalidSettingsError):
@@ -58,7 +99,7 @@ EMPTY = Head(0, bytes(HASH_BYTES))
 
 @dataclass(frozen=True)
 class Line:
-    """One change of state.
+    """One thing that happened.
 
     Attributes:
         number: 1 for the first.
@@ -68,6 +109,7 @@ class Line:
         batch: the number of its batch: 0, or of a window.
         step: SHA-256 of the step file; empty if there was none.
         first: of the windows that are one batch with it, if any were merged into it.
+        facts: what else the line says. Of a change of state: what each column of the batch becomes (see `fact`).
     """
 
     number: int
@@ -77,23 +119,26 @@ class Line:
     step: bytes = b""
     batch: int = 0
     first: int | None = None
+    facts: Mapping[str, JsonValue] = field(default_factory=dict)
 
     @property
-    def of(self) -> tuple[bytes, int]:
+    def of(self) -> BatchId:
         """Return which batch of which task it is about."""
-        return self.task_id, self.batch
+        return BatchId(self.task_id, self.batch)
 
     @property
-    def of_all(self) -> tuple[tuple[bytes, int], ...]:
+    def of_all(self) -> tuple[BatchId, ...]:
         """Return every batch that it is about: `of`, and before it those that were merged into that."""
         begins = self.batch if self.first is None else self.first
-        return tuple((self.task_id, number) for number in range(begins, self.batch + 1))
+        return tuple(BatchId(self.task_id, number) for number in range(begins, self.batch + 1))
 
     def encode(self) -> bytes:
-        """Return the line without its MAC; a batch of number 0 is not named."""
+        """Return the line without its MAC; what it does not have is not named."""
         named: dict[str, JsonValue] = {"batch": self.batch} if self.batch else {}
         if self.first is not None:
             named["first"] = self.first
+        if self.facts:
+            named["facts"] = dict(self.facts)
         return canonical_json(
             {
                 "line": self.number,
@@ -124,22 +169,34 @@ class Line:
                 }:
                     state = next(known for known in STATES if known == name)
                     batch, first = _numbers(named)
-                    line = cls(number, start, state, parse_base64url(task), parse_base64url(step), batch, first)
-                    if line.encode() == data and (first is None or 0 <= first < batch):
-                        return line
+                    facts = named.get("facts", {})
+                    if isinstance(facts, dict):
+                        task_id, digest = parse_base64url(task), parse_base64url(step)
+                        line = cls(number, start, state, task_id, digest, batch, first, facts)
+                        if line.encode() == data and (first is None or 0 <= first < batch):
+                            return line
         except (InvalidMessageError, StopIteration):
             pass
         raise DamagedJournalError("not a line of a journal")
 
 
-def _numbers(named: dict[object, object]) -> tuple[int, int | None]:
+def fact(value: str | bytes | int | None) -> JsonValue:
+    """Return what a line says of a column: a number, a word or nothing as it is, bytes by their SHA-256."""
+    return {"sha256": base64url(hashlib.sha256(value).digest())} if isinstance(value, bytes) else value
+
+
+def _numbers(named: Mapping[object, object]) -> tuple[int, int | None]:
     """Return the batch that a line names beside its task, 0 if it names none, and the first that was merged into it."""
     batch, first = named.get("batch", 0), named.get("first")
     return batch if isinstance(batch, int) else -1, first if isinstance(first, int) else None
 
 
 class Journal:
-    """The file; not thread-safe, since one step is in flight at a time."""
+    """The file.
+
+    Attributes:
+        lock: whoever appends holds it from the look at `head` until the line is written.
+    """
 
     def __init__(self, path: Path, key: bytes, *, repair: bool = True) -> None:
         """Read and verify the whole file.
@@ -154,8 +211,10 @@ class Journal:
         """
         self._path = path
         self._key = key
+        self.lock = threading.RLock()
         self.lines: list[Line] = []
-        self._of: dict[tuple[bytes, int], Line] = {}
+        self._of: dict[BatchId, Line] = {}
+        self._last_start = 0
         self._digests: list[bytes] = [EMPTY.digest]
         self._size = 0
         data = path.read_bytes() if path.exists() else b""
@@ -188,30 +247,48 @@ class Journal:
         """Return the lines after a head that the journal has."""
         return self.lines[head.length :]
 
+    def lacks_little(self, head: Head, until: Head, allowed: frozenset[JournalState] = NOT_AWAITED) -> bool:
+        """Return whether the journal once stood at `head`, and has only lines that nobody waits for from there on.
+
+        Args:
+            head: where somebody else thinks that it stands.
+            until: where it really stood when that was asked.
+            allowed: what may have happened in between.
+        """
+        between = self.lines[head.length : until.length]
+        return self.has(head) and head.length <= until.length and all(line.state in allowed for line in between)
+
     def of(self, task_id: bytes, batch: int) -> Line | None:
-        """Return the line that says what became of a batch of a task, or None if there is none.
+        """Return the line that says what became of a batch of a task, or None if it is open.
 
         `released` and `abandoned` are final: of the lines behind one of them, which a process can have written only
         onto a database that was set back beneath it, none ever took effect.
         """
-        return self._of.get((task_id, batch))
+        return self._of.get(BatchId(task_id, batch))
 
     @property
     def last_start(self) -> int:
         """Return the largest start number of any line, 0 without one."""
-        return max((line.start for line in self.lines), default=0)
+        return self._last_start
 
-    def append(self, line: Line) -> None:
-        """Write a line; when this returns it is durable.
+    def append(self, *lines: Line) -> None:
+        """Write some lines; when this returns all are durable.
 
         Raises:
-            OSError: it could not be written, and nothing of it is left.
-            UnsyncedError: nobody knows whether it was written; or another process wrote to the file.
+            OSError: they could not be written, and nothing of them is left.
+            UnsyncedError: nobody knows whether they were written; or another process wrote to the file.
         """
+        with self.lock:
+            self._append(lines)
+
+    def _append(self, lines: Sequence[Line]) -> None:
         if os.fstat(self._file).st_size != self._size:
             raise UnsyncedError("another process wrote to the journal")
-        digest = self._mac(self._digests[-1], line.encode())
-        encoded = line.encode() + b" " + base64url(digest).encode() + b"\n"
+        encoded, digests = b"", self._digests[-1:]
+        for line in lines:
+            body = line.encode()
+            digests.append(self._mac(digests[-1], body))
+            encoded += body + b" " + base64url(digests[-1]).encode() + b"\n"
         try:
             self._write(encoded)
         except OSError:
@@ -226,7 +303,12 @@ class Journal:
         except OSError as error:
             raise UnsyncedError("a journal line could not be synchronised") from error
         self._size += len(encoded)
-        self._add(line, digest)
+        for line, digest in zip(lines, digests[1:], strict=True):
+            self._add(line, digest)
+
+    def mac(self, label: str, *parts: bytes) -> bytes:
+        """Return a MAC of something else than a line, under the key of the journal, 32 bytes."""
+        return hmac.new(self._key, framed(label, *parts), hashlib.sha256).digest()
 
     def close(self) -> None:
         """Close the file."""
@@ -241,11 +323,11 @@ class Journal:
     def _read(self, data: bytes) -> None:
         # What a crash leaves of a line lacks its end. So a last line without one was never synchronised, and nothing
         # followed from it; a line with one was written whole, and if it is wrong now somebody or the disk changed it.
-        rest = data
-        while rest:
-            encoded, newline, rest = rest.partition(b"\n")
+        while self._size < len(data):
+            end = data.find(b"\n", self._size)
+            encoded = data[self._size :] if end < 0 else data[self._size : end]
             try:
-                if not newline and not self._is_whole(encoded[:-1]):
+                if end < 0 and not self._is_whole(encoded[:-1]):
                     return
                 line, digest = self._verified(encoded)
             except DamagedJournalError as error:
@@ -261,7 +343,8 @@ class Journal:
     def _add(self, line: Line, digest: bytes) -> None:
         self.lines.append(line)
         self._digests.append(digest)
-        for each in line.of_all if line.task_id else ():
+        self._last_start = max(self._last_start, line.start)
+        for each in line.of_all if line.task_id and line.state not in NOT_AWAITED else ():
             last = self._of.get(each)
             if last is None or last.state not in FINAL_LINES:
                 self._of[each] = line
@@ -277,7 +360,7 @@ class Journal:
         return line, digest
 
     def _mac(self, before: bytes, body: bytes) -> bytes:
-        return hmac.new(self._key, framed("journal line", before, body), hashlib.sha256).digest()
+        return self.mac("journal line", before, body)
 
 
 Halt = Callable[[str], None]

@@ -16,7 +16,8 @@ from lintra_protocol.canonical import framed
 from lintra_service.settings import InvalidSettingsError
 
 KEY_BYTES = 32
-_NONCE_BYTES = 12
+NONCE_BYTES = 12
+TAG_BYTES = 16
 
 
 class Vault:
@@ -30,14 +31,9 @@ class Vault:
         self._roots = [AESGCM(key) for key in root_keys]
         self._random_bytes = random_bytes
 
-    def under(self, secret: bytes) -> "Vault":
-        """Return a vault whose keys are HKDF-SHA256 of the root keys and a secret: both are needed to open."""
-        keys = [HKDF(SHA256(), KEY_BYTES, salt=secret, info=framed("wrapping key")).derive(key) for key in self._keys]
-        return Vault(keys, self._random_bytes)
-
     def wrap(self, secret: bytes, label: str, *parts: bytes) -> bytes:
         """Encrypt a secret, bound to a label and to what it belongs to."""
-        nonce = self._random_bytes(_NONCE_BYTES)
+        nonce = self._random_bytes(NONCE_BYTES)
         return nonce + self._roots[0].encrypt(nonce, secret, framed(label, *parts))
 
     def unwrap(self, wrapped: bytes, label: str, *parts: bytes) -> bytes:
@@ -60,44 +56,74 @@ class Vault:
     def _open(self, wrapped: bytes, label: str, *parts: bytes) -> tuple[int, bytes]:
         for number, root in enumerate(self._roots):
             try:
-                opened = root.decrypt(wrapped[:_NONCE_BYTES], wrapped[_NONCE_BYTES:], framed(label, *parts))
+                opened = root.decrypt(wrapped[:NONCE_BYTES], wrapped[NONCE_BYTES:], framed(label, *parts))
             except InvalidTag:
                 continue
             return number, opened
         raise InvalidSettingsError("the storage root key is not the one this database was written with")
 
 
-class DataKey:
-    """The key of one batch: whoever destroys its wrapped form destroys every share stored under it.
+class BatchKey:
+    """The keys of one batch, derived from the one in its file: whoever destroys that destroys every share under it.
 
     Attributes:
-        bare: the key itself, for the processes of a release (see `batches.key_door`), and for nobody else.
+        payload_key: opens the payloads of the batch, for the processes of a release (see `batches.key_door`), and for
+            nobody else.
     """
 
     def __init__(self, key: bytes, random_bytes: Callable[[int], bytes]) -> None:
+        """Derive the keys for payloads, marks and nonces from a key of 32 bytes (HKDF-SHA256, RFC 5869)."""
+        self.payload_key = derived(key, "payload")
+        self.nonces = Vault([derived(key, "nonce")], random_bytes)
+        self._payloads = PayloadKey(self.payload_key, random_bytes)
+        self._marks = AESGCM(derived(key, "mark"))
+        self._random_bytes = random_bytes
+
+    def encrypt(self, payloads: bytes, mark: bytes) -> bytes:
+        """Encrypt the payloads of a segment, bound to its mark."""
+        return self._payloads.encrypt(payloads, mark)
+
+    def decrypt(self, encrypted: bytes, mark: bytes) -> bytes:
+        """Decrypt the payloads of a segment (see `PayloadKey.decrypt` for errors)."""
+        return self._payloads.decrypt(encrypted, mark)
+
+    def tag(self, what: bytes) -> bytes:
+        """Return a nonce and the tag of some bytes under the key for marks, 28 bytes."""
+        nonce = self._random_bytes(NONCE_BYTES)
+        return nonce + self._marks.encrypt(nonce, b"", what)
+
+    def is_tag(self, tag: bytes, what: bytes) -> bool:
+        """Return whether `tag` made these 28 bytes of `what`."""
+        try:
+            self._marks.decrypt(tag[:NONCE_BYTES], tag[NONCE_BYTES:], what)
+        except InvalidTag:
+            return False
+        return True
+
+
+class PayloadKey:
+    """Encrypts and decrypts the payloads of one batch, and nothing else."""
+
+    def __init__(self, key: bytes, random_bytes: Callable[[int], bytes]) -> None:
         """Load a key of 32 bytes."""
-        self.bare = key
         self._cipher = AESGCM(key)
         self._random_bytes = random_bytes
 
-    def encrypt(self, segment: bytes, number: int) -> bytes:
-        """Encrypt one segment of payloads."""
-        nonce = self._random_bytes(_NONCE_BYTES)
-        return nonce + self._cipher.encrypt(nonce, segment, _context(number))
+    def encrypt(self, payloads: bytes, mark: bytes) -> bytes:
+        """Encrypt the payloads of a segment, bound to its mark."""
+        nonce = self._random_bytes(NONCE_BYTES)
+        return nonce + self._cipher.encrypt(nonce, payloads, mark)
 
-    def decrypt(self, encrypted: bytes, number: int) -> bytes:
-        """Decrypt one segment.
+    def decrypt(self, encrypted: bytes, mark: bytes) -> bytes:
+        """Decrypt the payloads of a segment.
 
         Raises:
             InvalidTag: the bytes were changed, or belong to another segment or batch.
         """
         view = memoryview(encrypted)
-        return self._cipher.decrypt(view[:_NONCE_BYTES], view[_NONCE_BYTES:], _context(number))
+        return self._cipher.decrypt(view[:NONCE_BYTES], view[NONCE_BYTES:], mark)
 
 
-_SEGMENT = framed("segment", bytes(8))[:-8]
-
-
-def _context(number: int) -> bytes:
-    """Return `framed("segment", number as eight bytes)`."""
-    return _SEGMENT + number.to_bytes(8, "big")
+def derived(key: bytes, purpose: str) -> bytes:
+    """Return the key for one purpose that follows from another key, 32 bytes (HKDF-SHA256, RFC 5869)."""
+    return HKDF(SHA256(), KEY_BYTES, salt=None, info=framed(purpose)).derive(key)

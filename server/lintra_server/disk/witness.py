@@ -30,8 +30,8 @@ class Witness(Protocol):
     def read(self) -> Head:
         """Return what it remembers; the empty head if it was never told anything."""
 
-    def advance(self, before: Head, after: Head) -> bool:
-        """Remember `after` if it remembers `before` or `after`, durably; return whether it does."""
+    def advance(self, may_follow: Callable[[Head], bool], after: Head) -> bool:
+        """Remember `after` durably if it may follow what is remembered; return whether it is remembered now."""
 
 
 class FolderWitness:
@@ -69,14 +69,14 @@ class FolderWitness:
             raise WitnessError(f"{self._folder} is no witness of this journal")
         return head
 
-    def advance(self, before: Head, after: Head) -> bool:
-        """Remember `after` if it remembers `before` or `after`, durably; return whether it does.
+    def advance(self, may_follow: Callable[[Head], bool], after: Head) -> bool:
+        """Remember `after` durably if it may follow what is remembered; return whether it is remembered now.
 
         Raises:
-            WitnessError: it cannot be written; whether it remembers `before` or `after` is not known.
+            WitnessError: it cannot be written; whether it remembers `after` is not known.
         """
         seen = self.read()
-        if seen == before:
+        if seen != after and may_follow(seen):
             self._add(after)
             # Whoever was paused before it added its file finds here that others went on.
             seen = self.read()

@@ -9,11 +9,13 @@ from pathlib import Path
 
 from lintra_server.clock import DAY, Clock
 from lintra_server.disk.folders import require_private
-from lintra_server.disk.journal import Head, Journal
+from lintra_server.disk.journal import BatchId, Head, Journal
+from lintra_server.disk.notes import Notes
 from lintra_server.disk.vault import Vault
 from lintra_server.settings import Settings
 from lintra_server.storage.database import AnyDatabase
-from lintra_server.storage.key_folder import JOURNAL_FILE, journal_key, read_noted
+from lintra_server.storage.history import History
+from lintra_server.storage.key_folder import JOURNAL_FILE, NOTES_FILE, journal_key, last_seen
 from lintra_server.storage.parts import has_database, open_database, open_witness
 from lintra_server.storage.states import FINAL_STATES, BatchStates
 
@@ -58,7 +60,7 @@ def examine(settings: Settings, now: Callable[[], float], running: Callable[[], 
         return
     yield Finding("journal", f"{journal.head.length} lines, start number {journal.last_start}")
     yield _witness(settings, vault, journal.head)
-    database = open_database(settings)
+    database = open_database(settings, "")
     try:
         yield from _database(settings, database, journal)
     finally:
@@ -71,7 +73,10 @@ def _database(settings: Settings, database: AnyDatabase, journal: Journal) -> It
     if settings.database_url is not None:
         sound = "PostgreSQL answers; it checks pages itself, if its cluster has data checksums"
     yield Finding("integrity", sound, "; ".join(complaints[:3]))
-    states = BatchStates(database)
+    history = History(journal)
+    history.learn(journal.lines)
+    notes = Notes(settings.key_dir / NOTES_FILE)
+    states = BatchStates(database, history, notes, journal)
     standing = states.standing()
     if standing is None:
         yield Finding("database and journal", "", "the database belongs to no journal")
@@ -86,20 +91,15 @@ def _database(settings: Settings, database: AnyDatabase, journal: Journal) -> It
     else:
         yield Finding("database and journal", "", "the journal lacks lines that the database has")
     rows = states.rows()
-    noted = read_noted(settings.key_dir)
-    stored = sum(database.num_reports().values()) + len(rows)
-    lost = "no note of what was stored last" if noted is None else ""
-    if noted is not None and noted.commits > stored:
-        lost = f"{noted.commits - stored} acknowledged reports or tasks are missing"
-    yield Finding("uploads", f"{stored} reports and tasks, as noted", lost)
-    folder = settings.key_dir / "secrets"
+    folder = settings.key_dir / "batches"
     gone = [
-        r
-        for r in rows
-        if r.fate.state not in FINAL_STATES and not (r.secret and (folder / f"{r.secret.hex()}.secret").exists())
+        row
+        for row in rows
+        if row.fate.state not in FINAL_STATES
+        and not (folder / f"{BatchId(row.task_id, row.number).name.hex()}.key").exists()
     ]
     counted = ", ".join(f"{count} {state}" for state, count in sorted(Counter(row.state for row in rows).items()))
-    yield Finding("batches", counted or "none yet", f"{len(gone)} unreleased ones lost their secrets" if gone else "")
+    yield Finding("batches", counted or "none yet", f"{len(gone)} unreleased ones lost their keys" if gone else "")
     old = sorted(path.name for path in settings.data_dir.glob("*.before-*")) + sorted(
         path.name for path in settings.data_dir.glob("*.replaced-*")
     )
@@ -136,8 +136,7 @@ def _space(settings: Settings) -> Iterator[Finding]:
 
 
 def _clock(settings: Settings, now: Callable[[], float], running: Callable[[], float]) -> Finding:
-    noted = read_noted(settings.key_dir)
-    clock = Clock(now, running, noted.seen if noted else None, settings.max_clock_step_days * DAY)
+    clock = Clock(now, running, last_seen(settings.key_dir), settings.max_clock_step_days * DAY)
     complaint = clock.complaint and f"{clock.complaint}; if it is right, run `lintra server clock --accept`"
     return Finding("clock", "it fits what was seen last", complaint)
 

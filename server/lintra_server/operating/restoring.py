@@ -5,16 +5,18 @@ known to be whole: a witness says so, or the operator, who knows that the key fo
 before a restore are not registered afterwards, since they may have been released in the part that is lost.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from lintra_protocol.randomness import RandomBytes
 from lintra_server.clock import Clock
 from lintra_server.disk.folders import write_new
-from lintra_server.disk.journal import FINAL_LINES, DamagedJournalError, Head, Journal, Line
+from lintra_server.disk.journal import NOT_AWAITED, BatchId, DamagedJournalError, Head, Journal, Line
 from lintra_server.disk.vault import Vault
+from lintra_server.operating.starting import learn
 from lintra_server.settings import Settings
-from lintra_server.storage.key_folder import KeyFolder, Noted
+from lintra_server.storage.database import REVISION
+from lintra_server.storage.key_folder import KeyFolder
 from lintra_server.storage.parts import NotStartedError, Parts, database_path, open_vault, parts_with
 from lintra_server.storage.states import FINAL_STATES, BatchRow, Standing
 from lintra_server.storage.steps import Step
@@ -28,16 +30,14 @@ class Restored:
         kept: open or closed batches that go on.
         abandoned: batches that were given up.
         released: releases whose bytes were stored again.
-        entered: tasks that only the journal knew.
-        lost: acknowledged reports and tasks that the database lacks.
+        lost: what the database lacks of batches that go on, in words; they wait until the loss is accepted.
         barred_before: tasks that take reports earlier, in seconds since the epoch, are not registered.
     """
 
     kept: int
     abandoned: int
     released: int
-    entered: int
-    lost: int
+    lost: list[str]
     barred_before: int
 
 
@@ -46,7 +46,6 @@ class _Decision:
     kept: list[BatchRow] = field(default_factory=list)
     abandon: list[BatchRow] = field(default_factory=list)
     release: list[Step] = field(default_factory=list)
-    enter: list[tuple[bytes, int]] = field(default_factory=list)
 
 
 def restore(
@@ -65,7 +64,7 @@ def restore(
         random_bytes: a cryptographic source.
         folder: the key folder, locked.
         clock: says what is barred.
-        journal_lost: begin a new journal; every unreleased batch is given up.
+        journal_lost: begin a new journal; every batch is given up.
         never_copied: the operator knows that the key folder is the original and was never set back.
 
     Raises:
@@ -77,31 +76,51 @@ def restore(
     if not settings.has_identity_key() or not settings.has_storage_root_key():
         raise NotStartedError("bring back the identity key and the storage root key first, from their own backup")
     vault = open_vault(settings, random_bytes)
-    known = _journal(folder, vault, journal_lost)
-    journal = folder.new_journal(vault, random_bytes) if known is None or journal_lost else known
-    parts = parts_with(settings, random_bytes, folder, vault, journal)
+    if journal_lost:
+        return _begin_anew(settings, random_bytes, folder, clock, vault)
+    parts = parts_with(settings, random_bytes, folder, vault, _journal(folder, vault))
     try:
-        witnessed = not journal_lost and parts.witness is not None
-        seen = _witnessed(parts) if witnessed else None
+        journal, seen = parts.journal, _witnessed(parts) if parts.witness is not None else None
         standing = parts.states.standing()
-        if not journal_lost and standing is not None and not journal.has(standing.head):
+        if standing is not None and not journal.has(standing.head):
             raise NotStartedError(_NOT_ITS_JOURNAL)
-        if not journal_lost and standing is None and parts.states.rows():
-            raise NotStartedError(_NOT_ITS_JOURNAL)
-        lost = _lost(parts)
-        trusted = not journal_lost and (never_copied or seen is not None)
-        from_line = standing.head.length if standing and not journal_lost else 0
-        decision = _decide(parts, known or journal, from_line, trusted)
-        noted = folder.noted()
-        barred = int(max(now, noted.seen.clock if noted else 0, standing.barred_before if standing else 0)) + 1
+        learn(parts)
+        from_line = standing.head.length if standing else 0
+        decision = _decide(parts, from_line, never_copied or seen is not None)
+        barred = _barred(parts, now)
         _carry_out(parts, decision, barred, seen)
-        folder.note(Noted(clock.seen(), parts.store.recount()))
+        lost = parts.store.check_ends()
+        folder.note_clock(clock.seen())
     finally:
-        parts.journal.close()
-        if known is not None:
-            known.close()
-        parts.database.close()
-    return Restored(len(decision.kept), len(decision.abandon), len(decision.release), len(decision.enter), lost, barred)
+        parts.close_but_folder()
+    return Restored(len(decision.kept), len(decision.abandon), len(decision.release), lost, barred)
+
+
+def _begin_anew(
+    settings: Settings, random_bytes: RandomBytes, folder: KeyFolder, clock: Clock, vault: Vault
+) -> Restored:
+    """Begin a new journal with a new database: without the old journal nobody can vouch for what the old one says.
+
+    All keys of batches are destroyed. The old database and the old journal stay beside the new ones.
+    """
+    now, given_up = clock.now(), folder.batch_keys(vault).destroy_all_but(())
+    if settings.database_url is None:
+        put_aside(settings)
+    folder.new_notes().close()
+    parts = parts_with(settings, random_bytes, folder, vault, folder.new_journal(vault, random_bytes))
+    try:
+        parts.database.clear()
+        barred = _barred(parts, now)
+        _carry_out(parts, _Decision(), barred, None)
+        folder.note_clock(clock.seen())
+    finally:
+        parts.close_but_folder()
+    return Restored(0, given_up, 0, [], barred)
+
+
+def _barred(parts: Parts, now: float) -> int:
+    seen = parts.folder.last_seen()
+    return int(max(now, seen.clock if seen else 0, parts.history.barred_before)) + 1
 
 
 _NOT_ITS_JOURNAL = (
@@ -123,10 +142,17 @@ def put_database(settings: Settings, backup: Path) -> Path | None:
     """
     if settings.database_url is not None:
         raise NotStartedError(f"{_POSTGRES}, then run `lintra server restore` without --from")
-    source, target = backup / database_path(settings).name, database_path(settings)
+    source = backup / database_path(settings).name
     if not source.is_file():
         raise NotStartedError(f"{source} is missing: {backup} is not a folder that `lintra server backup` wrote")
-    aside = None
+    aside = put_aside(settings)
+    write_new(database_path(settings), source.read_bytes())
+    return aside
+
+
+def put_aside(settings: Settings) -> Path | None:
+    """Rename the database file, if there is one; return its new name."""
+    target, aside = database_path(settings), None
     if target.exists():
         number = 1
         while (old := target.with_name(f"{target.name}.replaced-{number}")).exists():
@@ -139,27 +165,23 @@ def put_database(settings: Settings, backup: Path) -> Path | None:
             if (part := target.with_name(target.name + suffix)).exists():
                 part.rename(old.with_name(old.name + suffix))
         aside = old
-    write_new(target, source.read_bytes())
     return aside
 
 
-def _journal(folder: KeyFolder, vault: Vault, journal_lost: bool) -> Journal | None:
+def _journal(folder: KeyFolder, vault: Vault) -> Journal:
     if not folder.has_journal:
-        if not journal_lost:
-            raise NotStartedError("there is no journal: run `lintra server restore --journal-lost`")
-        return None
+        raise NotStartedError("there is no journal: run `lintra server restore --journal-lost`")
     try:
         return folder.open_journal(vault)
     except DamagedJournalError as error:
-        if not journal_lost:
-            raise NotStartedError(f"{error}: run `lintra server restore --journal-lost`") from None
-        return None
+        raise NotStartedError(f"{error}: run `lintra server restore --journal-lost`") from None
 
 
 def _witnessed(parts: Parts) -> Head:
     journal = parts.journal
     seen = parts.witness.read() if parts.witness is not None else journal.head
-    if seen not in (journal.head, journal.head_at(journal.head.length - 1)):
+    before = journal.head_at(journal.head.length - 1)
+    if not any(journal.lacks_little(seen, head) for head in (journal.head, before) if head is not None):
         raise NotStartedError(
             "the witness knows another journal, so this one is not whole. Make sure that no other copy of this server "
             "runs; then run `lintra server restore --journal-lost`"
@@ -167,66 +189,43 @@ def _witnessed(parts: Parts) -> Head:
     return seen
 
 
-def _lost(parts: Parts) -> int:
-    noted = parts.folder.noted()
-    return max(noted.commits - parts.store.commits(), 0) if noted else 0
-
-
-def _decide(parts: Parts, journal: Journal, from_line: int, trusted: bool) -> _Decision:
-    """Say what becomes of every batch; `journal` is the one that knows most, even if it is lost."""
-    decision = _Decision()
-    last = {batch: journal.of(*batch) for line in journal.lines if line.task_id for batch in line.of_all}
-    missing = {batch for line in journal.lines[from_line:] for batch in line.of_all}
-    rows = {(row.task_id, row.number): row for row in parts.states.rows()}
+def _decide(parts: Parts, from_line: int, trusted: bool) -> _Decision:
+    """Say what becomes of every batch that is not finished, and which releases are stored again."""
+    decision, journal = _Decision(), parts.journal
+    missing = {batch for line in journal.lines[from_line:] if line.state not in NOT_AWAITED for batch in line.of_all}
+    rows = {BatchId(row.task_id, row.number): row for row in parts.states.rows()}
     for batch, row in rows.items():
-        if row.state in FINAL_STATES or row.into is not None:
+        if row.into is not None:
             continue  # what was merged goes the way of the batch that it is in
-        line = last.get(batch)
-        whole = trusted and batch not in missing and (line is None or line.state not in FINAL_LINES)
-        members = [row, *(other for other in rows.values() if other.into is row)]
-        # A line of another batch says that this one was merged into it: alone nothing of it ever leaves.
-        step = _release(parts, line) if line is None or line.of == batch else None
-        if step is not None:
-            decision.release.append(step)
-        elif whole and all(_has_secret(parts, each) for each in members):
+        members = [row, *(other for other in rows.values() if other.into is not None and other.into.batch == row.batch)]
+        if row.state in FINAL_STATES:
+            line = parts.history.batches[row.batch].line
+            step = parts.folder.files.read(line) if line is not None and line.state == "released" else None
+            if step is not None:
+                decision.release.append(step)
+        elif trusted and batch not in missing and not any(each.is_destroyed for each in members):
             decision.kept.append(row)
         else:
             decision.abandon += members
-    for batch, line in last.items():
-        if batch not in rows:
-            decision.enter.append(batch)
-            step = _release(parts, line) if line is not None and line.of == batch else None
-            if step is not None:
-                decision.release.append(step)
     return decision
-
-
-def _has_secret(parts: Parts, row: BatchRow) -> bool:
-    return row.secret is not None and parts.folder.secrets.get(row.secret) is not None
-
-
-def _release(parts: Parts, line: Line | None) -> Step | None:
-    """Return the release of a batch if that is the journal's last word on it and its bytes are still there."""
-    return parts.folder.files.read(line) if line is not None and line.state == "released" else None
 
 
 def _carry_out(parts: Parts, decision: _Decision, barred: int, seen: Head | None) -> None:
     standing, journal = parts.states.standing(), parts.journal
     start = max(journal.last_start, standing.start if standing else 0) + 1
-    for row in decision.abandon:
-        journal.append(Line(journal.head.length + 1, start, "abandoned", row.task_id, batch=row.number))
-    journal.append(Line(journal.head.length + 1, start, "restored"))
+    lines = [Line(0, start, "abandoned", row.task_id, batch=row.number) for row in decision.abandon]
+    lines.append(Line(0, start, "restored", facts={"barred_before": barred}))
+    if parts.history.revision != REVISION:
+        lines.append(Line(0, start, "migrated", facts={"revision": REVISION}))
+    numbered = [replace(line, number=journal.head.length + place) for place, line in enumerate(lines, 1)]
+    journal.append(*numbered)
+    parts.history.learn(numbered)
     if parts.witness is not None:
         if seen is None:
             parts.witness.reset(journal.head)
-        elif not parts.witness.advance(seen, journal.head):
+        elif not parts.witness.advance(lambda head: head == seen, journal.head):
             raise NotStartedError("the witness moved on by itself: another copy of this server runs")
-    parts.states.establish(
-        Standing(journal.head, start, barred),
-        abandon=[row.batch for row in decision.abandon],
-        release=decision.release,
-        enter=decision.enter,
-    )
+    parts.states.establish(Standing(journal.head, start), release=decision.release)
     for row in decision.abandon:
         parts.store.forget_key(row.batch)
         parts.states.mark_destroyed(row.batch)

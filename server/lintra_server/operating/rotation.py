@@ -5,44 +5,30 @@ Afterwards the later ones can be taken off the list.
 
 from sqlalchemy import select, update
 
-from lintra_server.storage.database import batches, sealing_keys, tasks
+from lintra_server.storage.database import tasks
 from lintra_server.storage.parts import Parts
+from lintra_server.storage.tasks import TOKEN_KEY
+from lintra_service.settings import InvalidSettingsError
 
 
 def renew(parts: Parts) -> int:
     """Wrap everything under the first root key; return how much there was to do."""
     parts.folder.renew_journal_key(parts.vault)
-    done = 0
+    done = sum(
+        parts.batch_keys.renew(history.batch.name, *history.batch.bound)
+        for history in parts.history.batches.values()
+        if not history.is_destroyed
+    )
+    done += sum(parts.sealing_keys.renew(name, name) for name in parts.sealing_keys.names())
+    places = {task.place: task_id for task_id, task in parts.history.tasks.items()}
     with parts.database.writing() as connection:
-        for row in connection.execute(select(batches).where(batches.c.secret.is_not(None))).all():
-            secret = parts.folder.secrets.get(row.secret)
-            if secret is None:
-                continue
-            vault, number = parts.vault.under(secret), row.batch.to_bytes(8, "big")
-            labels = {"wrapped_key": "batch key", "wrapped_nonce": "nonce"}
-            values = {
-                column: renewed
-                for column, label in labels.items()
-                if getattr(row, column) is not None
-                and (renewed := vault.renewed(getattr(row, column), label, number)) is not None
-            }
-            if values:
-                connection.execute(update(batches).where(batches.c.batch == row.batch).values(**values))
-            done += len(values)
-        for row in connection.execute(select(sealing_keys).where(sealing_keys.c.secret.is_not(None))).all():
-            secret = parts.folder.secrets.get(row.secret)
-            if secret is None:
-                continue
-            bound = row.suite.encode(), row.key_id
-            renewed = parts.vault.under(secret).renewed(row.wrapped, "sealing key", *bound)
+        query = select(tasks.c.task, tasks.c.wrapped_token_key).where(tasks.c.wrapped_token_key.is_not(None))
+        for place, wrapped in connection.execute(query).all():
+            try:
+                renewed = parts.vault.renewed(wrapped, TOKEN_KEY, places[place]) if place in places else None
+            except InvalidSettingsError:
+                continue  # it was changed; whoever needs it is told
             if renewed is not None:
-                change = update(sealing_keys).where(sealing_keys.c.key_id == row.key_id)
-                connection.execute(change.values(wrapped=renewed))
-                done += 1
-        for row in connection.execute(select(tasks).where(tasks.c.wrapped_token_key.is_not(None))).all():
-            renewed = parts.vault.renewed(row.wrapped_token_key, "token key", row.task_id)
-            if renewed is not None:
-                change = update(tasks).where(tasks.c.task == row.task)
-                connection.execute(change.values(wrapped_token_key=renewed))
+                connection.execute(update(tasks).where(tasks.c.task == place).values(wrapped_token_key=renewed))
                 done += 1
     return done

@@ -4,13 +4,14 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+from sqlalchemy import select
+
 from lintra_protocol.canonical import base64url
 from lintra_protocol.randomness import system_randomness
 from lintra_server.disk.folders import make_folder, require_private, write_new
 from lintra_server.settings import Settings
-from lintra_server.storage.database import Database
+from lintra_server.storage.database import Database, batches, journal
 from lintra_server.storage.parts import NotStartedError, database_path
-from lintra_server.storage.states import BatchStates
 
 
 def back_up(settings: Settings, folder: Path) -> Iterator[str]:
@@ -33,18 +34,17 @@ def back_up(settings: Settings, folder: Path) -> Iterator[str]:
     yield f"{target}: {target.stat().st_size / 2**20:.1f} MiB"
     copy = Database(target)
     try:
-        states = BatchStates(copy)
-        counts = Counter(row.state for row in states.rows())
-        standing = states.standing()
-        reports = sum(copy.num_reports().values())
+        with copy.reading() as connection:
+            counts = Counter(connection.execute(select(batches.c.state)).scalars())
+            standing = connection.execute(select(journal.c.length, journal.c.start)).one_or_none()
     finally:
         copy.close()
         for suffix in ("-wal", "-shm"):
             target.with_name(target.name + suffix).unlink(missing_ok=True)
     listed = ", ".join(f"{count} {state}" for state, count in sorted(counts.items())) or "none"
-    yield f"batches: {listed}; {reports} reports were stored in them"
+    yield f"batches: {listed}"
     if standing is not None:
-        yield f"journal line {standing.head.length}, start number {standing.start}"
+        yield f"journal line {standing.length}, start number {standing.start}"
     yield "It opens only with the key folder, which must not be copied; what is released meanwhile stays released."
 
 

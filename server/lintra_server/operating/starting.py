@@ -4,17 +4,21 @@ Crashes alone always lead to a server that begins. Anything else, a copy, a loss
 that changes nothing and names the command that comes next.
 """
 
+from collections.abc import Sequence
+
 import structlog
 
-from lintra_protocol.canonical import base64url
-from lintra_protocol.messages import Inventory, Signed
-from lintra_server.disk.journal import EMPTY, Halt, Head
+from lintra_server.disk.journal import EMPTY, NOT_AWAITED, BatchId, Halt, Head, Journal, JournalState, Line
 from lintra_server.disk.reserve import is_full
+from lintra_server.storage.database import REVISION
 from lintra_server.storage.parts import NotStartedError, Parts
-from lintra_server.storage.states import FINAL_STATES
+from lintra_server.storage.states import FINAL_STATES, BatchRow
 from lintra_server.storage.steps import KEPT_STATES, Step, Stepper
 
 log = structlog.get_logger()
+
+_BY_A_START = NOT_AWAITED | frozenset[JournalState]({"started"})
+"""What a start may find that neither the database nor the witness knows: it changed no batch."""
 
 _RESTORE = "nothing was changed; run `lintra server restore`"
 _LOST = "nothing was changed; run `lintra server restore --journal-lost`"
@@ -32,24 +36,52 @@ def begin(parts: Parts, halt: Halt) -> Stepper:
         lambda error: is_full(error) and parts.reserve.use(),
     )  # fmt: skip
     in_flight = compare(parts)
-    _require_all_commits(parts)
+    if not parts.history.revision:
+        raise NotStartedError(
+            "the key folder is of a version before 0.1.0, which was never published: make a new server"
+        )
+    learn(parts, in_flight)
+    if parts.history.revision != REVISION:
+        parts.history.record("migrated", BatchId(b"", 0), {"revision": REVISION})
+    _require_keys(parts)
     if in_flight is not None:
-        step, before = in_flight
-        stepper.resume(step, before)
+        step, line = in_flight
+        stepper.resume(step, line)
         log.warning("finished a step that was interrupted", state=step.state)
-    _require_secrets(parts)
+    head = parts.journal.head
+    parts.states.catch_up(head)
+    if parts.witness is not None:
+        parts.witness.advance(lambda seen: parts.journal.lacks_little(seen, head, _BY_A_START), head)
     standing = parts.states.standing()
     start = max(parts.journal.last_start, standing.start if standing else 0) + 1
     stepper.start = start
     stepper.perform(Step(start, "started"))
     parts.folder.renew_journal_key(parts.vault)
     parts.states.reopen()
+    # What is wrong is logged, and stops that batch alone.
+    parts.store.check_ends()
     tidy(parts)
     return stepper
 
 
-def compare(parts: Parts) -> tuple[Step, Head] | None:
-    """Return the step that only the database lacks, with the head it starts from; None if nothing lacks anything.
+def learn(parts: Parts, in_flight: tuple[Step, Line] | None = None) -> None:
+    """Learn of all that the journal says, but of a step that the database lacks, and which keys were destroyed."""
+    lines = parts.journal.lines
+    parts.history.learn(line for line in lines if in_flight is None or line.number != in_flight[1].number)
+    there, noted = parts.batch_keys.names(), parts.notes.names()
+    for history in parts.history.batches.values():
+        history.is_destroyed = history.batch.name not in there or (
+            history.is_final and not parts.batch_keys.has(history.batch.name)
+        )
+        history.is_emptied = history.is_destroyed and history.batch.name not in noted
+    parts.store.read_cut_tasks()
+    if in_flight is not None and in_flight[0].state == "closed":
+        places = (parts.history.place(batch) for batch in in_flight[1].of_all)
+        parts.history.closing.update(place for place in places if place is not None)
+
+
+def compare(parts: Parts) -> tuple[Step, Line] | None:
+    """Return the step that only the database lacks, with its journal line; None if nothing lacks anything.
 
     Raises:
         NotStartedError: the folders do not fit together.
@@ -58,89 +90,55 @@ def compare(parts: Parts) -> tuple[Step, Head] | None:
     journal, standing = parts.journal, parts.states.standing()
     if standing is None:
         raise NotStartedError(
-            "the database belongs to no journal, as one of an earlier version or an old backup does. If it is the "
-            "database that ran last, never a copy, and the key folder is new, run `lintra server init --adopt`; else "
-            "`lintra server restore --journal-lost`"
+            f"the database belongs to no journal, as an old backup does, or one whose rows were deleted: {_RESTORE}"
         )
-    seen = parts.witness.read() if parts.witness is not None else None
-    if standing.head == journal.head:
-        _require_witnessed(seen, (journal.head,))
-        return None
     if not journal.has(standing.head):
         raise NotStartedError(f"the journal lacks lines that the database has, or is another server's: {_LOST}")
-    _require_witnessed(seen, (journal.head, journal.head_at(journal.head.length - 1)))
-    line, *others = journal.since(standing.head)
-    step = None if others else parts.folder.files.read(line)
-    if step is None or not fits(parts, step):
-        lost = len(others) + 1
-        raise NotStartedError(f"the database lacks the journal's last {lost} lines: it is an old copy; {_RESTORE}")
-    return step, standing.head
-
-
-def fits(parts: Parts, step: Step) -> bool:
-    """Return whether a step was computed from this very database: the batch's state and list of reports are its."""
-    if not parts.states.may(step):
-        return False
-    inventory = step.values.get("inventory")
-    if step.state != "closed" or not isinstance(inventory, bytes):
-        return True
-    task = parts.store.number(step.task_id)
-    listed = Signed[Inventory].from_canonical(inventory).message
-    if task is None or listed.first != step.first:
-        return False
-    members = parts.store.batch_numbers(task, step.batch if step.first is None else step.first, step.batch)
-    return bool(members) and listed.root == base64url(parts.store.report_ids(*members).root)
-
-
-def lost_commits(parts: Parts) -> int | None:
-    """Return how many noted reports and tasks the database lacks; None if there is no note."""
-    noted = parts.folder.noted()
-    return None if noted is None else max(noted.commits - parts.store.commits(), 0)
+    lacking = [line for line in journal.since(standing.head) if line.state not in _BY_A_START]
+    seen = parts.witness.read() if parts.witness is not None else None
+    if seen is not None:
+        before = journal.head_at(lacking[-1].number - 1) if lacking else None
+        _require_witnessed(journal, seen, [head for head in (journal.head, before) if head is not None])
+    if not lacking:
+        return None
+    step = parts.folder.files.read(lacking[-1])
+    if len(lacking) > 1 or step is None:
+        raise NotStartedError(
+            f"the database lacks the journal's last {len(lacking)} steps: it is an old copy; {_RESTORE}"
+        )
+    return step, lacking[-1]
 
 
 def tidy(parts: Parts) -> None:
-    """Destroy step files and secrets that are not needed any more: folders that fit together need few."""
+    """Destroy step files and keys that are not needed any more: folders that fit together need few."""
     journal, files = parts.journal, parts.folder.files
     for number in files.numbers():
         if number > journal.head.length or journal.lines[number - 1].state not in KEPT_STATES:
             files.remove(number)
-    destroyed = parts.folder.secrets.destroy_all_but(parts.states.secrets())
+    needed = {history.batch.name for history in parts.history.batches.values() if not history.is_destroyed}
+    destroyed = parts.batch_keys.destroy_all_but(needed)
     if destroyed:
-        log.info("destroyed secrets that nothing needs", count=destroyed)
+        log.info("destroyed keys that nothing needs", count=destroyed)
 
 
-def without_secret(parts: Parts) -> list[int]:
-    """Return the batches whose shares could still be released, but whose secret is gone."""
-    return [
-        row.batch
-        for row in parts.states.rows()
-        if row.fate.state not in FINAL_STATES and (row.secret is None or parts.folder.secrets.get(row.secret) is None)
-    ]
+def without_keys(parts: Parts) -> list[BatchRow]:
+    """Return the batches whose shares could still be released, but whose keys are gone."""
+    return [row for row in parts.states.rows() if row.fate.state not in FINAL_STATES and row.is_destroyed]
 
 
-def _require_witnessed(seen: Head | None, allowed: tuple[Head | None, ...]) -> None:
+def _require_witnessed(journal: Journal, seen: Head, allowed: Sequence[Head]) -> None:
     if seen == EMPTY:
         raise NotStartedError(
             "the witness remembers nothing. If it is new, and this server is the original, run "
             "`lintra server witness`; if it was lost, make sure first that neither folder was set back"
         )
-    if seen is not None and seen not in allowed:
+    if not any(journal.lacks_little(seen, head, _BY_A_START) for head in allowed):
         raise NotStartedError(
             "the witness knows another journal: this is a copy of a server, or both folders were set back. "
             "If the other one is still running, stop here; else " + _LOST
         )
 
 
-def _require_all_commits(parts: Parts) -> None:
-    lost = lost_commits(parts)
-    if lost is None:
-        raise NotStartedError(f"the note of what was stored last is missing from the key folder: {_RESTORE}")
-    if lost:
-        raise NotStartedError(f"the database lacks {lost} acknowledged reports or tasks: it is an old copy; {_RESTORE}")
-
-
-def _require_secrets(parts: Parts) -> None:
-    if gone := without_secret(parts):
-        raise NotStartedError(
-            f"the secrets of {len(gone)} unreleased batches are missing from the key folder: {_RESTORE}"
-        )
+def _require_keys(parts: Parts) -> None:
+    if gone := without_keys(parts):
+        raise NotStartedError(f"the keys of {len(gone)} unreleased batches are missing from the key folder: {_RESTORE}")

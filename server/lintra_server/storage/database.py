@@ -20,16 +20,13 @@ from sqlalchemy import (
     Column,
     Connection,
     Engine,
-    ForeignKey,
     Integer,
     LargeBinary,
     MetaData,
     String,
     Table,
-    UniqueConstraint,
     create_engine,
     event,
-    func,
     insert,
     inspect,
     select,
@@ -46,7 +43,7 @@ from lintra_server.storage.kept import Conditional, Kept, KeptSqlite
 from lintra_service.settings import InvalidSettingsError
 from lintra_service.sqlite import forget_read_only
 
-REVISION = "0009"
+REVISION = "0001"
 """The newest of `migrations/versions`; its tables are the ones below."""
 
 BUSY_SECONDS = 30
@@ -71,59 +68,38 @@ journal = Table(
     Column("length", Whole, nullable=False),
     Column("digest", LargeBinary, nullable=False),
     Column("start", Whole, nullable=False),
-    Column("barred_before", Whole, nullable=False),
 )
 
-sealing_keys = Table(
-    "sealing_keys",
-    _metadata,
-    Column("key_id", LargeBinary, primary_key=True),
-    Column("suite", String, nullable=False),
-    Column("secret", LargeBinary),
-    Column("wrapped", LargeBinary, nullable=False),
-    Column("valid_from", Whole, nullable=False),
-    Column("valid_until", Whole, nullable=False),
-)
-
+# Where a task or a batch lies says the journal; identifiers and numbers here are for those who look at the tables.
 tasks = Table(
     "tasks",
     _metadata,
-    Column("task", Whole, primary_key=True),
-    Column("task_id", LargeBinary, nullable=False, unique=True),
+    Column("task", Whole, primary_key=True, autoincrement=False),
+    Column("task_id", LargeBinary, nullable=False),
     Column("definition", LargeBinary, nullable=False),
-    Column("author", String, nullable=False, server_default=""),
-    Column("server", Whole, nullable=False),
-    Column("ends", Whole, nullable=False),
-    Column("retention", Whole, nullable=False),
     Column("wrapped_token_key", LargeBinary),
 )
 
 batches = Table(
     "batches",
     _metadata,
-    Column("batch", Whole, primary_key=True),
-    Column("task", Whole, ForeignKey("tasks.task"), nullable=False),
+    Column("batch", Whole, primary_key=True, autoincrement=False),
+    Column("task", Whole, nullable=False),
     # In its task: 0, or that of its window.
     Column("number", Whole, nullable=False),
-    Column("ends", Whole, nullable=False),
     Column("state", String, nullable=False),
     # Of a batch that was cut: its segments are gone. Else the last segment says it.
     Column("num_reports", Whole, nullable=False),
-    Column("capacity", Whole, nullable=False),
-    Column("secret", LargeBinary),
-    Column("wrapped_key", LargeBinary),
     Column("wrapped_nonce", LargeBinary),
     Column("closed_at", Whole),
     Column("inventory", LargeBinary),
     Column("inventories", LargeBinary),
     Column("cohort", LargeBinary),
-    # Identifiers of reports outside the cohort, in batches frozen before 0007; since then where they stand in the
-    # sorted list, as gaps.
-    Column("excluded", LargeBinary),
+    # Where reports that the cohort lacks stand in the sorted list of the inventory, as gaps.
+    Column("missing", LargeBinary),
     Column("request_hash", LargeBinary),
     Column("aggregate", LargeBinary),
     Column("released_at", Whole),
-    Column("missing", LargeBinary),
     # Of the windows of its task that were merged into it.
     Column("first", Whole),
     # Of a verified task: its other nonce, what left of its checks, and which places of the cohort were rejected.
@@ -133,7 +109,6 @@ batches = Table(
     Column("rejected", LargeBinary),
     # The token of the rule that gave it up, if one did.
     Column("ended_by", String),
-    UniqueConstraint("task", "number"),
 )
 
 # The last look at a batch that the analyst heard of: what it held at `counted_at`, and what became of all reports that
@@ -141,12 +116,14 @@ batches = Table(
 looks = Table(
     "looks",
     _metadata,
-    Column("batch", Whole, ForeignKey("batches.batch"), primary_key=True, autoincrement=False),
+    Column("batch", Whole, primary_key=True, autoincrement=False),
     Column("told_at", Whole, nullable=False),
     Column("counters", LargeBinary, nullable=False),
     Column("counted_at", Whole),
     Column("reports", Whole, nullable=False),
     Column("census", LargeBinary),
+    # Under the journal's key, over which batch it is of and all columns.
+    Column("mac", LargeBinary, nullable=False),
 )
 
 segments = Table(
@@ -158,7 +135,9 @@ segments = Table(
     Column("ids", LargeBinary, nullable=False),
     # Of the tokens of its reports, in their order.
     Column("serials", LargeBinary),
-    # Encrypted under the batch's data key; last, so that the others are read without it. None after scrubbing.
+    # Shows that the row is the one that was stored here (see `marks`).
+    Column("mark", LargeBinary, nullable=False),
+    # Encrypted under the batch's key; last, so that the others are read without it. None after scrubbing.
     Column("payloads", LargeBinary),
 )
 
@@ -169,18 +148,6 @@ def _store_as_it_is(_table: Table, connection: Connection, **_: object) -> None:
     if connection.dialect.name == "postgresql":
         columns = "ALTER ids SET STORAGE EXTERNAL, ALTER payloads SET STORAGE EXTERNAL"
         connection.exec_driver_sql(f"ALTER TABLE segments {columns}")
-
-
-_LAST_TOTAL = (
-    select(segments.c.total)
-    .where(segments.c.key >= batches.c.batch * SPAN, segments.c.key < batches.c.batch * SPAN + SPAN)
-    .order_by(segments.c.key.desc())
-    .limit(1)
-    .correlate(batches)
-    .scalar_subquery()
-)
-NUM_REPORTS = func.coalesce(_LAST_TOTAL, batches.c.num_reports).label("num_reports")
-"""How many reports were ever stored in a batch, to be selected from `batches`."""
 
 
 class AnyDatabase(ABC):
@@ -231,11 +198,6 @@ class AnyDatabase(ABC):
         if (revision := self._revision()) != REVISION:
             raise InvalidSettingsError(f"the database has schema version {revision}, this software needs {REVISION}")
 
-    def num_reports(self) -> dict[int, int]:
-        """Return how many reports were ever stored, by batch."""
-        with self.reading() as connection:
-            return {row[0]: row[1] for row in connection.execute(select(batches.c.batch, NUM_REPORTS))}
-
     def touch(self) -> None:
         """Write one row durably, and change nothing; a full or read-only disk raises here."""
         with self.writing() as connection:
@@ -269,11 +231,37 @@ class AnyDatabase(ABC):
     def _revision(self) -> str:
         """Return the version of the tables."""
 
-    def _migrate(self, put_aside: Callable[[str], str]) -> None:
+    def holds_tasks(self) -> bool:
+        """Return whether there is a task or a batch in it."""
+        with self.reading() as connection:
+            return any(connection.execute(select(table).limit(1)).first() is not None for table in (tasks, batches))
+
+    def clear(self) -> None:
+        """Delete every row but the version of the tables."""
+        with self.writing() as connection:
+            for table in (journal, looks, segments, batches, tasks):
+                connection.execute(table.delete())
+
+    def _bring_up_to_date(self, brought_to: str, put_aside: Callable[[str], str]) -> None:
+        """Migrate tables of an earlier version, unless the journal says that they were migrated before.
+
+        Raises:
+            InvalidSettingsError: the journal says so, or another version wrote them.
+        """
+        revision = self._revision()
+        if revision < brought_to:
+            raise InvalidSettingsError(
+                f"the database has schema version {revision}, but the journal says that this server brought it to "
+                f"{brought_to}: it is an old copy, or somebody changed the table alembic_version; run `lintra server "
+                "restore`"
+            )
+        if revision != REVISION:
+            self._migrate(revision, put_aside)
+
+    def _migrate(self, revision: str, put_aside: Callable[[str], str]) -> None:
         # Alembic takes a while to import, and is needed once in a version's life.
         from lintra_service import migrations
 
-        revision = self._revision()
         migrations.require_known(_MIGRATIONS, revision, REVISION)
         copy = put_aside(revision)
         with self.writing() as connection:
@@ -284,11 +272,16 @@ class AnyDatabase(ABC):
 class Database(AnyDatabase):
     """A SQLite file."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, brought_to: str = "") -> None:
         """Open the file, or make it; one of an earlier version is copied aside and then brought up to date.
 
+        Args:
+            path: of the file.
+            brought_to: the version up to which it was brought before, as the journal says.
+
         Raises:
-            InvalidSettingsError: it was written by another version of this software that is not an earlier one.
+            InvalidSettingsError: it was written by another version of this software that is not an earlier one, or it
+                is older than `brought_to`.
         """
         self.path = path
         if not path.exists():
@@ -305,8 +298,7 @@ class Database(AnyDatabase):
         event.listen(self._engine, "begin", _begin)
         forget_read_only(self._engine)
         self._found()
-        if self._revision() != REVISION:
-            self._migrate(self._put_aside)
+        self._bring_up_to_date(brought_to, self._put_aside)
         self.check()
 
     @contextmanager
@@ -353,12 +345,9 @@ class Database(AnyDatabase):
 
     def _revision(self) -> str:
         with self.reading() as connection:
-            names = inspect(connection).get_table_names()
-            if alembic_version.name in names:
-                return str(connection.execute(select(alembic_version.c.version_num)).scalar())
-            # Before there were migrations the version stood in a table of its own.
-            version = connection.exec_driver_sql("SELECT schema_version FROM about").scalar()
-            return f"{version:04d}"
+            if alembic_version.name not in inspect(connection).get_table_names():
+                raise InvalidSettingsError(f"{self.path} holds no tables of a server that this software knows")
+            return str(connection.execute(select(alembic_version.c.version_num)).scalar())
 
     def _put_aside(self, revision: str) -> str:
         from lintra_service import migrations
@@ -386,7 +375,7 @@ def _configure(connection: DBAPIConnection, _record: ConnectionPoolEntry) -> Non
     # The driver must not begin transactions by itself: `_begin` says which kind.
     connection.isolation_level = None
     cursor = connection.cursor()
-    for pragma in ("journal_mode=WAL", "synchronous=FULL", "secure_delete=ON", "foreign_keys=ON"):
+    for pragma in ("journal_mode=WAL", "synchronous=FULL", "secure_delete=ON"):
         cursor.execute(f"PRAGMA {pragma}")
     cursor.close()
 

@@ -1,29 +1,25 @@
 """What a batch holds, as closing, freezing and releasing read it: identifiers, ranks and shares."""
 
-import numpy as np
-from numpy.typing import NDArray
-from sqlalchemy import Connection, bindparam, select
+from collections.abc import Iterator
 
+import numpy as np
+from sqlalchemy import Connection, select
+
+from lintra_protocol.canonical import HASH_BYTES, parse_base64url
 from lintra_protocol.errors import UnavailableError
-from lintra_protocol.randomness import RandomBytes
+from lintra_protocol.messages import Inventory, Signed
 from lintra_protocol.report_ids import ReportIds, decode_positions
 from lintra_protocol.ring import IntArray
-from lintra_server.disk.batch_secrets import Secrets
-from lintra_server.disk.vault import DataKey, Vault
-from lintra_server.storage.database import NUM_REPORTS, AnyDatabase, batches
-from lintra_server.storage.segments import EXCLUDED, Bytes, StoredSegments, all_ids, sort_ids
+from lintra_server.storage.chains import raw_rows
+from lintra_server.storage.database import batches
+from lintra_server.storage.history import Value
+from lintra_server.storage.marks import BEGIN, BrokenChainError, Row
+from lintra_server.storage.segments import Bytes, SegmentTable, StoredSegments, sort_ids
 from lintra_server.storage.tasks import Tasks
-
-_WRAPPED_KEY = select(batches.c.wrapped_key, batches.c.secret).where(batches.c.batch == bindparam("of_batch"))
 
 
 class HeldReports(Tasks):
     """The stored reports of all batches; thread-safe."""
-
-    def __init__(self, database: AnyDatabase, vault: Vault, secrets: Secrets, random_bytes: RandomBytes) -> None:
-        """Read them from one database, and decrypt them through one vault and a secret for each batch."""
-        super().__init__(database, vault, secrets, random_bytes)
-        self._data_keys: dict[int, DataKey] = {}
 
     def report_ids(self, *numbers: int) -> ReportIds:
         """Return the identifiers of all stored reports of some batches, sorted (see `ids_by_storing` for errors)."""
@@ -34,67 +30,116 @@ class HeldReports(Tasks):
         """Return the identifiers of all, or the first `count`, reports in the order of storing, shape `(n, 32)`.
 
         Raises:
-            UnavailableError: the database is damaged: some are not there.
+            UnavailableError: some are not there, or were changed.
+            UnavailableError: they were deleted.
         """
-        with self.database.reading() as connection:
-            if count is None:
-                count = connection.execute(select(NUM_REPORTS).where(batches.c.batch == batch)).scalar() or 0
-            return all_ids(connection, batch, count)
+        return self.held(batch)[0][:count]
 
-    def missing(self, batch: int, stored: ReportIds) -> IntArray:
-        """Return where in a batch's sorted list stand reports that the frozen cohort lacks, ascending, shape `(k,)`.
+    def held(self, batch: int) -> tuple[Bytes, SegmentTable]:
+        """Return the identifiers of all reports in the order of storing, shape `(n, 32)`, and the rows they stand in.
 
-        Args:
-            batch: its number here.
-            stored: that list, which only a batch needs that an earlier version froze.
+        Of a batch whose keys were destroyed the identifiers are as the database has them: the caller compares them
+        with a signed root.
+
+        Raises:
+            UnavailableError: some are not there, or were changed.
         """
-        columns = select(batches.c.missing, batches.c.excluded).where(batches.c.batch == batch)
+        if self.history.batches[batch].is_destroyed:
+            with self.database.reading() as connection:
+                return _gathered(raw_rows(connection, batch), 0)
+        end = self.chains.end(batch)
+        try:
+            with self.database.reading() as connection:
+                return _gathered(self.chains.rows(connection, batch, BEGIN, end), end.total)
+        except BrokenChainError:
+            raise self.chains.damage(batch) from None
+
+    def segments(self, batch: int, table: SegmentTable) -> StoredSegments:
+        """Return what a batch holds, row by row; whoever reads keeps it from being rewritten meanwhile.
+
+        Raises:
+            UnavailableError: the batch's keys were destroyed.
+        """
+        return StoredSegments(self.database, batch, self._key(batch).payload_key, table)
+
+    def num_reports(self, batch: int) -> int:
+        """Return how many reports a batch holds, or held before they were deleted.
+
+        Raises:
+            UnavailableError: some are gone.
+        """
+        if not self.history.batches[batch].is_destroyed:
+            return self.chains.end(batch).total
+        query = select(batches.c.num_reports).where(batches.c.batch == batch)
         with self.database.reading() as connection:
-            places, excluded = connection.execute(columns).one()
-        if places is not None:
-            return decode_positions(places)
-        outside = ReportIds.parse(excluded or b"", len(excluded or b""))
-        return np.flatnonzero(stored.among(outside))
+            last = [row.total for row in raw_rows(connection, batch)]
+            return max(last[-1] if last else 0, int(connection.execute(query).scalar() or 0))
+
+    def listed(self, batch: int) -> ReportIds | None:
+        """Return the sorted identifiers of a batch whose keys were destroyed, as its signed inventory lists them.
+
+        None is returned if there is none, or if the database does not have them any more.
+        """
+        line = self.history.batches[batch].line
+        place = None if line is None else self.history.place(line.of)
+        inventory = None if place is None else self.columns(place, "inventory")["inventory"]
+        if place is None or not isinstance(inventory, bytes):
+            return None
+        report_ids = self.report_ids(*self.history.members(place))
+        root = Signed[Inventory].from_canonical(inventory).message.root
+        return report_ids if report_ids.root == parse_base64url(root) else None
+
+    def missing(self, batch: int) -> IntArray:
+        """Return where in a batch's sorted list stand reports that the frozen cohort lacks, ascending, shape `(k,)`."""
+        return self._positions(batch, "missing")
 
     def rejected(self, batch: int) -> IntArray:
         """Return where in a frozen cohort stand reports that the verdict rejected, ascending, shape `(k,)`.
 
         There are none before there is a verdict. They are told apart from `missing`: a cohort stays what was frozen.
         """
-        query = select(batches.c.rejected).where(batches.c.batch == batch)
-        with self.database.reading() as connection:
-            return decode_positions(connection.execute(query).scalar_one() or b"")
+        return self._positions(batch, "rejected")
 
-    def ranks(self, batch: int) -> NDArray[np.uint32]:
-        """Return the rank in the frozen cohort of every stored report in the order of storing, shape `(n,)`.
-
-        `EXCLUDED` stands for those that are not in it.
-        """
-        stored, order = sort_ids(self.ids_by_storing(batch))
-        kept = np.delete(order, self.missing(batch, stored))
-        ranks = np.full(len(stored), EXCLUDED, np.uint32)
-        ranks[kept] = np.arange(len(kept), dtype=np.uint32)
-        return ranks
-
-    def segments(self, batch: int) -> StoredSegments:
-        """Return what a batch holds, segment by segment; whoever reads keeps it from being rewritten meanwhile.
+    def columns(self, batch: int, *names: str) -> dict[str, Value]:
+        """Return some columns of a batch, which hold what the journal says; all are None if its row is gone.
 
         Raises:
-            UnavailableError: the batch's secret was destroyed.
+            UnavailableError: one holds something else.
+            UnavailableError: a step is on its way to the database.
         """
         with self.database.reading() as connection:
-            key = self._data_key(connection, batch)
-        return StoredSegments(self.database, batch, key)
+            row = _columns(connection, batch, names)
+        history = self.history.batches[batch]
+        if history.contradiction(row):
+            # A step may have been applied to the database between the look at it and the look at the history.
+            with self.history.lock, self.database.reading() as connection:
+                row = _columns(connection, batch, names)
+                if self.history.waiting == history.batch and history.contradiction(row):
+                    raise UnavailableError("a step of the release is waiting for the disk or the witness")
+                self.history.require(batch, row)
+        return row
 
-    def _data_key(self, connection: Connection, batch: int) -> DataKey:
-        if batch not in self._data_keys:
-            wrapped, name = connection.execute(_WRAPPED_KEY, {"of_batch": batch}).one()
-            key = self._under(name).unwrap(wrapped or b"", "batch key", batch.to_bytes(8, "big"))
-            self._data_keys[batch] = DataKey(key, self._random_bytes)
-        return self._data_keys[batch]
+    def _positions(self, batch: int, name: str) -> IntArray:
+        value = self.columns(batch, name)[name]
+        return decode_positions(value if isinstance(value, bytes) else b"")
 
-    def _under(self, name: bytes | None) -> Vault:
-        secret = self._secrets.get(name) if name else None
-        if secret is None:
-            raise UnavailableError("the secret of this batch was destroyed, or is missing from key_dir")
-        return self._vault.under(secret)
+
+def _gathered(rows: Iterator[Row], count: int) -> tuple[Bytes, SegmentTable]:
+    """Return the identifiers of some rows, which are `count` if that is not 0, and what the rows are."""
+    ids = bytearray(count * HASH_BYTES)  # at once: for most of its time it is the largest thing in memory
+    at, numbers, totals, marks = 0, list[int](), list[int](), list[bytes]()
+    for row in rows:
+        ids[at : at + len(row.ids)] = row.ids
+        at += len(row.ids)
+        numbers.append(row.number)
+        totals.append(row.total)
+        marks.append(row.mark)
+    if len(ids) % HASH_BYTES:
+        raise UnavailableError("identifiers were changed: lintra server doctor")
+    table = SegmentTable(np.array(numbers, np.int64), np.array(totals, np.int64), marks)
+    return np.frombuffer(ids, np.uint8).reshape(-1, HASH_BYTES), table
+
+
+def _columns(connection: Connection, batch: int, names: tuple[str, ...]) -> dict[str, Value]:
+    row = connection.execute(select(*(batches.c[name] for name in names)).where(batches.c.batch == batch)).one_or_none()
+    return dict.fromkeys(names) if row is None else dict(zip(names, row, strict=True))

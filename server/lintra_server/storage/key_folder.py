@@ -1,4 +1,4 @@
-"""`key_dir`: the root key, the identity key, the secrets, the journal, step files, and what was last seen.
+"""`key_dir`: the root key, the identity key, keys of batches, sealing keys, journal, notes, step files, the clock.
 
 It is never copied, backed up or restored, but for the two long-lived keys. One process at a time owns it.
 """
@@ -6,21 +6,22 @@ It is never copied, backed up or restored, but for the two long-lived keys. One 
 import fcntl
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from lintra_protocol.canonical import canonical_json, parse_canonical_json
 from lintra_protocol.errors import InvalidMessageError
 from lintra_server.clock import Seen
-from lintra_server.disk.batch_secrets import Secrets
 from lintra_server.disk.folders import FILE_MODE, make_folder, replace, require_private, write_new
 from lintra_server.disk.journal import Journal
+from lintra_server.disk.key_files import KeyFiles
+from lintra_server.disk.notes import Notes
 from lintra_server.disk.vault import KEY_BYTES, Vault
 from lintra_server.storage.steps import StepFiles
 from lintra_service.settings import InvalidSettingsError
 
 JOURNAL_FILE = "journal"
 JOURNAL_KEY_FILE = "journal.key"
+NOTES_FILE = "notes"
 SEEN_FILE = "seen"
 FOUNDING_FILE = "founding"
 ACCEPT_FILE = "clock-accepted"
@@ -30,18 +31,6 @@ _LABEL = "journal key"
 
 class BusyError(InvalidSettingsError):
     """Another process owns the folder."""
-
-
-@dataclass(frozen=True)
-class Noted:
-    """What a server notes every second while something changes, to know after a restore what is missing.
-
-    Attributes:
-        commits: reports and tasks that were durable.
-    """
-
-    seen: Seen
-    commits: int
 
 
 class KeyFolder:
@@ -63,7 +52,6 @@ class KeyFolder:
         except OSError:
             os.close(self._lock)
             raise BusyError(f"another process owns {path}; there is one server to a key folder") from None
-        self.secrets = Secrets(path / "secrets", random_bytes)
         self.files = StepFiles(path / "steps")
 
     @property
@@ -75,6 +63,28 @@ class KeyFolder:
     def has_journal(self) -> bool:
         """Return whether there is a journal with its key."""
         return (self.path / JOURNAL_FILE).exists() and (self.path / JOURNAL_KEY_FILE).exists()
+
+    @property
+    def has_notes(self) -> bool:
+        """Return whether there are notes of where batches end."""
+        return (self.path / NOTES_FILE).exists()
+
+    def batch_keys(self, vault: Vault) -> KeyFiles:
+        """Return the files that hold the keys of batches."""
+        return KeyFiles(self.path / "batches", vault, "batch keys")
+
+    def sealing_keys(self, vault: Vault) -> KeyFiles:
+        """Return the files that hold the sealing keys."""
+        return KeyFiles(self.path / "sealing", vault, "sealing key")
+
+    def open_notes(self) -> Notes:
+        """Read the notes of where batches end; they are begun if there are none (see `Notes` for errors)."""
+        return Notes(self.path / NOTES_FILE)
+
+    def new_notes(self) -> Notes:
+        """Begin notes in the place of others."""
+        (self.path / NOTES_FILE).unlink(missing_ok=True)
+        return self.open_notes()
 
     def open_journal(self, vault: Vault) -> Journal:
         """Read and verify the journal.
@@ -99,18 +109,14 @@ class KeyFolder:
         if (renewed := vault.renewed(path.read_bytes(), _LABEL)) is not None:
             replace(path, renewed)
 
-    def note(self, noted: Noted) -> None:
-        """Remember durably what was seen."""
-        value = {
-            "clock": int(noted.seen.clock),
-            "allowance": int(noted.seen.allowance),
-            "commits": noted.commits,
-        }
+    def note_clock(self, seen: Seen) -> None:
+        """Remember durably what the clock said."""
+        value = {"clock": int(seen.clock), "allowance": int(seen.allowance)}
         replace(self.path / SEEN_FILE, canonical_json(value) + b"\n")
 
-    def noted(self) -> Noted | None:
-        """Return what was seen last; None if nothing ever was, or if it cannot be read."""
-        return read_noted(self.path)
+    def last_seen(self) -> Seen | None:
+        """Return what the clock said last; None if that was never noted, or if it cannot be read."""
+        return last_seen(self.path)
 
     def close(self) -> None:
         """Let the next process have the folder."""
@@ -133,12 +139,12 @@ def journal_key(folder: Path, vault: Vault) -> bytes:
     return vault.unwrap((folder / JOURNAL_KEY_FILE).read_bytes(), _LABEL)
 
 
-def read_noted(folder: Path) -> Noted | None:
-    """Return what a server noted last in a folder; None if nothing ever was, or if it cannot be read."""
+def last_seen(folder: Path) -> Seen | None:
+    """Return what a server's clock said last; None if that was never noted, or if it cannot be read."""
     try:
         match parse_canonical_json((folder / SEEN_FILE).read_bytes().rstrip(b"\n")):
-            case {"clock": int(clock), "allowance": int(allowance), "commits": int(commits)}:
-                return Noted(Seen(clock, allowance), commits)
+            case {"clock": int(clock), "allowance": int(allowance)}:
+                return Seen(clock, allowance)
     except (OSError, InvalidMessageError):
         pass
     return None

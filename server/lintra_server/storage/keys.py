@@ -1,14 +1,14 @@
 """The HPKE keys that clients seal their shares to: made in time, offered while active, kept a while longer.
 
-Each is stored under the root key and a secret of its own, which is destroyed with it: uploads that somebody recorded do
-not open with an old copy of the database.
+Each is a file in the key folder that holds the key and its times, wrapped under the root key, and is destroyed in time:
+uploads that somebody recorded do not open with an old copy of the database.
 """
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import get_args
 
-from sqlalchemy import Row, delete, insert, select
-
-from lintra_protocol.canonical import base64url, domain_hash, parse_base64url
+from lintra_protocol.canonical import base64url, canonical_json, domain_hash, parse_base64url, parse_canonical_json
 from lintra_protocol.errors import OutdatedKeyError, UnavailableError
 from lintra_protocol.messages import KeyList, SealingKeyEntry, Signed, sign
 from lintra_protocol.randomness import RandomBytes
@@ -16,26 +16,60 @@ from lintra_protocol.sealing import SealingKey, SuiteName
 from lintra_protocol.signing import SigningKey
 from lintra_protocol.wire import KEY_ID_BYTES
 from lintra_server.clock import Overdue
-from lintra_server.disk.batch_secrets import Secrets
-from lintra_server.disk.vault import Vault
+from lintra_server.disk.key_files import KeyFiles
 from lintra_server.settings import Keys
-from lintra_server.storage.database import AnyDatabase, sealing_keys
+from lintra_service.settings import InvalidSettingsError
 
 DAY = 86_400
 CACHE_SECONDS = DAY
 """How long clients may remember the list; keys open reports for at least twice as long after they expired."""
 
-_RELOAD_SECONDS = 1
+
+@dataclass(frozen=True)
+class StoredKey:
+    """A sealing key and the time for which it is offered, in seconds since the epoch."""
+
+    key: SealingKey = field(repr=False)
+    valid_from: int
+    valid_until: int
+
+    @property
+    def key_id(self) -> bytes:
+        """Return its identifier."""
+        return domain_hash("sealing key id", self.key.suite.encode(), self.key.public_bytes)[:KEY_ID_BYTES]
+
+    def encode(self) -> bytes:
+        """Return what is kept of it, before that is wrapped."""
+        return canonical_json(
+            {
+                "private": base64url(self.key.private_bytes),
+                "suite": self.key.suite,
+                "valid_from": self.valid_from,
+                "valid_until": self.valid_until,
+            }
+        )
+
+    @classmethod
+    def decode(cls, data: bytes) -> "StoredKey":
+        """Parse what `encode` wrote.
+
+        Raises:
+            InvalidSettingsError: it is something else.
+        """
+        match parse_canonical_json(data):
+            case {"private": str(private), "suite": str(suite), "valid_from": int(since), "valid_until": int(until)}:
+                for known in get_args(SuiteName):
+                    if known == suite:
+                        return cls(SealingKey(known, parse_base64url(private)), since, until)
+        raise InvalidSettingsError("a file of a sealing key is of another version")
 
 
 class Keyring:
-    """This server's HPKE keys; thread-safe, and safe to use from several processes on one database."""
+    """This server's HPKE keys; thread-safe."""
 
     def __init__(
         self,
-        database: AnyDatabase,
-        vault: Vault,
-        secrets: Secrets,
+        files: KeyFiles,
         identity: SigningKey,
         suites: tuple[SuiteName, ...],
         lives: Keys,
@@ -46,9 +80,7 @@ class Keyring:
         """Load the keys, and make those that are missing, unless the clock is not to be believed.
 
         Args:
-            database: holds them, encrypted.
-            vault: encrypts them, together with a secret for each.
-            secrets: where those are kept.
+            files: hold them.
             identity: signs the list.
             suites: which to offer, by preference.
             lives: how long a key lives.
@@ -56,60 +88,53 @@ class Keyring:
             now: the clock, in seconds since the epoch; it may raise `UnavailableError`.
             running: counts seconds, and nobody sets it.
         """
-        self._database = database
-        self._vault = vault
-        self._secrets = secrets
-        self._running = running
+        self._files = files
         self._overdue = Overdue(running)
         self._identity = identity
         self._suites = suites
         self._lives = lives
         self._random_bytes = random_bytes
         self._now = now
-        self._keys: dict[bytes, SealingKey] = {}
-        self._loaded_at = 0.0
+        self._keys: dict[bytes, StoredKey] = {}
+        for name in files.names():
+            data = files.read(name, name)
+            if data is not None:
+                self._keys[name] = StoredKey.decode(data)
         self.signed_list = b""
         try:
             self.maintain()
         except UnavailableError:  # with a wrong clock keys are neither made nor destroyed
-            self._load()
+            self._sign(-1.0)
 
     def maintain(self) -> None:
         """Make successors for keys about to expire, destroy those nobody may still use, and sign the list again."""
         now = int(self._now())
-        for key_id, secret in self._expired(now):
-            if secret is not None:
-                self._secrets.destroy(secret)
-            with self._database.writing() as connection:
-                connection.execute(delete(sealing_keys).where(sealing_keys.c.key_id == key_id))
+        for key_id in self._expired(now):
+            self._files.destroy(key_id)
+            self._keys = {name: key for name, key in self._keys.items() if name != key_id}
         for suite in self._suites:
             if not self._has_lasting(suite, now):
                 self._make(suite, now)
-        self._load()
+        self._sign(now)
 
-    def _expired(self, now: int) -> list[tuple[bytes, bytes | None]]:
+    def _expired(self, now: int) -> list[bytes]:
         """Return the keys that nobody may use any more, and have been so while this process ran for a while."""
-        expired = sealing_keys.c.valid_until + self._lives.grace_days * DAY <= now
-        query = select(sealing_keys.c.key_id, sealing_keys.c.secret).where(expired)
-        with self._database.reading() as connection:
-            found = {(row.key_id, row.secret) for row in connection.execute(query)}
-        settled = self._overdue.settled(set(found))
-        return [key for key in found if key in settled]
+        grace = self._lives.grace_days * DAY
+        expired = {key_id for key_id, key in self._keys.items() if key.valid_until + grace <= now}
+        settled = self._overdue.settled(set(expired))
+        return [key_id for key_id in expired if key_id in settled]
 
     def _has_lasting(self, suite: SuiteName, now: int) -> bool:
-        """Return whether a suite has a key that is valid now, will be for a while, and still has its secret."""
+        """Return whether a suite has a key that is valid now, and will be for a while."""
         until = now + self._lives.renew_days * DAY
-        query = select(sealing_keys.c.secret).where(
-            sealing_keys.c.suite == suite, sealing_keys.c.valid_from <= now, sealing_keys.c.valid_until > until
+        return any(
+            key.key.suite == suite and key.valid_from <= now and key.valid_until > until for key in self._keys.values()
         )
-        with self._database.reading() as connection:
-            return any(name and self._secrets.get(name) for name in connection.execute(query).scalars())
 
     def _make(self, suite: SuiteName, now: int) -> None:
-        name, secret = self._secrets.new()  # durable before the key exists
-        values = self._new_key(suite, now, self._vault.under(secret))
-        with self._database.writing() as connection:
-            connection.execute(insert(sealing_keys), {**values, "secret": name})
+        new = StoredKey(SealingKey.generate(suite, self._random_bytes), now, now + self._lives.active_days * DAY)
+        self._files.write(new.key_id, new.encode(), new.key_id)
+        self._keys = {**self._keys, new.key_id: new}
 
     def find(self, key_id: bytes) -> SealingKey:
         """Return the private key with this identifier.
@@ -117,76 +142,42 @@ class Keyring:
         Raises:
             OutdatedKeyError: this server does not hold it.
         """
-        # Another process on the same database may have made it; but nobody may cause a query per report.
-        if key_id not in self._keys and self._running() >= self._loaded_at + _RELOAD_SECONDS:
-            self._load()
         try:
-            return self._keys[key_id]
+            return self._keys[key_id].key
         except KeyError:
             raise OutdatedKeyError(f"no key {base64url(key_id)}") from None
 
     def has(self, key_ids: Iterable[bytes]) -> bool:
-        """Return whether the private keys with these identifiers are in memory; waits for nothing."""
+        """Return whether this server holds the private keys with these identifiers."""
         return all(key_id in self._keys for key_id in key_ids)
 
     def active(self) -> dict[bytes, SealingKey]:
         """Return the keys that the signed list offers, by identifier."""
         offered = Signed[KeyList].from_canonical(self.signed_list).message.keys
-        return {key_id: self._keys[key_id] for key_id in (parse_base64url(entry.key_id) for entry in offered)}
+        return {key_id: self.find(key_id) for key_id in (parse_base64url(entry.key_id) for entry in offered)}
 
     def has_active(self) -> bool:
         """Return whether every suite has a key that clients may use now (see `maintain` for the clock)."""
         now = int(self._now())
-        with self._database.reading() as connection:
-            active = (sealing_keys.c.valid_from <= now) & (sealing_keys.c.valid_until > now)
-            return set(self._suites) <= set(connection.execute(select(sealing_keys.c.suite).where(active)).scalars())
-
-    def _new_key(self, suite: SuiteName, now: int, vault: Vault) -> dict[str, bytes | str | int]:
-        key = SealingKey.generate(suite, self._random_bytes)
-        key_id = domain_hash("sealing key id", suite.encode(), key.public_bytes)[:KEY_ID_BYTES]
-        return {
-            "key_id": key_id,
-            "suite": suite,
-            "wrapped": vault.wrap(key.private_bytes, "sealing key", suite.encode(), key_id),
-            "valid_from": now,
-            "valid_until": now + self._lives.active_days * DAY,
+        return set(self._suites) <= {
+            key.key.suite for key in self._keys.values() if key.valid_from <= now < key.valid_until
         }
 
-    def _load(self) -> None:
-        self._loaded_at = self._running()
-        try:
-            now = self._now()
-        except UnavailableError:
-            now = -1.0  # nothing is offered; what clients sealed before can be opened later
-        keys: dict[bytes, SealingKey] = {}
-        entries = []
+    def _sign(self, now: float) -> None:
+        """Sign the list of the keys that are valid at a time; what clients sealed to the others still opens."""
         # Newest first: whoever takes the first key of its suite has the longest to use it.
-        query = select(sealing_keys).order_by(sealing_keys.c.valid_until.desc(), sealing_keys.c.key_id)
-        with self._database.reading() as connection:
-            for row in connection.execute(query):
-                key = self._keys.get(row.key_id) or self._opened(row)
-                if key is None:
-                    continue
-                keys[row.key_id] = key
-                if row.suite in self._suites and row.valid_from <= now < row.valid_until:
-                    entries.append(
-                        SealingKeyEntry(
-                            key_id=base64url(row.key_id),
-                            suite=row.suite,
-                            public_key=base64url(key.public_bytes),
-                            valid_from=row.valid_from,
-                            valid_until=row.valid_until,
-                        )
-                    )
+        newest = sorted(self._keys.items(), key=lambda each: (-each[1].valid_until, each[0]))
+        entries = [
+            SealingKeyEntry(
+                key_id=base64url(key_id),
+                suite=key.key.suite,
+                public_key=base64url(key.key.public_bytes),
+                valid_from=key.valid_from,
+                valid_until=key.valid_until,
+            )
+            for key_id, key in newest
+            if key.key.suite in self._suites and key.valid_from <= now < key.valid_until
+        ]
         entries.sort(key=lambda entry: self._suites.index(entry.suite))
-        self._keys = keys
         listing = KeyList(identity_key=self._identity.public_key, keys=tuple(entries))
         self.signed_list = sign(self._identity, listing).canonical()
-
-    def _opened(self, row: Row[tuple[bytes, str, bytes, bytes, int, int]]) -> SealingKey | None:
-        """Return a stored key, or None if its secret was destroyed."""
-        secret = self._secrets.get(row.secret) if row.secret else None
-        if secret is None:
-            return None
-        private = self._vault.under(secret).unwrap(row.wrapped, "sealing key", row.suite.encode(), row.key_id)
-        return SealingKey(row.suite, private)

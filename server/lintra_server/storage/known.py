@@ -11,6 +11,7 @@ numbers; whatever happened to a commit that failed, the table is forgotten and r
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from itertools import islice
 from struct import Struct
 
 import numpy as np
@@ -20,7 +21,9 @@ from sqlalchemy import Connection
 from lintra_protocol.canonical import HASH_BYTES
 from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.ring import IntArray
-from lintra_server.storage.segments import Tail, Written, ids_of, read_ids
+from lintra_server.storage.chains import Chains
+from lintra_server.storage.marks import BEGIN, End, Row
+from lintra_server.storage.segments import Written
 
 Words = NDArray[np.uint64]
 Numbers = NDArray[np.uint32]
@@ -47,6 +50,7 @@ In a loop that does nothing else arrays are faster from some 20 on. A commit of 
 90 with arrays, whose code and objects have to come from memory.
 """
 
+_ROWS_AT_ONCE = 4096
 _WINDOW = 8
 _NO_SLOT = 1
 """Stands behind the last slot: it is not free, and nobody's tag."""
@@ -207,19 +211,24 @@ class HeldIds:
         """Hold nothing yet, with room for some identifiers."""
         self._table = IdTable(random_bytes, expected)
         self._recent: dict[bytes, int] = {}
-        self.last = -1
-        """The number of the last segment whose identifiers are here."""
+        self.end = BEGIN
+        """Where the last row ends whose identifiers are here."""
 
-    def add(self, numbers: Numbers, ids: bytes) -> None:
-        """Add the identifiers of segments that follow the last one (see `IdTable.add`)."""
+    @property
+    def last(self) -> int:
+        """Return the number of the last segment whose identifiers are here."""
+        return self.end.number
+
+    def add(self, numbers: Numbers, ids: bytes, end: End) -> None:
+        """Add the identifiers of rows that follow the last one (see `IdTable.add`), up to an end."""
         self._enter()
         self._table.add(numbers, ids)
-        self.last = self._table.last
+        self.end = end
 
     def note(self, segment: Written) -> None:
         """Add the identifiers of the segment that follows the last one."""
         self._recent.update(dict.fromkeys(segment.report_ids, segment.number))
-        self.last = segment.number
+        self.end = segment.end
         if len(self._recent) >= MOST_RECENT:
             self._enter()
 
@@ -241,13 +250,14 @@ class HeldIds:
 class KnownIds:
     """The tables of the batches that uploads came for lately; thread-safe."""
 
-    def __init__(self, random_bytes: RandomBytes) -> None:
+    def __init__(self, chains: Chains, random_bytes: RandomBytes) -> None:
         """Know nothing yet; `random_bytes` draws secret factors."""
+        self._chains = chains
         self._random_bytes = random_bytes
         self._tables: dict[int, HeldIds] = {}
         self._lock = threading.Lock()
 
-    def among(self, connection: Connection, batch: int, report_ids: Sequence[bytes], end: Tail) -> set[bytes]:
+    def among(self, connection: Connection, batch: int, report_ids: Sequence[bytes], end: End) -> set[bytes]:
         """Return those of some identifiers that a batch holds, as its segments stand in this transaction.
 
         Args:
@@ -262,8 +272,8 @@ class KnownIds:
             with self._lock:
                 pairs = self._table(connection, batch, end).candidates(report_ids)
             wanted = sorted({number for _, number in pairs})
-            held = ids_of(connection, batch, wanted)
-            if len(held) == len(wanted):
+            held = self._chains.some(connection, batch, wanted)
+            if held is not None:
                 return _held(report_ids, pairs, held)
             self.forget(batch)  # segments were rewritten into others meanwhile, or this transaction is an older one
 
@@ -288,8 +298,8 @@ class KnownIds:
             return set()
         wanted = sorted({number for _, number in pairs})
         with reading() as connection:
-            held = ids_of(connection, batch, wanted)
-        if len(held) != len(wanted):
+            held = self._chains.some(connection, batch, wanted)
+        if held is None:
             return None  # segments were rewritten into others
         return _held(report_ids, pairs, held)
 
@@ -337,18 +347,30 @@ class KnownIds:
         with self._lock:
             self._tables.pop(batch, None)
 
-    def _table(self, connection: Connection, batch: int, end: Tail) -> HeldIds:
-        """Return the table of a batch, with every segment that this transaction sees."""
+    def _table(self, connection: Connection, batch: int, end: End) -> HeldIds:
+        """Return the table of a batch, with every row up to its end."""
         table = self._tables.pop(batch, None)
-        if table is None:
+        if table is None or table.end.total > end.total:
             table = HeldIds(self._random_bytes, end.total)
-        if table.last < end.number:
-            for numbers, ids in read_ids(connection, batch, table.last + 1):
-                table.add(numbers, ids)
+        if table.end != end:
+            self._fill(table, connection, batch, end)
         while len(self._tables) >= MOST_TABLES:
             del self._tables[next(iter(self._tables))]  # the one that was not asked for the longest
         self._tables[batch] = table
         return table
+
+    def _fill(self, table: HeldIds, connection: Connection, batch: int, end: End) -> None:
+        """Add the rows that a table lacks, many at a time; it is not used if one of them is not right."""
+        rows = self._chains.rows(connection, batch, table.end, end)
+        while some := list(islice(rows, _ROWS_AT_ONCE)):
+            _add(table, some)
+
+
+def _add(table: HeldIds, rows: Sequence[Row]) -> None:
+    counts = [len(row.ids) // HASH_BYTES for row in rows]
+    numbers = np.repeat(np.array([row.number for row in rows], np.uint32), counts)
+    last = rows[-1]
+    table.add(numbers, b"".join([row.ids for row in rows]), End(last.number, last.total, last.mark))
 
 
 def _held(report_ids: Sequence[bytes], pairs: Sequence[tuple[int, int]], segments: Mapping[int, bytes]) -> set[bytes]:

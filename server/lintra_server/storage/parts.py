@@ -7,11 +7,14 @@ from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.signing import SigningKey
 from lintra_server.disk.folders import make_folder, require_private
 from lintra_server.disk.journal import Journal
+from lintra_server.disk.key_files import KeyFiles
+from lintra_server.disk.notes import Notes
 from lintra_server.disk.reserve import Reserve
 from lintra_server.disk.vault import Vault
 from lintra_server.disk.witness import FolderWitness
 from lintra_server.settings import Settings
 from lintra_server.storage.database import AnyDatabase, Database
+from lintra_server.storage.history import History
 from lintra_server.storage.key_folder import KeyFolder, journal_key
 from lintra_server.storage.states import BatchStates
 from lintra_server.storage.store import Store
@@ -33,6 +36,10 @@ class Parts:
     vault: Vault
     database: AnyDatabase
     journal: Journal
+    history: History
+    notes: Notes
+    batch_keys: KeyFiles
+    sealing_keys: KeyFiles
     witness: FolderWitness | None
     states: BatchStates
     store: Store
@@ -40,9 +47,14 @@ class Parts:
 
     def close(self) -> None:
         """Let go of both folders."""
+        self.close_but_folder()
+        self.folder.close()
+
+    def close_but_folder(self) -> None:
+        """Let go of everything but the lock of the key folder."""
         self.journal.close()
         self.database.close()
-        self.folder.close()
+        self.notes.close()
 
 
 def database_path(settings: Settings) -> Path:
@@ -63,18 +75,22 @@ def has_database(settings: Settings) -> bool:
     return holds_tables(settings.database_url.get_secret_value())
 
 
-def open_database(settings: Settings) -> AnyDatabase:
+def open_database(settings: Settings, revision: str) -> AnyDatabase:
     """Open a server's database, or make it.
 
+    Args:
+        settings: where it is.
+        revision: of its tables, up to which the journal says that this server was brought; empty if it does not say.
+
     Raises:
-        InvalidSettingsError: it is another version's, or cannot be used.
+        InvalidSettingsError: it is another version's, an older one than the journal says, or cannot be used.
     """
     if settings.database_url is None:
-        return Database(database_path(settings))
+        return Database(database_path(settings), revision)
     # Who stays with SQLite need not have the driver.
     from lintra_server.storage.postgres import PostgresDatabase
 
-    return PostgresDatabase(settings.database_url.get_secret_value())
+    return PostgresDatabase(settings.database_url.get_secret_value(), revision)
 
 
 def lock_folders(settings: Settings, random_bytes: RandomBytes) -> KeyFolder:
@@ -130,10 +146,24 @@ def _opened(
     journal: Journal,
     witness: FolderWitness | None,
 ) -> Parts:
-    database = open_database(settings)
-    store = Store(database, vault, folder.secrets, random_bytes)
+    history = History(journal)
+    for line in journal.lines:
+        if line.state == "migrated":
+            history.learn([line])
+    notes = folder.open_notes()
+    try:
+        database = open_database(settings, history.revision)
+    except BaseException:
+        notes.close()
+        raise
+    batch_keys = folder.batch_keys(vault)
+    store = Store(database, vault, batch_keys, notes, history, random_bytes)
     reserve = Reserve([folder.path, settings.data_dir], settings.reserve_bytes)
-    return Parts(folder, identity, vault, database, journal, witness, BatchStates(database), store, reserve)
+    states = BatchStates(database, history, notes, journal)
+    return Parts(
+        folder, identity, vault, database, journal, history, notes, batch_keys, folder.sealing_keys(vault), witness,
+        states, store, reserve,
+    )  # fmt: skip
 
 
 def parts_with(
@@ -150,5 +180,6 @@ def _presence(settings: Settings, folder: KeyFolder) -> list[tuple[str, bool]]:
         ("the identity key", settings.has_identity_key()),
         ("the storage root key", settings.has_storage_root_key()),
         (f"the journal in {settings.key_dir}", folder.has_journal),
+        (f"the notes in {settings.key_dir}", folder.has_notes),
         ("the database", has_database(settings)),
     ]

@@ -4,8 +4,6 @@ Who writes is one at a time, as with SQLite: `writing` takes a lock of the whole
 it locks the rows of its batches. What PostgreSQL must not be told to forget is looked at in every new connection, and
 so is which machine answers: after a failover the journal's place and the number of reports are compared before anything
 else is done, since a replica that was behind is an old copy like any other.
-
-The first version of the tables here is 0006: migrations up to that one are SQLite's alone, later ones are for both.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +17,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from lintra_protocol.errors import UnavailableError
-from lintra_server.storage.database import REVISION, AnyDatabase, alembic_version
+from lintra_server.storage.database import AnyDatabase, alembic_version
 from lintra_server.storage.direct import Value
 from lintra_server.storage.kept import Conditional, Info
 from lintra_server.storage.steps import ForkedError
@@ -49,11 +47,12 @@ class Place:
 class PostgresDatabase(AnyDatabase):
     """A database of a PostgreSQL server that belongs to one Lintra server alone."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, brought_to: str = "") -> None:
         """Connect; make the tables if the database is empty, bring those of an earlier version up to date.
 
         Args:
             url: `postgresql://user@host/name?...` with libpq's parameters; it may hold a password and is never shown.
+            brought_to: the version of the tables up to which they were brought before, as the journal says.
 
         Raises:
             InvalidSettingsError: it cannot be reached, forgets commits, is a standby, or holds something else.
@@ -67,8 +66,7 @@ class PostgresDatabase(AnyDatabase):
         event.listen(self._engine, "connect", _admit)
         try:
             self._found()
-            if self._revision() != REVISION:
-                self._migrate(lambda _: "none: a backup is PostgreSQL's own")
+            self._bring_up_to_date(brought_to, lambda _: "none: a backup is PostgreSQL's own")
             self.check()
         except DBAPIError as error:
             self.close()

@@ -9,10 +9,11 @@ decided inside the transaction that commits, as on the long way; memory only say
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from lintra_server.disk.vault import DataKey
+from lintra_server.disk.vault import BatchKey
+from lintra_server.storage.chains import Chains
 from lintra_server.storage.database import AnyDatabase
 from lintra_server.storage.known import KnownIds
-from lintra_server.storage.segments import FOLLOW, Tail, Written, new_segments
+from lintra_server.storage.segments import FOLLOW, Written, new_segments
 from lintra_server.storage.spent import SpentTables
 
 
@@ -22,71 +23,61 @@ class Arrived(NamedTuple):
     Attributes:
         serials: of their tokens; empty in an open task.
         key: of the batch.
+        capacity: most reports that the batch may hold.
     """
 
     report_ids: Sequence[bytes]
     payloads: Sequence[bytes]
     serials: Sequence[bytes]
-    key: DataKey
+    key: BatchKey
+    capacity: int
 
 
 class Shortcut:
-    """Where batches ended when this process last wrote to them; the store uses it, one commit at a time."""
+    """The short way; the store uses it, one commit at a time."""
 
-    def __init__(self, database: AnyDatabase, known: KnownIds, spent: SpentTables) -> None:
+    def __init__(self, database: AnyDatabase, chains: Chains, known: KnownIds, spent: SpentTables) -> None:
         """Know of no batch yet.
 
         Args:
             database: where reports are stored.
-            known: which reports are.
+            chains: where batches end.
+            known: which reports are stored.
             spent: which tokens were used.
         """
         self._database = database
+        self._chains = chains
         self._known = known
         self._spent = spent
-        self._ends: dict[int, Tail] = {}
 
-    def leads_to(self, batch: int) -> bool:
-        """Return whether it is worth trying."""
-        return batch in self._ends
+    def store(self, arrived: Mapping[int, Arrived]) -> bool:
+        """Store reports of some batches, all or none; return whether they were stored.
 
-    def store(self, arrived: Mapping[int, Arrived]) -> dict[int, int] | None:
-        """Store reports of some batches, all or none; return how many each holds now, or None if none was stored.
-
-        If it raises, whoever asked forgets the batches: nobody knows what became of them.
+        If it raises, nobody knows what became of them: who asked forgets the tables of these batches.
         """
         stored: dict[int, list[Written]] = {}
         for batch, reports in arrived.items():
-            new = self._new(batch, reports)
+            end = self._chains.known(batch)
+            if end is None or end.number < 0 or end.total + len(reports.report_ids) > reports.capacity:
+                return False
+            new = self._new(batch, reports, end.number)
             if new is None:
-                return None
-            stored[batch] = new_segments(batch, self._ends[batch], new, reports.serials, reports.key)
-        if not self._database.at_once(FOLLOW, [each.row for written in stored.values() for each in written]):
-            return None
-        totals: dict[int, int] = {}
+                return False
+            stored[batch] = new_segments(batch, end, new, reports.serials, reports.key, self._chains.marks(batch))
         for batch, written in stored.items():
-            totals[batch] = self._ends[batch].total + len(arrived[batch].report_ids)
-            self._ends[batch] = Tail(written[-1].number, totals[batch])
+            self._chains.attempt(batch, written[-1].end)
+        if not self._database.at_once(FOLLOW, [each.row for written in stored.values() for each in written]):
+            for batch in stored:
+                self._chains.failed(batch)
+            return False
+        for batch, written in stored.items():
+            self._chains.reached(batch, written[-1].end)
             self._known.add(batch, written)
             if serials := arrived[batch].serials:
                 self._spent.add(batch, serials)
-        return totals
+        return True
 
-    def found(self, batch: int, before: Tail, now: Tail) -> None:
-        """Note where a batch ended before and after a commit of the long way."""
-        expected = self._ends.pop(batch, before)
-        if expected == before:  # else another process writes to it, too, and will again
-            self._ends[batch] = now
-
-    def forget(self, batch: int) -> None:
-        """Let the next commit look for itself."""
-        self._ends.pop(batch, None)
-
-    def forget_all(self) -> None:
-        """Let every next commit look for itself."""
-        self._ends.clear()
-
-    def _new(self, batch: int, reports: Arrived) -> dict[bytes, bytes] | None:
+    def _new(self, batch: int, reports: Arrived, last: int) -> dict[bytes, bytes] | None:
         """Return the payloads of reports by identifier, or None if one of them may be stored, or its token used."""
         new = dict(zip(reports.report_ids, reports.payloads, strict=True))
         if not new or len(new) != len(reports.report_ids):
@@ -95,6 +86,4 @@ class Shortcut:
             table = self._spent.ready(batch)
             if table is None or len(set(serials)) != len(serials) or table.has(b"".join(serials)).any():
                 return None
-        if not self._known.lacks(batch, reports.report_ids, self._ends[batch].number):
-            return None
-        return new
+        return new if self._known.lacks(batch, reports.report_ids, last) else None

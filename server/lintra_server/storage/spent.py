@@ -15,12 +15,13 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection
 
 from lintra_protocol.randomness import RandomBytes
-from lintra_server.storage.segments import read_serials
+from lintra_server.storage.chains import Chains
+from lintra_server.storage.marks import BEGIN, End
 
 Words = NDArray[np.uint64]
 
 MOST_TABLES = 64
-"""Tasks whose used tokens are kept in memory; those of the others are read again when their next upload comes."""
+"""Batches whose used tokens are kept in memory; those of the others are read again when their next upload comes."""
 
 _FEWEST_SLOTS = 64
 
@@ -91,51 +92,58 @@ class SerialSet:
 
 
 class SpentTables:
-    """The used tokens of the tasks that uploads came for lately; the store's writer alone uses it."""
+    """The used tokens of the batches that uploads came for lately; the store's writer alone uses it."""
 
-    def __init__(self, random_bytes: RandomBytes) -> None:
+    def __init__(self, chains: Chains, random_bytes: RandomBytes) -> None:
         """Know nothing yet; `random_bytes` draws secret factors."""
+        self._chains = chains
         self._random_bytes = random_bytes
         self._of: dict[int, SerialSet] = {}
 
-    def of(self, connection: Connection, task: int) -> SerialSet:
-        """Return the used tokens of a task, from the disk if need be."""
-        table = self._of.pop(task, None)
+    def of(self, connection: Connection, batch: int, end: End) -> SerialSet:
+        """Return the used tokens of a batch that ends there, from the disk if need be.
+
+        Raises:
+            BrokenChainError: a row is not the one that was stored.
+        """
+        table = self._of.pop(batch, None)
         if table is None:
             table = SerialSet(self._random_bytes)
-            table.add(b"".join(read_serials(connection, task)))
+            table.add(b"".join([row.serials for row in self._chains.rows(connection, batch, BEGIN, end)]))
             while len(self._of) >= MOST_TABLES:
                 del self._of[next(iter(self._of))]  # the one that was not asked for the longest
-        self._of[task] = table
+        self._of[batch] = table
         return table
 
-    def ready(self, task: int) -> SerialSet | None:
-        """Return the used tokens of a task, if they are in memory."""
-        return self._of.get(task)
+    def ready(self, batch: int) -> SerialSet | None:
+        """Return the used tokens of a batch, if they are in memory."""
+        return self._of.get(batch)
 
-    def add(self, task: int, serials: Sequence[bytes]) -> None:
+    def add(self, batch: int, serials: Sequence[bytes]) -> None:
         """Remember what a commit used, now that it is durable; a table that is not in memory is read later."""
-        table = self._of.get(task)
+        table = self._of.get(batch)
         if table is not None:
             table.add(b"".join(serials))
 
-    def forget(self, task: int) -> None:
-        """Read a task's tokens from the disk again when they are asked for."""
-        self._of.pop(task, None)
+    def forget(self, batch: int) -> None:
+        """Read a batch's tokens from the disk again when they are asked for."""
+        self._of.pop(batch, None)
 
 
 class SpentSerials:
-    """The tokens of some uploads of one task, within the transaction that stores their reports.
+    """The tokens of some uploads of one batch, within the transaction that stores their reports.
 
     Attributes:
         used: those of them that were used before, or in this transaction.
         new: those that this transaction uses, in the order of its reports; empty in an open task.
     """
 
-    def __init__(self, tables: SpentTables, connection: Connection, task: int, serials: Sequence[bytes]) -> None:
-        """Look up which of the serials were used before."""
+    def __init__(
+        self, tables: SpentTables, connection: Connection, batch: int, end: End, serials: Sequence[bytes]
+    ) -> None:
+        """Look up which of the serials were used before, in a batch that ends there."""
         self.new: list[bytes] = []
-        self._table = tables.of(connection, task) if serials else None
+        self._table = tables.of(connection, batch, end) if serials else None
         found = self._table.has(b"".join(serials)) if self._table is not None else np.zeros(0, bool)
         self.used = {serials[place] for place in np.flatnonzero(found).tolist()}
 

@@ -1,20 +1,24 @@
-"""How batches change their state in the database. Every change is one transaction, conditional on what it leaves.
+"""How batches change their state in the database. Every change is one transaction.
 
 Changes that the outside world hears of come with a journal line (see `steps`): the transaction that applies one also
-moves the stored head of the journal, and only from the line before. The others, `open` to `closing` and back, and the
-deletion of shares, are the database's own affair; they are made only while this process is the last that began.
+moves the stored head of the journal, and only from where that stood. What state a batch is in the journal says, and
+memory while it is being closed; the column in the database only stops those who add reports at the same moment.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from sqlalchemy import ColumnElement, Connection, ScalarSelect, and_, insert, select, update
+from sqlalchemy import Connection, insert, select, update
 
-from lintra_protocol.errors import CohortTooSmallError
+from lintra_protocol.errors import CohortTooSmallError, UnavailableError
 from lintra_protocol.messages import BatchState
-from lintra_server.disk.journal import Head
-from lintra_server.storage.database import NUM_REPORTS, AnyDatabase, batches, journal, looks, sealing_keys, tasks
-from lintra_server.storage.steps import ForkedError, Step
+from lintra_server.disk.journal import BatchId, Head, Journal, Line
+from lintra_server.disk.notes import Notes
+from lintra_server.storage.database import AnyDatabase, batches, journal, looks, tasks
+from lintra_server.storage.history import BatchHistory, History
+from lintra_server.storage.steps import ForkedError, Step, Values
+from lintra_server.storage.store import Store
+from lintra_server.storage.tasks import enter
 
 FINAL_STATES: frozenset[BatchState] = frozenset({"released", "scrubbed", "abandoned"})
 """Nothing can leave a batch in one of these states that did not leave it before."""
@@ -26,30 +30,30 @@ class Standing:
 
     Attributes:
         start: number of the last gate process that began here.
-        barred_before: tasks that take reports earlier, in seconds since the epoch, are not registered.
     """
 
     head: Head
     start: int
-    barred_before: int
 
 
 @dataclass(frozen=True)
 class BatchRow:
-    """A batch as those see it who decide what becomes of it after a restore or with time.
+    """A batch as those see it who decide what becomes of it after a restore or with time; all of it says the journal.
 
     Attributes:
-        batch: its number here, over all tasks.
-        task: the number of its task.
-        number: its number in that task: 0, or that of its window.
+        batch: its place here.
+        task_id: 32 bytes.
+        number: its number in its task: 0, or that of its window.
         ends: seconds since the epoch when it stops taking reports.
         task_ends: when its task ends.
+        released_at: when it was released, in seconds since the epoch.
         first: of the windows that were merged into it, if any were.
+        is_destroyed: whether its keys are gone.
+        is_emptied: whether its shares are deleted, too.
         into: the batch that it was merged into, if it was.
     """
 
     batch: int
-    task: int
     task_id: bytes
     number: int
     state: BatchState
@@ -57,9 +61,9 @@ class BatchRow:
     task_ends: int
     retention: int
     released_at: int | None
-    is_cut: bool
-    secret: bytes | None = field(repr=False)
-    first: int | None = None
+    first: int | None
+    is_destroyed: bool
+    is_emptied: bool
     into: "BatchRow | None" = field(default=None, repr=False)
 
     @property
@@ -68,14 +72,8 @@ class BatchRow:
         return self.into or self
 
 
-_ROWS = select(
-    batches.c.batch, batches.c.task, tasks.c.task_id, batches.c.number, batches.c.state, batches.c.ends, tasks.c.ends,
-    tasks.c.retention, batches.c.released_at, tasks.c.definition == b"", batches.c.secret, batches.c.first,
-).join(tasks)  # fmt: skip
-
 _DOCUMENTS = (
-    "inventory", "inventories", "cohort", "excluded", "missing", "check_share", "verdict", "rejected", "request_hash",
-    "aggregate",
+    "inventory", "inventories", "cohort", "missing", "check_share", "verdict", "rejected", "request_hash", "aggregate",
 )  # fmt: skip
 """Columns of a batch that go when its task is cut."""
 
@@ -83,9 +81,19 @@ _DOCUMENTS = (
 class BatchStates:
     """The states of all batches; thread-safe."""
 
-    def __init__(self, database: AnyDatabase) -> None:
-        """Keep them in a database."""
+    def __init__(self, database: AnyDatabase, history: History, notes: Notes, log: Journal) -> None:
+        """Keep them in a database.
+
+        Args:
+            database: with the tables.
+            history: what the journal says.
+            notes: of where batches end.
+            log: the journal itself.
+        """
         self._database = database
+        self._notes = notes
+        self._history = history
+        self._journal = log
         self._start: int | None = None
         self._length = 0
         database.expect(self._require_head)
@@ -96,159 +104,218 @@ class BatchStates:
         """Return where the journal stands as far as the database knows; None if it never belonged to one."""
         with self._database.reading() as connection:
             row = connection.execute(select(journal)).one_or_none()
-        return None if row is None else Standing(Head(row.length, row.digest), row.start, row.barred_before)
+        return None if row is None else Standing(Head(row.length, row.digest), row.start)
 
     def may(self, step: Step) -> bool:
-        """Return whether the batch is in the state that a step leaves.
+        """Return whether the batch is in the state that a step leaves, and those that it merges are open.
 
         Raises:
             ForkedError: another process began on this database since this one did.
         """
-        query = select(batches.c.state).where(batches.c.batch == _batch_of(step))
         with self._database.reading() as connection:
             self._require_last(connection)
-            if not step.task_id:
-                return True
-            if connection.execute(query).scalar() != step.before:
-                return False
-            members = connection.execute(select(batches.c.state).where(_merged_by(step))).scalars().all()
-        return all(state == ("closing" if step.state == "closed" else "merged") for state in members)
+        if not step.task_id:
+            return True
+        places = self._members(step)
+        if None in places:
+            return False
+        states = [self._state(place) for place in places if place is not None]
+        others: BatchState = "closing" if step.state == "closed" else "merged"
+        return states[-1] == step.before and all(state == others for state in states[:-1])
 
-    def commit_step(self, step: Step, before: Head, after: Head) -> None:
+    def expect_step(self, step: Step) -> None:
+        """Note that a step has its journal line, and that the database may have it from now on."""
+        self._history.waiting = step.of if step.task_id else None
+
+    def commit_step(self, step: Step, line: Line, before: Head, after: Head) -> None:
         """Apply a step and move the stored head, in one transaction, if the head is `before`; once, if it is `after`.
 
         Raises:
-            ForkedError: the head is neither, or the batch is in another state than the step leaves.
+            ForkedError: the head is neither.
         """
-        with self._database.writing() as connection:
-            row = connection.execute(select(journal.c.length, journal.c.digest)).one_or_none()
-            head = None if row is None else Head(*row)
-            # It is `after` if the answer to this very commit was lost.
-            if head not in (before, after):
-                raise ForkedError(
-                    "the database is not where this server left it: it was set back, or another one writes"
-                )
-            if head == before:
-                connection.execute(update(journal).values(length=after.length, digest=after.digest, start=step.start))
-                if step.task_id and not _apply(connection, step):
-                    raise ForkedError(f"a batch is not {step.before} any more, though nothing else may change it")
+        with self._history.lock:
+            with self._database.writing() as connection:
+                row = connection.execute(select(journal.c.length, journal.c.digest)).one_or_none()
+                head = None if row is None else Head(*row)
+                # It is `after` if the answer to this very commit was lost.
+                if head is None or (head != after and not self._journal.lacks_little(head, before)):
+                    raise ForkedError(
+                        "the database is not where this server left it: it was set back, or another one writes"
+                    )
+                if head != after:
+                    connection.execute(
+                        update(journal).values(length=after.length, digest=after.digest, start=step.start)
+                    )
+                    if step.task_id:
+                        self._apply(connection, step)
+            self._history.learn([line])
+            self._history.waiting = None
+            if step.state == "closed":
+                self._history.closing.difference_update(place for place in self._members(step) if place is not None)
         self._start, self._length = step.start, after.length
 
     # --- what needs no journal line ----------------------------------------------------------------------------
 
-    def begin_closing(self, batch: int, min_clients: int, others: Sequence[int] = ()) -> bool:
+    def begin_closing(self, batch: int, counts: Store, min_clients: int, others: Sequence[int] = ()) -> bool:
         """Take no more reports for the moment, if the batch is open; return whether it was, or is being closed.
 
         Args:
-            batch: its number here.
+            batch: its place.
+            counts: knows how many reports there are.
             min_clients: fewest reports.
             others: the batches that are merged into it; all of them have to be open, too.
 
         Raises:
             CohortTooSmallError: there are fewer reports than `min_clients`; nothing changed.
+            UnavailableError: reports are gone.
         """
-        numbers = [*others, batch]
-        with self._database.writing() as connection:
-            self._require_last(connection)
-            found = connection.execute(select(batches.c.state, NUM_REPORTS).where(batches.c.batch.in_(numbers))).all()
-            states, count = {row[0] for row in found}, sum(row[1] for row in found)
-            if not states <= {"open", "closing"}:
+        places = [*others, batch]
+        with self._history.adding:
+            if any(self._history.batches[place].state != "open" for place in places):
                 return False
-            if "open" in states and count < min_clients:
+            new = not self._history.closing.issuperset(places)
+            if new and sum(counts.num_reports(place) for place in places) < min_clients:
                 # Not how many: who asks again and again would hear when each came.
                 raise CohortTooSmallError(f"fewer than {min_clients} reports are here; nothing was closed")
-            connection.execute(update(batches).where(batches.c.batch.in_(numbers)).values(state="closing"))
-        return True
-
-    def reopen(self, *numbers: int) -> None:
-        """Take reports again if closing did not come to its journal line; without numbers, in every batch."""
+            # Memory first: whoever adds reports looks there, whatever the database says.
+            self._history.closing.update(places)
         with self._database.writing() as connection:
             self._require_last(connection)
-            change = update(batches).where(batches.c.state == "closing").values(state="open")
-            connection.execute(change.where(batches.c.batch.in_(numbers)) if numbers else change)
+            for place in places:
+                enter(connection, self._history, place)
+            connection.execute(update(batches).where(batches.c.batch.in_(places)).values(state="closing"))
+        return True
+
+    def reopen(self, *places: int) -> None:
+        """Take reports again if closing did not come to its journal line; without places, in every batch."""
+        every = places or self._history.batches.keys()
+        opened = [place for place in every if self._history.batches[place].state == "open"]
+        change = update(batches).where(batches.c.state != "open").values(state="open")
+        with self._database.writing() as connection:
+            self._require_last(connection)
+            if places:
+                connection.execute(change.where(batches.c.batch.in_(opened)))
+            else:
+                known = {row.batch: row.state for row in connection.execute(select(batches.c.batch, batches.c.state))}
+                for place in opened:
+                    if place not in known:
+                        enter(connection, self._history, place)
+                    elif known[place] != "open":
+                        connection.execute(change.where(batches.c.batch == place))
+        self._history.closing.difference_update(opened)
 
     def mark_destroyed(self, batch: int) -> None:
         """Note that a batch's shares can never be opened again: what remains are the documents that were given out."""
+        state = self._state(batch)
+        values = {
+            "state": "scrubbed" if state == "released" else state, "wrapped_nonce": None, "wrapped_matrix_nonce": None,
+        }  # fmt: skip
         with self._database.writing() as connection:
             self._require_last(connection)
-            state = connection.execute(select(batches.c.state).where(batches.c.batch == batch)).scalar_one()
-            last = {"released": "scrubbed"}.get(state, state)
-            wrapped = dict.fromkeys(("wrapped_key", "wrapped_nonce", "wrapped_matrix_nonce", "secret"))
-            _set(connection, batch, {"state": last, **wrapped})
+            _set(connection, batch, values)
+        self._notes.remove(self._history.batches[batch].batch.name)
+        self._history.batches[batch].is_emptied = True
 
-    def cut(self, task: int) -> None:
+    def cut(self, task_id: bytes) -> None:
         """Keep of a task only its identifier, how it ended, and how many reports there were.
 
         What its batches stored was deleted before; a journal line of each, too, says for ever what became of it.
         """
+        places = [history.place for history in self._history.of_task(task_id)]
+        bare = {"definition": b"", "wrapped_token_key": None}
         with self._database.writing() as connection:
             self._require_last(connection)
-            of_task = select(batches.c.batch).where(batches.c.task == task)
-            connection.execute(looks.delete().where(looks.c.batch.in_(of_task)))
-            connection.execute(update(batches).where(batches.c.task == task).values(**dict.fromkeys(_DOCUMENTS)))
-            bare = {"definition": b"", "author": "", "wrapped_token_key": None}
+            connection.execute(looks.delete().where(looks.c.batch.in_(places)))
+            connection.execute(update(batches).where(batches.c.batch.in_(places)).values(**dict.fromkeys(_DOCUMENTS)))
+            task = self._history.tasks[task_id].place
             connection.execute(update(tasks).where(tasks.c.task == task).values(**bare))
+        self._history.tasks[task_id].is_cut = True
+
+    def catch_up(self, head: Head) -> None:
+        """Move the stored head over lines that changed nothing in the database; the caller saw to that."""
+        with self._database.writing() as connection:
+            connection.execute(update(journal).values(length=head.length, digest=head.digest))
 
     def rows(self) -> Sequence[BatchRow]:
-        """Return all batches."""
-        with self._database.reading() as connection:
-            rows = [BatchRow(*row) for row in connection.execute(_ROWS.order_by(batches.c.batch))]
+        """Return all batches, in the order of their places."""
+        known = list(self._history.batches.values())
+        rows = {history.batch: self._row(history) for history in known}
         into = {
-            (row.task, number): row for row in rows if row.first is not None for number in range(row.first, row.number)
+            batch: rows[history.batch]
+            for history in known
+            if history.line is not None and history.line.of == history.batch
+            for batch in history.line.of_all
+            if batch != history.batch
         }
-        return [replace(row, into=into.get((row.task, row.number))) if row.state == "merged" else row for row in rows]
+        return [replace(row, into=into.get(batch)) for batch, row in rows.items()]
 
     def described(self) -> list[bytes]:
-        """Return the signed inventories, cohorts and verdicts of all batches."""
+        """Return the signed inventories, cohorts and verdicts of all batches, as the database has them."""
         with self._database.reading() as connection:
             rows = connection.execute(select(batches.c.inventory, batches.c.cohort, batches.c.verdict)).all()
         return [document for row in rows for document in row if document is not None]
 
-    def check_shares(self) -> list[bytes]:
-        """Return the signed check shares of all batches that are not released yet."""
-        waiting = batches.c.state.in_(("checked", "judged"))
-        with self._database.reading() as connection:
-            return list(connection.execute(select(batches.c.check_share).where(waiting)).scalars())
-
-    def secrets(self) -> set[bytes]:
-        """Return the names of all secrets that the database still needs."""
-        with self._database.reading() as connection:
-            found = [
-                connection.execute(select(column)).scalars().all()
-                for column in (batches.c.secret, sealing_keys.c.secret)
-            ]
-        return {name for names in found for name in names if name is not None}
+    def waiting_checks(self, store: Store) -> list[bytes]:
+        """Return the signed check shares of all batches that are not released yet, but of those that were edited."""
+        shares = list[bytes]()
+        for place, history in list(self._history.batches.items()):
+            if history.state in ("checked", "judged"):
+                try:
+                    share = store.columns(place, "check_share")["check_share"]
+                except UnavailableError:
+                    continue
+                if isinstance(share, bytes):
+                    shares.append(share)
+        return shares
 
     # --- beginning and restoring -------------------------------------------------------------------------------
 
-    def establish(
-        self,
-        standing: Standing,
-        *,
-        abandon: Iterable[int] = (),
-        release: Iterable[Step] = (),
-        enter: Iterable[tuple[bytes, int]] = (),
-    ) -> None:
+    def establish(self, standing: Standing, *, release: Iterable[Step] = ()) -> None:
         """Make the database belong to a journal, whatever it belonged to before, in one transaction.
 
         Args:
             standing: where that journal stands.
-            abandon: numbers of batches that are given up.
             release: steps of releases whose bytes are stored again.
-            enter: tasks and numbers of batches that only the journal knows; they are entered as abandoned.
         """
         with self._database.writing() as connection:
             connection.execute(journal.delete())
             row = {"one": 1, "length": standing.head.length, "digest": standing.head.digest}
-            connection.execute(
-                insert(journal), {**row, "start": standing.start, "barred_before": standing.barred_before}
-            )
-            for task_id, number in enter:
-                _enter(connection, task_id, number)
-            for batch in abandon:
-                _set(connection, batch, {"state": "abandoned"})
+            connection.execute(insert(journal), {**row, "start": standing.start})
+            for place, history in self._history.batches.items():
+                enter(connection, self._history, place)
+                _set(connection, place, {"state": history.state})
             for step in release:
-                connection.execute(update(batches).where(batches.c.batch == _batch_of(step)).values(**step.values))
+                self._apply(connection, step)
+
+    def _row(self, history: BatchHistory) -> BatchRow:
+        task, line = self._history.tasks[history.batch.task_id], history.line
+        own = line is not None and line.of == history.batch
+        released_at = line.facts.get("released_at") if line is not None and own else None
+        return BatchRow(
+            history.place, history.batch.task_id, history.batch.number, history.state, history.ends, task.ends,
+            task.retention, released_at if isinstance(released_at, int) else None,
+            line.first if line is not None and own else None, history.is_destroyed, history.is_emptied,
+        )  # fmt: skip
+
+    def _state(self, place: int) -> BatchState:
+        state = self._history.batches[place].state
+        return "closing" if state == "open" and place in self._history.closing else state
+
+    def _members(self, step: Step) -> list[int | None]:
+        """Return the places of the batches that a step is about: its own last, those that it merges before it."""
+        begins = step.batch if step.first is None else step.first
+        return [self._history.place(BatchId(step.task_id, number)) for number in range(begins, step.batch + 1)]
+
+    def _apply(self, connection: Connection, step: Step) -> None:
+        *others, own = self._members(step)
+        if own is None:
+            raise ForkedError("a step is about a batch that was never opened")
+        enter(connection, self._history, own)
+        _set(connection, own, step.values)
+        if step.state == "closed":
+            for place in others:
+                if place is not None:
+                    _set(connection, place, {"state": "merged"})
 
     def _require_head(self, connection: Connection) -> None:
         """Refuse a database that lacks steps which this process committed."""
@@ -262,39 +329,5 @@ class BatchStates:
             raise ForkedError("another process began on this database, or it was set back")
 
 
-def _batch_of(step: Step) -> ScalarSelect[int]:
-    named = (tasks.c.task_id == step.task_id) & (batches.c.number == step.batch)
-    return select(batches.c.batch).join(tasks).where(named).scalar_subquery()
-
-
-def _apply(connection: Connection, step: Step) -> bool:
-    of_step = batches.c.batch == _batch_of(step)
-    change = update(batches).where(of_step, batches.c.state == step.before).values(**step.values)
-    if connection.execute(change).rowcount != 1:
-        return False
-    if step.first is None or step.state != "closed":
-        return True
-    members = connection.execute(select(batches.c.batch).where(_merged_by(step))).scalars().all()
-    merging = update(batches).where(batches.c.batch.in_(members), batches.c.state == "closing").values(state="merged")
-    return connection.execute(merging).rowcount == len(members)
-
-
-def _merged_by(step: Step) -> ColumnElement[bool]:
-    """Return the condition on batches that a step merges, or has merged, into its own: none, of most steps."""
-    task = select(tasks.c.task).where(tasks.c.task_id == step.task_id).scalar_subquery()
-    begins = step.batch if step.first is None else step.first
-    return and_(batches.c.task == task, batches.c.number >= begins, batches.c.number < step.batch)
-
-
-def _set(connection: Connection, batch: int, values: Mapping[str, str | bytes | int | None]) -> None:
+def _set(connection: Connection, batch: int, values: Values | Mapping[str, None]) -> None:
     connection.execute(update(batches).where(batches.c.batch == batch).values(**values))
-
-
-def _enter(connection: Connection, task_id: bytes, number: int) -> None:
-    """Enter an abandoned batch, and its task without the definition, which comes if somebody registers it again."""
-    values = {"task_id": task_id, "definition": b"", "server": 0, "ends": 0, "retention": 0}
-    task = connection.execute(select(tasks.c.task).where(tasks.c.task_id == task_id)).scalar()
-    if task is None:
-        task = connection.execute(insert(tasks).returning(tasks.c.task), values).scalar_one()
-    empty = {"task": task, "number": number, "ends": 0, "state": "abandoned", "num_reports": 0, "capacity": 0}
-    connection.execute(insert(batches), empty)

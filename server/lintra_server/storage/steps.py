@@ -17,8 +17,9 @@ import structlog
 from lintra_protocol.canonical import JsonValue, base64url, canonical_json, parse_base64url, parse_canonical_json
 from lintra_protocol.errors import InvalidMessageError, LintraError, UnavailableError
 from lintra_server.disk.folders import destroy, make_folder, write_new
-from lintra_server.disk.journal import Halt, Head, Journal, JournalState, Line, UnsyncedError
+from lintra_server.disk.journal import BatchId, Halt, Head, Journal, JournalState, Line, UnsyncedError, fact
 from lintra_server.disk.witness import Witness, WitnessError
+from lintra_server.storage.history import COLUMNS
 
 log = structlog.get_logger()
 
@@ -54,6 +55,18 @@ class Step:
     values: Values = field(default_factory=dict, repr=False)
     batch: int = 0
     first: int | None = None
+
+    @property
+    def of(self) -> BatchId:
+        """Return which batch of which task it changes."""
+        return BatchId(self.task_id, self.batch)
+
+    def line(self, number: int) -> Line:
+        """Return its journal line, which says what becomes of every column that it sets or leaves empty."""
+        names = {*COLUMNS.get(self.state, ()), *self.values} - {"state"}
+        facts = {name: fact(self.values.get(name)) for name in sorted(names)}
+        digest = hashlib.sha256(self.encode()).digest()
+        return Line(number, self.start, self.state, self.task_id, digest, self.batch, self.first, facts)
 
     def encode(self) -> bytes:
         """Return the step as the bytes of a step file."""
@@ -153,12 +166,15 @@ class States(Protocol):
             ForkedError: another process began since this one did.
         """
 
-    def commit_step(self, step: Step, before: Head, after: Head) -> None:
+    def commit_step(self, step: Step, line: Line, before: Head, after: Head) -> None:
         """Apply a step and move the stored head, in one transaction, if the head is `before`; once, if it is `after`.
 
         Raises:
             ForkedError: the head is neither.
         """
+
+    def expect_step(self, step: Step) -> None:
+        """Note that a step has its journal line, and that the database may have it from now on."""
 
 
 class Stepper:
@@ -191,7 +207,7 @@ class Stepper:
         self._witness = witness
         self._halt = halt
         self._lock = threading.Lock()
-        self._in_flight: tuple[Step, Head] | None = None
+        self._in_flight: tuple[Step, Line, Head, Head] | None = None
         self._halted = False
 
     @property
@@ -208,14 +224,14 @@ class Stepper:
         with self._lock:
             self._finish()
 
-    def resume(self, step: Step, before: Head) -> None:
-        """Finish the step of the journal's last line, which a crash interrupted.
+    def resume(self, step: Step, line: Line) -> None:
+        """Finish the step of a journal line that a crash interrupted, the last of those that the database waits for.
 
         Raises:
             UnavailableError: it cannot be finished now.
         """
         with self._lock:
-            self._in_flight = (step, before)
+            self._begin(step, line)
             self._finish()
 
     def perform(self, step: Step) -> bool:
@@ -233,15 +249,19 @@ class Stepper:
                     return False
             self._require_witness()
             self._require_known(step)
-            before = self._journal.head
-            number = before.length + 1
-            data = step.encode()
-            digest = hashlib.sha256(data).digest()
-            line = Line(number, step.start, step.state, step.task_id, digest, step.batch, step.first)
-            self._write_down(line, data)  # 1, 2
-            self._in_flight = (step, before)
+            with self._journal.lock:
+                line = step.line(self._journal.head.length + 1)
+                self._write_down(line, step.encode())  # 1, 2
+            self._begin(step, line)
             self._finish()  # 3, 4
         return True
+
+    def _begin(self, step: Step, line: Line) -> None:
+        before, after = self._journal.head_at(line.number - 1), self._journal.head_at(line.number)
+        if before is None or after is None:
+            raise ValueError("the journal does not have the line of this step")
+        self._states.expect_step(step)
+        self._in_flight = step, line, before, after
 
     def stop(self) -> None:
         """Begin no more steps, and return when the one that is being written is done."""
@@ -285,12 +305,15 @@ class Stepper:
             raise UnavailableError("the server is ending")
         if self._in_flight is None:
             return
-        step, before = self._in_flight
-        after = self._journal.head
+        step, line, before, after = self._in_flight
         try:
-            if self._witness is not None and not self._witness.advance(before, after):  # 3
+            # Lines that nobody waits for the witness may lack, and learns of now.
+            known = self._witness is None or self._witness.advance(
+                lambda seen: self._journal.lacks_little(seen, before), after
+            )  # 3
+            if not known:
                 raise ForkedError("the witness knows another journal: this is a copy, or both folders were set back")
-            self.with_room(lambda: self._states.commit_step(step, before, after))  # 4
+            self.with_room(lambda: self._states.commit_step(step, line, before, after))  # 4
         except ForkedError as error:
             self._end(str(error))
             raise UnavailableError("the database is not where this server left it") from None
@@ -299,7 +322,7 @@ class Stepper:
             raise UnavailableError("a step of the release is waiting for the disk or the witness") from None
         self._in_flight = None
         if step.state not in KEPT_STATES:
-            self._files.remove(after.length)  # 7
+            self._files.remove(line.number)  # 7
 
     @contextmanager
     def guarded(self) -> Iterator[None]:
@@ -329,7 +352,7 @@ class Stepper:
             seen = self._witness.read()
         except WitnessError as error:
             raise UnavailableError(str(error)) from None
-        if seen != self._journal.head:
+        if not self._journal.lacks_little(seen, self._journal.head):
             self._end("the witness knows another journal: this is a copy, or both folders were set back")
             raise UnavailableError("the witness knows another journal")
 

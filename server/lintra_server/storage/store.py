@@ -1,36 +1,48 @@
 """What a server remembers: tasks, batches and the shares of its reports. How batches change their state is in `states`.
 
-Shares are stored under their batch's data key, and that under the root key and the batch's secret together.
+Shares are stored under their batch's keys, which lie in the key folder. A batch is named by its place, a number that
+the journal gave to it and to no other.
 """
 
-import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
-from sqlalchemy import Connection, bindparam, func, select, update
+from sqlalchemy import Connection, bindparam, select, update
 from sqlalchemy.exc import DatabaseError
 
 from lintra_protocol.canonical import HASH_BYTES
 from lintra_protocol.errors import BatchClosedError, LintraError, TokenSpentError, UnavailableError
 from lintra_protocol.messages import BatchState
 from lintra_protocol.randomness import RandomBytes
-from lintra_server.disk.batch_secrets import Secrets
+from lintra_protocol.report_ids import ReportIds
+from lintra_server.disk.key_files import KeyFiles
+from lintra_server.disk.notes import Notes
 from lintra_server.disk.vault import Vault
-from lintra_server.storage.database import NUM_REPORTS, AnyDatabase, batches
+from lintra_server.storage.database import AnyDatabase, batches
 from lintra_server.storage.direct import Direct
 from lintra_server.storage.held import HeldReports
+from lintra_server.storage.history import History, edited
 from lintra_server.storage.known import KnownIds
-from lintra_server.storage.segments import Tail, Written, drop_some, empty_some, merge_some, tail, write_segments
+from lintra_server.storage.marks import BEGIN, BrokenChainError
+from lintra_server.storage.segments import (
+    Written,
+    drop_some,
+    empty_some,
+    merge_some,
+    new_segments,
+    write_segments,
+)
 from lintra_server.storage.shortcut import Arrived, Shortcut
 from lintra_server.storage.spent import SpentSerials, SpentTables
 from lintra_server.storage.steps import SET_BACK, ForkedError
+from lintra_server.storage.tasks import enter
 
-# The statements of an upload, built once: building one costs more than running it.
-_OF_BATCH = batches.c.batch == bindparam("of_batch")
-_BATCH = Direct(select(batches.c.state, batches.c.num_reports, batches.c.capacity).where(_OF_BATCH).with_for_update())
+# The statement of an upload, built once: building one costs more than running it.
+_STATE = Direct(select(batches.c.state).where(batches.c.batch == bindparam("of_batch")).with_for_update())
 
 NonceLabel = Literal["nonce", "matrix nonce"]
 _NONCE_COLUMNS: Mapping[NonceLabel, str] = {"nonce": "wrapped_nonce", "matrix nonce": "wrapped_matrix_nonce"}
@@ -41,7 +53,6 @@ class Batch:
     """The state of a task's batch; documents are the exact bytes that were, or will be, sent."""
 
     state: BatchState
-    num_reports: int
     first: int | None
     inventory: bytes | None = field(repr=False)
     cohort: bytes | None = field(repr=False)
@@ -52,12 +63,19 @@ class Batch:
     aggregate: bytes | None = field(repr=False)
 
 
+_MOST_LISTED = 4
+"""Batches without keys whose lists of identifiers are kept in memory, for those who send a report once more."""
+
+_OF_BATCH = ("first", "inventory", "cohort", "check_share", "verdict", "ended_by", "request_hash", "aggregate")
+
+
 @dataclass(frozen=True)
 class Upload:
     """Opened reports of one batch that wait to be stored.
 
     Attributes:
-        batch: its number here.
+        batch: its place.
+        capacity: most reports that it may hold.
         refusal: why reports that are not stored yet are not taken, if they are not.
         serials: of the reports' tokens, in their order, in a task that has tokens; each is good for one report.
     """
@@ -65,6 +83,7 @@ class Upload:
     batch: int
     report_ids: Sequence[bytes]
     payloads: Sequence[bytes] = field(repr=False)
+    capacity: int
     refusal: LintraError | None = None
     serials: Sequence[bytes] = field(default=(), repr=False)
 
@@ -74,16 +93,6 @@ class Upload:
         return sum(map(len, self.payloads)) + HASH_BYTES * len(self.report_ids)
 
 
-@dataclass(frozen=True)
-class _Stored:
-    """What one transaction stored of a batch, behind which end, and how many reports it holds now."""
-
-    total: int
-    end: Tail
-    segments: Sequence[Written]
-    spent: SpentSerials
-
-
 Outcome = bool | LintraError
 """What became of one report: stored now (True), stored before (False), or refused."""
 
@@ -91,49 +100,54 @@ Outcome = bool | LintraError
 class Store(HeldReports):
     """The server's memory; thread-safe."""
 
-    def __init__(self, database: AnyDatabase, vault: Vault, secrets: Secrets, random_bytes: RandomBytes) -> None:
-        """Keep everything in one database, encrypted through one vault and a secret for each batch."""
-        super().__init__(database, vault, secrets, random_bytes)
-        self._spent = SpentTables(random_bytes)
-        self._known = KnownIds(random_bytes)
-        self._shortcut = Shortcut(database, self._known, self._spent)
-        self._adding = threading.Lock()
-        self._closed = set[int]()
-        database.expect(self._require_counts)
+    def __init__(
+        self,
+        database: AnyDatabase,
+        vault: Vault,
+        key_files: KeyFiles,
+        notes: Notes,
+        history: History,
+        random_bytes: RandomBytes,
+    ) -> None:
+        """Keep everything in one database (see `Tasks`)."""
+        super().__init__(database, vault, key_files, notes, history, random_bytes)
+        self._spent = SpentTables(self.chains, random_bytes)
+        self._known = KnownIds(self.chains, random_bytes)
+        self._listed: dict[int, ReportIds | None] = {}
+        self._shortcut = Shortcut(database, self.chains, self._known, self._spent)
+        database.expect(self._require_ends)
 
-    def commits(self) -> int:
-        """Return how many reports and batches this process knows to be durable; it never falls."""
-        held = dict(self._held)
-        return sum(held.values()) + len(held)
+    def check_ends(self) -> list[str]:
+        """Look where every open batch ends; return what is wrong with those that lost reports."""
+        wrong = list[str]()
+        for place, history in list(self.history.batches.items()):
+            if history.state == "open":
+                try:
+                    self.chains.end(place)
+                except UnavailableError as error:
+                    wrong.append(error.detail)
+        return wrong
 
-    def note_closed(self, batch: int) -> None:
-        """Remember that an inventory was given out: if the batch is open again, the database was set back."""
-        self._closed.add(batch)
-
-    def num_durable(self, batch: int) -> int:
-        """Return how many reports of a batch this process knows to be durable; it never falls."""
-        return self._held.get(batch, 0)
-
-    def recount(self) -> int:
-        """Count anew what the database holds, after a restore changed it; return what `commits` returns from now on."""
-        self._shortcut.forget_all()
-        self._held = self.database.num_reports()
-        return self.commits()
-
-    def _require_counts(self, connection: Connection) -> None:
-        """Refuse a database that lacks reports which this process stored."""
-        counts = {row[0]: row[1] for row in connection.execute(select(batches.c.batch, NUM_REPORTS))}
-        if any(counts.get(batch, -1) < held for batch, held in dict(self._held).items()):
-            raise ForkedError(SET_BACK)
+    def _require_ends(self, connection: Connection) -> None:
+        """Refuse a database in which a batch does not end where this process left it."""
+        for batch in list(self.history.batches):
+            if self.chains.known(batch) is not None:
+                try:
+                    self.chains.confirmed(connection, batch)
+                except BrokenChainError:
+                    raise ForkedError(f"{SET_BACK} ({self.history.batches[batch].batch})") from None
 
     # --- reports -----------------------------------------------------------------------------------------------
 
     def add_reports(self, uploads: Sequence[Upload]) -> list[list[Outcome]]:
-        """Store the new reports of some uploads in one transaction; return what became of each report."""
+        """Store the new reports of some uploads in one transaction; return what became of each report.
+
+        Those of a batch that is damaged are refused; the others are stored.
+        """
         by_batch: defaultdict[int, list[Upload]] = defaultdict(list)
         for upload in uploads:
             by_batch[upload.batch].append(upload)
-        with self._adding:
+        with self.history.adding:
             try:
                 if self._add_at_once(by_batch):
                     return [[True] * len(upload.report_ids) for upload in uploads]
@@ -144,7 +158,6 @@ class Store(HeldReports):
                 for number in by_batch:
                     self._spent.forget(number)
                     self._known.forget(number)
-                    self._shortcut.forget(number)
                 raise
         return [outcomes[id(upload)] for upload in uploads]
 
@@ -152,52 +165,51 @@ class Store(HeldReports):
         """Store reports by one statement, if all of them are new to memory; return whether they were stored."""
         arrived: dict[int, Arrived] = {}
         for number, group in sorted(by_batch.items()):
-            key = self._data_keys.get(number)
-            if key is None or number in self._closed or not self._shortcut.leads_to(number):
+            key = self._keys.get(number)
+            if key is None or self._refusal(number) or any(upload.refusal for upload in group):
                 return False
             report_ids, payloads, serials = group[0].report_ids, group[0].payloads, group[0].serials
             if len(group) > 1:
                 report_ids = [report_id for upload in group for report_id in upload.report_ids]
                 payloads = [payload for upload in group for payload in upload.payloads]
                 serials = [serial for upload in group for serial in upload.serials]
-            if any(upload.refusal for upload in group):
-                return False
-            arrived[number] = Arrived(report_ids, payloads, serials, key)
-        totals = self._shortcut.store(arrived)
-        self._held |= totals or {}
-        return totals is not None
+            arrived[number] = Arrived(report_ids, payloads, serials, key, group[0].capacity)
+        return self._shortcut.store(arrived)
 
     def _add_looking(self, by_batch: Mapping[int, Sequence[Upload]]) -> dict[int, list[Outcome]]:
         """Store new reports in a transaction that looks first; return what became of each upload's, by its `id`."""
         outcomes: dict[int, list[Outcome]] = {}
-        stored: dict[int, _Stored] = {}
+        stored: dict[int, tuple[Sequence[Written], SpentSerials]] = {}
         with self.database.appending() as connection:
             for number, group in sorted(by_batch.items()):  # in one order, so that nobody waits for another in turn
-                taken, stored[number] = self._add_to_batch(connection, number, group)
+                try:
+                    taken, written, spent = self._add_to_batch(connection, number, group)
+                    stored[number] = written, spent
+                except (BrokenChainError, UnavailableError) as error:
+                    refusal = self.chains.damage(number) if isinstance(error, BrokenChainError) else error
+                    taken = {id(upload): [refusal] * len(upload.report_ids) for upload in group}
                 outcomes |= taken
-        self._held |= {number: each.total for number, each in stored.items()}
-        for number, each in stored.items():
-            each.spent.settle()
-            self._known.add(number, each.segments)
-            last = each.segments[-1].number if each.segments else each.end.number
-            self._shortcut.found(number, each.end, Tail(last, each.total))
+        for number, (written, spent) in stored.items():
+            if written:
+                self.chains.reached(number, written[-1].end)
+            spent.settle()
+            self._known.add(number, written)
         return outcomes
 
     def _add_to_batch(
         self, connection: Connection, number: int, group: Sequence[Upload]
-    ) -> tuple[dict[int, list[Outcome]], "_Stored"]:
-        batch = _BATCH.run(connection, {"of_batch": number})
-        end = tail(connection, number)
-        state, num_reports, capacity = batch or ("", -1, 0)
-        reopened = state == "open" and number in self._closed
-        if batch is None or reopened or max(end.total, num_reports) < self.num_durable(number):
-            raise ForkedError(SET_BACK)
-        stored = self._known.among(connection, number, [i for upload in group for i in upload.report_ids], end)
-        closed = _closed(state)
+    ) -> tuple[dict[int, list[Outcome]], Sequence[Written], SpentSerials]:
+        closed, asked = self._refusal(number), [one for upload in group for one in upload.report_ids]
+        if self.history.batches[number].is_destroyed:
+            end, stored = BEGIN, self._once_stored(number, asked)
+        else:
+            self._require_state(connection, number, closed)
+            end = self.chains.end(number) if closed else self.chains.confirmed(connection, number)
+            stored = self._known.among(connection, number, asked, end)
         serials = [serial for upload in group for serial in upload.serials]
-        spent = SpentSerials(self._spent, connection, number, () if closed else serials)
-        full = BatchClosedError(f"it holds the task's maximum of {capacity} reports")
-        space = capacity - end.total
+        spent = SpentSerials(self._spent, connection, number, end, () if closed else serials)
+        full = BatchClosedError(f"it holds the task's maximum of {group[0].capacity} reports")
+        space = group[0].capacity - end.total
         new: dict[bytes, bytes] = {}
         outcomes: dict[int, list[Outcome]] = {}
         for upload in group:
@@ -217,96 +229,151 @@ class Store(HeldReports):
                         spent.use(serial)
                     new[report_id] = payload
                     taken.append(True)
-        written: list[Written] = []
+        written: Sequence[Written] = ()
         if new:
-            key = self._data_key(connection, number)
-            written = write_segments(connection, number, end, new, spent.new, key)
-        return outcomes, _Stored(max(end.total, num_reports) + len(new), end, written, spent)
+            written = new_segments(number, end, new, spent.new, self._key(number), self.chains.marks(number))
+            self.chains.attempt(number, written[-1].end)
+            write_segments(connection, written)
+        return outcomes, written, spent
+
+    def _refusal(self, batch: int) -> LintraError | None:
+        """Return why a batch takes no new reports, as the journal and memory have it, or None."""
+        if batch in self.history.closing:  # it may become open again
+            return UnavailableError("its batch is just being closed")
+        state = self.history.batches[batch].state
+        return None if state == "open" else BatchClosedError(f"it is {state}")
+
+    def _require_state(self, connection: Connection, batch: int, closed: LintraError | None) -> None:
+        """Lock the row of a batch, which is made if a crash came before it, and compare its state.
+
+        Raises:
+            UnavailableError: the row says that an open batch is not open.
+        """
+        row = _STATE.run(connection, {"of_batch": batch})
+        if closed is not None or (row is not None and row[0] == "open"):
+            return
+        if row is None:  # it holds nothing of an open batch but where its reports lie, which the journal knows
+            enter(connection, self.history, batch)
+            return
+        named = self.history.batches[batch].batch
+        raise edited(f"{named}: table batches, row {batch}, column state is not that of the journal, open")
 
     def are_new(self, batch: int, report_ids: Sequence[bytes]) -> bool:
         """Return whether memory alone shows that none of some reports is stored; waits for nothing (see `KnownIds`)."""
         return self._known.are_new(batch, report_ids)
 
     def stored(self, batch: int, report_ids: Sequence[bytes]) -> set[bytes]:
-        """Return which of some reports of a batch are stored, or raise `UnavailableError` if nobody can tell."""
+        """Return which of some reports of a batch are stored, or were before its shares were destroyed.
+
+        Raises:
+            UnavailableError: some stored ones are gone.
+            UnavailableError: nobody can tell now.
+        """
+        self.chains.require(batch)
         try:
             known = self._known.remembered(self.database.reading, batch, report_ids)
             if known is not None:
                 return known
+            if self.history.batches[batch].is_destroyed:
+                return self._once_stored(batch, report_ids)
+            end = self.chains.end(batch)
             with self.database.reading() as connection:
-                return self._known.among(connection, batch, report_ids, tail(connection, batch))
+                return self._known.among(connection, batch, report_ids, end)
+        except BrokenChainError:
+            raise self.chains.damage(batch) from None
         except DatabaseError as error:
             raise UnavailableError(f"the database cannot be read: {type(error).__name__}") from None
+
+    def _once_stored(self, batch: int, report_ids: Sequence[bytes]) -> set[bytes]:
+        """Return which of some reports a batch held whose keys were destroyed."""
+        if batch not in self._listed:
+            while len(self._listed) >= _MOST_LISTED:
+                self._listed.pop(next(iter(self._listed)), None)
+            self._listed[batch] = self.listed(batch)
+        listed = self._listed.get(batch)
+        return set() if listed is None else {one for one in report_ids if one in listed}
 
     def merge_segments(self, batch: int, seconds: float, clock: Callable[[], float] = time.monotonic) -> bool:
         """Rewrite small segments into larger ones; return whether all is done that can be in so many seconds.
 
         No report may be added meanwhile, and nobody read by segments: the caller sees to it.
+
+        Raises:
+            UnavailableError: a row is not the one that was stored; it was not rewritten.
         """
-        until, first, merged = clock() + seconds, 0, False
+        until, before, merged = clock() + seconds, BEGIN, False
+        self.notes.sync()
+        end = self.chains.end(batch)
         while clock() < until:
-            with self.database.writing() as connection:
-                done = merge_some(connection, batch, first, self._data_key(connection, batch))
+            with self._damages(), self.history.adding:
+                with self.database.writing() as connection:
+                    done = merge_some(connection, batch, before, self._key(batch), self.chains.marks(batch))
+                    if done is not None and done[0].number >= end.number:
+                        if (done[0].total, done[0].chain) != (end.total, end.chain):
+                            raise BrokenChainError(batch)
+                        self.chains.attempt(batch, done[0])
+                if done is not None and done[0].number == end.number:
+                    self.chains.reached(batch, done[0])
             if done is None and not merged:
                 return True
-            first, merged = (0, False) if done is None else (done[0], merged or done[1])
+            before, merged = (BEGIN, False) if done is None else (done[0], merged or done[1])
             if done is not None and done[1]:
                 self._known.forget(batch)
         return False
 
+    @contextmanager
+    def _damages(self) -> Iterator[None]:
+        """Say what is wrong with a batch of which some rows do not fit."""
+        try:
+            yield
+        except BrokenChainError as error:
+            raise self.chains.damage(error.batch) from None
+
     # --- what a batch keeps ------------------------------------------------------------------------------------
 
     def batch(self, batch: int) -> Batch:
-        """Return the state of a batch.
-
-        Raises:
-            ForkedError: it holds fewer reports than this process stored, or is not there: the database was set back.
-        """
-        columns = (NUM_REPORTS if name == "num_reports" else batches.c[name] for name in Batch.__dataclass_fields__)
-        held = self.num_durable(batch)  # before the look: what is stored meanwhile is no loss
-        with self.database.reading() as connection:
-            row = connection.execute(select(*columns).where(batches.c.batch == batch)).one_or_none()
-        if row is None or row.num_reports < held:
-            raise ForkedError(SET_BACK)
-        return Batch(*row)
-
-    def members(self, batch: int) -> list[int]:
-        """Return the batches whose reports are released as those of a batch: itself, and before it what it merged."""
-        own, other = batches.alias(), batches.alias()
-        ours = (other.c.task == own.c.task) & (other.c.number <= own.c.number)
-        merged = ours & (other.c.number >= func.coalesce(own.c.first, own.c.number))
-        query = select(other.c.batch).join_from(own, other, merged).where(own.c.batch == batch)
-        with self.database.reading() as connection:
-            return list(connection.execute(query.order_by(other.c.number)).scalars())
+        """Return the state of a batch, as the journal has it, and its documents (see `columns` for errors)."""
+        row: dict[str, Any] = self.columns(batch, *_OF_BATCH)
+        state = self.history.batches[batch].state
+        return Batch("closing" if state == "open" and batch in self.history.closing else state, **row)
 
     def wrapped_nonce(self, batch: int, nonce: bytes, label: NonceLabel = "nonce") -> bytes:
         """Return a batch's nonce encrypted, as it is stored until it is revealed."""
-        return self._under(self._secret_name(batch)).wrap(nonce, label, batch.to_bytes(8, "big"))
+        return self._key(batch).nonces.wrap(nonce, label, *self.history.batches[batch].batch.bound)
 
     def nonce(self, batch: int, label: NonceLabel = "nonce") -> bytes:
         """Return a nonce that was fixed when the batch was closed.
 
         Raises:
-            UnavailableError: the batch's secret was destroyed.
+            UnavailableError: it is not the one that was stored.
+            UnavailableError: the batch's keys were destroyed.
         """
-        column = batches.c[_NONCE_COLUMNS[label]]
-        with self.database.reading() as connection:
-            wrapped = connection.execute(select(column).where(batches.c.batch == batch)).scalar_one()
-        return self._under(self._secret_name(batch)).unwrap(wrapped, label, batch.to_bytes(8, "big"))
+        name = _NONCE_COLUMNS[label]
+        wrapped = self.columns(batch, name)[name]
+        if not isinstance(wrapped, bytes):
+            raise UnavailableError("the nonce of this batch is not in the database")
+        return self._key(batch).nonces.unwrap(wrapped, label, *self.history.batches[batch].batch.bound)
 
     def inventories(self, batch: int) -> bytes:
-        """Return what `freeze` kept of the inventories."""
-        with self.database.reading() as connection:
-            return connection.execute(select(batches.c.inventories).where(batches.c.batch == batch)).scalar_one() or b""
+        """Return what `freeze` kept of the inventories (see `columns` for errors)."""
+        value = self.columns(batch, "inventories")["inventories"]
+        return value if isinstance(value, bytes) else b""
 
     # --- destruction -------------------------------------------------------------------------------------------
 
     def forget_key(self, batch: int) -> None:
-        """Destroy a batch's secret: nothing that was stored under its data key opens again, in no copy either."""
-        name = self._secret_name(batch)
-        self._data_keys.pop(batch, None)
-        if name is not None:
-            self._secrets.destroy(name)
+        """Destroy a batch's keys: nothing that was stored under them opens again, in no copy either.
+
+        Its note stays until its shares are deleted, too.
+        """
+        known = self.history.batches[batch]
+        if not known.is_destroyed:
+            self._keys.pop(batch, None)
+            self._key_files.destroy(known.batch.name)
+            known.is_destroyed = True
+            self._spent.forget(batch)
+            self._known.forget(batch)
+            self.chains.forget(batch)
 
     def delete_shares(self, batch: int) -> None:
         """Delete the stored shares of a batch, a few at a time so that uploads to others go on between."""
@@ -319,24 +386,11 @@ class Store(HeldReports):
     def delete_ids(self, batch: int) -> None:
         """Delete what is left of a batch's reports, a few at a time; only their number stays."""
         self._known.forget(batch)
-        count = select(NUM_REPORTS).where(batches.c.batch == batch).scalar_subquery()
+        self._listed.pop(batch, None)
+        count = self.num_reports(batch)
         with self.database.writing() as connection:
             connection.execute(update(batches).where(batches.c.batch == batch).values(num_reports=count))
         left = True
         while left:
             with self.database.writing() as connection:
                 left = drop_some(connection, batch)
-
-    def _secret_name(self, batch: int) -> bytes | None:
-        with self.database.reading() as connection:
-            name: bytes | None = connection.execute(
-                select(batches.c.secret).where(batches.c.batch == batch)
-            ).scalar_one()
-        return name
-
-
-def _closed(state: BatchState) -> LintraError | None:
-    """Return why a batch in a state takes no new reports, or None."""
-    if state == "closing":  # it may become open again
-        return UnavailableError("its batch is just being closed")
-    return None if state == "open" else BatchClosedError(f"it is {state}")

@@ -1,23 +1,33 @@
-"""The tasks that a server remembers, and the batches that it opens for them: one, or one for each window."""
+"""The tasks that a server remembers, and the batches that it opens for them: one, or one for each window.
 
-from collections.abc import Mapping
+Where a task or a batch lies is chosen here, and said in a line of the journal before it is written to the database.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from sqlalchemy import Connection, func, insert, select, update
 
+from lintra_protocol.errors import UnavailableError
 from lintra_protocol.randomness import RandomBytes
-from lintra_server.disk.batch_secrets import Secrets
-from lintra_server.disk.vault import KEY_BYTES, Vault
+from lintra_server.disk.journal import BatchId, UnsyncedError, fact
+from lintra_server.disk.key_files import KeyFiles
+from lintra_server.disk.notes import Notes
+from lintra_server.disk.vault import KEY_BYTES, BatchKey, Vault
+from lintra_server.storage.chains import Chains
 from lintra_server.storage.database import AnyDatabase, batches, tasks
-from lintra_server.storage.steps import SET_BACK, ForkedError
+from lintra_server.storage.history import History, Registered, edited
+from lintra_server.storage.marks import NO_CHAIN
+from lintra_server.storage.steps import ForkedError
 
-_ADD_TASK = insert(tasks).returning(tasks.c.task)
-_ADD_BATCH = insert(batches).returning(batches.c.batch)
+TOKEN_KEY = "token key"
 
 
 @dataclass(frozen=True)
 class TaskRow:
-    """A registered task: its number here, its canonical definition, and which server of it this one is.
+    """A registered task: its number here, and its canonical definition, as the database has it.
 
     Attributes:
         token_key: checks the tokens of its reports, if it has any.
@@ -25,20 +35,54 @@ class TaskRow:
 
     task: int
     definition: bytes
-    server: int
     token_key: bytes | None = field(default=None, repr=False)
 
 
 class Tasks:
     """What is known of tasks; thread-safe."""
 
-    def __init__(self, database: AnyDatabase, vault: Vault, secrets: Secrets, random_bytes: RandomBytes) -> None:
-        """Keep them in one database, the keys of their tokens and batches through one vault and secrets."""
+    def __init__(
+        self,
+        database: AnyDatabase,
+        vault: Vault,
+        key_files: KeyFiles,
+        notes: Notes,
+        history: History,
+        random_bytes: RandomBytes,
+    ) -> None:
+        """Keep them in one database.
+
+        Args:
+            database: holds definitions, and the rows of batches.
+            vault: wraps the keys of tokens.
+            key_files: hold the keys of batches.
+            notes: where each batch ends.
+            history: what the journal says.
+            random_bytes: a cryptographic source.
+        """
         self.database = database
+        self.history = history
+        self.notes = notes
         self._vault = vault
-        self._secrets = secrets
+        self._key_files = key_files
         self._random_bytes = random_bytes
-        self._held = database.num_reports()
+        self._keys: dict[int, BatchKey] = {}
+        self.chains = Chains(history, notes, self._key, database.reading)
+        self._definition_bytes = 0
+
+    def read_cut_tasks(self) -> None:
+        """Find out which definitions were deleted because their tasks are long over, and how large the others are."""
+        finished = defaultdict[bytes, bool](lambda: True)
+        for history in self.history.batches.values():
+            finished[history.batch.task_id] &= history.line is not None and history.is_destroyed
+        with self.database.reading() as connection:
+            query = select(tasks.c.task).where(func.length(tasks.c.definition) == 0)
+            empty = set(connection.execute(query).scalars())
+        for task_id, task in self.history.tasks.items():
+            task.is_cut = task.place in empty and finished[task_id]
+        self._definition_bytes = sum(task.size for task in self.history.tasks.values() if not task.is_cut)
+
+    # --- registering -------------------------------------------------------------------------------------------
 
     def add_task(
         self,
@@ -46,142 +90,141 @@ class Tasks:
         definition: bytes,
         *,
         author: str = "",
-        server: int,
-        capacity: int,
         ends: int,
         batch_ends: int | None = None,
         retention: int,
         token_key: bytes | None = None,
+        policy: bytes = b"",
     ) -> bool:
-        """Remember a task and open its first batch; return whether it is new here.
+        """Remember a task and open its first batch; return whether its definition is new here.
 
         Args:
             task_id: 32 bytes.
-            definition: canonical.
+            definition: canonical; the caller checked that it hashes to `task_id`.
             author: the public key of who signed it.
-            server: this server's index in it.
-            capacity: most reports the batch may take.
             ends: seconds since the epoch when the task stops taking reports.
             batch_ends: when its first batch does, if that is earlier.
             retention: seconds that shares are kept after a release.
             token_key: checks the tokens of its reports, if it has any.
-        """
-        values = {
-            "task_id": task_id, "definition": definition, "author": author, "server": server, "ends": ends,
-            "retention": retention,
-            "wrapped_token_key": None if token_key is None else self._vault.wrap(token_key, "token key", task_id),
-        }  # fmt: skip
-        if self._known_task(task_id, values):
-            return False
-        name, secret = self._secrets.new()
-        batch: int | None = None
-        with self.database.writing() as connection:
-            known = connection.execute(select(tasks.c.task).where(tasks.c.task_id == task_id)).scalar()
-            task = connection.execute(_ADD_TASK, values).scalar_one() if known is None else None
-            if task is not None:
-                batch = self._open(
-                    connection, (task, 0), ends if batch_ends is None else batch_ends, capacity, (name, secret)
-                )
-        if batch is None:  # somebody else was faster
-            self._secrets.destroy(name)
-            return False
-        self._held.setdefault(batch, 0)  # not set to 0: reports may have come since the commit
-        return True
-
-    def open_batch(self, task: int, number: int, *, ends: int, capacity: int) -> int:
-        """Open a batch of a task if that was not done before; return its number here.
-
-        Args:
-            task: the task's number here.
-            number: of the batch in its task.
-            ends: seconds since the epoch when it stops taking reports.
-            capacity: most reports that it may take.
+            policy: under which the operator took it.
 
         Raises:
-            ForkedError: a batch that this process knows is not there any more: the database was set back.
+            UnavailableError: the disk does not take it.
         """
-        secret = self._secrets.new()
-        with self.database.writing() as connection:
-            opened = self._open(connection, (task, number), ends, capacity, secret)
-            # Numbers grow. A first batch is opened with its task, so one that is missing is lost, too.
-            if opened is not None and opened <= max(self._held, default=0):
-                raise ForkedError(SET_BACK)
-            named = (batches.c.task == task) & (batches.c.number == number)
-            batch = int(connection.execute(select(batches.c.batch).where(named)).scalar_one())
-        if opened is None:
-            self._secrets.destroy(secret[0])
-        self._held.setdefault(batch, 0)
-        return batch
-
-    def _open(
-        self, connection: Connection, named: tuple[int, int], ends: int, capacity: int, secret: tuple[bytes, bytes]
-    ) -> int | None:
-        """Open a batch, given by its task and number, under a secret and its name; None if it is there already."""
-        known = (batches.c.task == named[0]) & (batches.c.number == named[1])
-        if connection.execute(select(batches.c.batch).where(known)).scalar() is not None:
-            return None
-        if connection.execute(select(tasks.c.task).where(tasks.c.task == named[0])).scalar() is None:
-            raise ForkedError(SET_BACK)
-        values = {"task": named[0], "number": named[1], "ends": ends, "state": "open", "num_reports": 0}
-        batch = int(connection.execute(_ADD_BATCH, {**values, "capacity": capacity, "secret": secret[0]}).scalar_one())
-        wrapped = self._vault.under(secret[1]).wrap(
-            self._random_bytes(KEY_BYTES), "batch key", batch.to_bytes(8, "big")
-        )
-        connection.execute(update(batches).where(batches.c.batch == batch).values(wrapped_key=wrapped))
-        return batch
-
-    def _known_task(self, task_id: bytes, values: Mapping[str, object]) -> bool:
-        """Return whether a task is known; one that only a restored journal knew gets its definition."""
-        with self.database.reading() as connection:
-            known = connection.execute(select(tasks.c.definition).where(tasks.c.task_id == task_id)).scalar()
-        if known == b"":
+        with self._deciding():
+            known = self.history.tasks.get(task_id)
+            if known is None:
+                known = Registered(self.history.next_task(), task_id, author, ends, retention, len(definition))
+                facts = known.facts(fact(token_key), fact(policy))
+                self.history.record("registered", BatchId(task_id, 0), facts)
+            # A crash may have come between the line and the row; what the row holds is checked by whoever reads it.
+            values = {
+                "task_id": task_id, "definition": definition,
+                "wrapped_token_key": None if token_key is None else self._vault.wrap(token_key, TOKEN_KEY, task_id),
+            }  # fmt: skip
             with self.database.writing() as connection:
-                connection.execute(update(tasks).where(tasks.c.task_id == task_id).values(**values))
-        return known is not None
+                there = connection.execute(select(tasks.c.definition).where(tasks.c.task == known.place)).one_or_none()
+                if there is not None and there.definition == definition:
+                    return False
+                if there is None:
+                    connection.execute(insert(tasks), {"task": known.place, **values})
+                else:
+                    connection.execute(update(tasks).where(tasks.c.task == known.place).values(**values))
+            self._definition_bytes += len(definition)
+            self.open_batch(task_id, 0, ends if batch_ends is None else batch_ends)
+        return True
+
+    def open_batch(self, task_id: bytes, number: int, ends: int) -> int:
+        """Open a batch of a registered task if that was not done before; return its place.
+
+        Args:
+            task_id: of its task.
+            number: in its task.
+            ends: seconds since the epoch when it stops taking reports.
+
+        Raises:
+            UnavailableError: the disk does not take it.
+        """
+        batch = BatchId(task_id, number)
+        with self._deciding():
+            place = self.history.place(batch)
+            if place is not None:
+                return place
+            place = self.history.next_batch()
+            # A file of this name protects nothing: no line says that its batch was opened.
+            self._key_files.write(batch.name, self._random_bytes(KEY_BYTES), *batch.bound)
+            self.notes.put(batch.name, 0, NO_CHAIN)
+            self.notes.sync()
+            self.history.record("opened", batch, {"place": place, "ends": ends})
+            with self.database.writing() as connection:
+                enter(connection, self.history, place)
+        return place
+
+    @contextmanager
+    def _deciding(self) -> Iterator[None]:
+        """Let nobody else choose places meanwhile.
+
+        Raises:
+            ForkedError: nobody knows what is in the journal.
+            UnavailableError: the disk does not take something.
+        """
+        try:
+            with self.history.numbering():
+                yield
+        except UnsyncedError as error:
+            raise ForkedError(str(error)) from None
+        except OSError as error:
+            raise UnavailableError(f"the disk does not take it: {type(error).__name__}") from None
+
+    # --- looking up --------------------------------------------------------------------------------------------
 
     def task(self, task_id: bytes) -> TaskRow | None:
-        """Return a registered task, or None."""
-        columns = select(tasks.c.task, tasks.c.definition, tasks.c.server, tasks.c.wrapped_token_key)
-        with self.database.reading() as connection:
-            row = connection.execute(columns.where(tasks.c.task_id == task_id)).one_or_none()
-        if row is None or not row.definition:
-            return None
-        wrapped = row.wrapped_token_key
-        key = None if wrapped is None else self._vault.unwrap(wrapped, "token key", task_id)
-        return TaskRow(row.task, row.definition, row.server, key)
+        """Return a registered task as the database has it, or None; the caller compares it with its identifier.
 
-    def unended_tasks(self, author_key: str, now: int) -> int:
-        """Return how many tasks of an author end after `now`, in seconds since the epoch."""
-        query = select(func.count()).select_from(tasks).where(tasks.c.ends > now, tasks.c.author == author_key)
+        Raises:
+            UnavailableError: the key of its tokens is not the one that came with it.
+        """
+        known = self.history.tasks.get(task_id)
+        if known is None:
+            return None
+        columns = select(tasks.c.task, tasks.c.definition, tasks.c.wrapped_token_key)
         with self.database.reading() as connection:
-            return int(connection.execute(query).scalar_one())
+            row = connection.execute(columns.where(tasks.c.task == known.place)).one_or_none()
+        if row is None or not row.definition:
+            if known.is_cut or row is None:
+                return None
+            raise edited(f"table tasks, row {known.place}, column definition was emptied")
+        wrapped = row.wrapped_token_key
+        try:
+            key = None if wrapped is None else self._vault.unwrap(wrapped, TOKEN_KEY, task_id)
+        except ValueError:
+            raise edited(f"table tasks, row {known.place}, column wrapped_token_key was changed") from None
+        return TaskRow(row.task, row.definition, key)
 
     def definition_bytes(self) -> int:
         """Return how many bytes the definitions of all tasks have that are still kept."""
-        with self.database.reading() as connection:
-            return int(connection.execute(select(func.sum(func.length(tasks.c.definition)))).scalar() or 0)
+        return self._definition_bytes
 
-    def ending(self, task_id: bytes) -> str | None:
-        """Return the state of a task's first batch, also of one without a definition, or None."""
-        query = (
-            select(batches.c.state).join(tasks).where(tasks.c.task_id == task_id).order_by(batches.c.number).limit(1)
-        )
-        with self.database.reading() as connection:
-            return connection.execute(query).scalar()
+    def _key(self, batch: int) -> BatchKey:
+        """Return the keys of a batch.
 
-    def batch_number(self, task_id: bytes, number: int) -> int | None:
-        """Return the number here of a batch, from its number in its task; None if there is none (yet)."""
-        named = (tasks.c.task_id == task_id) & (batches.c.number == number)
-        with self.database.reading() as connection:
-            return connection.execute(select(batches.c.batch).join(tasks).where(named)).scalar()
+        Raises:
+            UnavailableError: they were destroyed.
+        """
+        key = self._keys.get(batch)
+        if key is None:
+            known = self.history.batches[batch].batch
+            secret = self._key_files.read(known.name, *known.bound)
+            if secret is None:
+                raise UnavailableError("the keys of this batch were destroyed, or are missing from key_dir")
+            key = self._keys[batch] = BatchKey(secret, self._random_bytes)
+        return key
 
-    def batch_numbers(self, task: int, first: int, last: int) -> list[int]:
-        """Return the numbers here of a task's batches that were opened, from one to another, in their order."""
-        query = select(batches.c.batch).where(batches.c.task == task, batches.c.number.between(first, last))
-        with self.database.reading() as connection:
-            return list(connection.execute(query.order_by(batches.c.number)).scalars())
 
-    def number(self, task_id: bytes) -> int | None:
-        """Return the number of a task, also of one without a definition, or None."""
-        with self.database.reading() as connection:
-            return connection.execute(select(tasks.c.task).where(tasks.c.task_id == task_id)).scalar()
+def enter(connection: Connection, history: History, place: int) -> None:
+    """Write the row of a batch at its place, if there is none: open, or as far as the journal got with it."""
+    known = history.batches[place]
+    if connection.execute(select(batches.c.batch).where(batches.c.batch == place)).scalar() is None:
+        task = history.tasks[known.batch.task_id].place
+        values = {"batch": place, "task": task, "number": known.batch.number, "state": known.state, "num_reports": 0}
+        connection.execute(insert(batches), values)

@@ -73,14 +73,12 @@ class Answers:
 
     def _task(self, task_id: str) -> tuple[Words, bytes]:
         held = self._node.registry.find(task_id)
-        row = self._node.store.task(held.task.id_bytes)
-        if row is None:
-            raise UnavailableError("the task is just being forgotten")
+        definition = held.task.canonical()
         self._told[held.key] = held
         words: Words = {
-            "key": held.key, "server": held.server, "definition": len(row.definition), "record": len(held.record),
+            "key": held.key, "server": held.server, "definition": len(definition), "record": len(held.record),
         }  # fmt: skip
-        return words, row.definition + held.record + (row.token_key or b"")
+        return words, definition + held.record + (held.token_key or b"")
 
     def _key(self, key_id: bytes) -> tuple[Words, bytes]:
         key = self._node.keys.find(key_id)
@@ -140,7 +138,9 @@ class Answers:
             return tell([refusal] * count)
         if number is None:
             number = self._node.opened(held, batch)
-        return self._node.writer.submit(Upload(number, report_ids, payloads, refusal, serials), tell)
+        return self._node.writer.submit(
+            Upload(number, report_ids, payloads, held.task.max_clients, refusal, serials), tell
+        )
 
     def _counted(self, words: Words) -> None:
         reports, answers = words["reports"], words["answers"]

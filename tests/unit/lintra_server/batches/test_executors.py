@@ -24,7 +24,7 @@ from lintra_server.batches.executors import Dask, Processes, executor_of
 from lintra_server.batches.key_door import Behind, enter, open_door
 from lintra_server.batches.remote_part import behind_the_door, compute, remote_parts
 from lintra_server.batches.transform import part_share, runs
-from lintra_server.storage.segments import EXCLUDED, SPAN
+from lintra_server.storage.segments import EXCLUDED, SPAN, SegmentTable, sort_ids
 from lintra_server.storage.store import Upload
 from lintra_service.settings import InvalidSettingsError
 from support import few
@@ -56,7 +56,7 @@ class InMemory:
             if first <= number <= last:
                 yield number, ring_bytes(self.shares[total - size : total])
 
-    def ids(self, first: int = 0, last: int = SPAN - 1) -> Iterator[tuple[int, bytes]]:
+    def table(self, first: int, last: int) -> SegmentTable:
         raise NotImplementedError
 
     def elsewhere(self) -> tuple[str, bytes]:
@@ -94,13 +94,14 @@ async def released(world: World, reports: int = REPORTS, part_reports: int = 14)
     held, rng = app.node.registry.find_batch(world.task.task_id), np.random.default_rng(1)
     for start in range(0, reports, SEGMENT):
         ids = [rng.bytes(32) for _ in range(min(SEGMENT, reports - start))]
-        app.node.store.add_reports([Upload(held.number, ids, [rng.bytes(8 * world.task.num_words) for _ in ids])])
+        app.node.store.add_reports([Upload(held.number, ids, [rng.bytes(8 * world.task.num_words) for _ in ids], 999)])
     seed = bytes(range(32))
     matrix = world.task.mechanism.public_matrix(reports, seed)
     store = app.node.store
-    return Release(
-        world.task, 0, matrix, seed, held.number, store.ranks(held.number), store.segments(held.number), part_reports
-    )
+    ids, table = store.held(held.number)
+    ranks = np.empty(len(ids), np.uint32)
+    ranks[sort_ids(ids)[1]] = np.arange(len(ids), dtype=np.uint32)
+    return Release(world.task, 0, matrix, seed, held.number, ranks, store.segments(held.number, table), part_reports)
 
 
 async def test_what_another_process_is_told_leads_it_to_the_same_bits_and_holds_no_key(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ class Slow:
 
 
 def an_upload(number: int) -> Upload:
-    return Upload(1, [bytes([number]) * 32], [b"payload"])
+    return Upload(1, [bytes([number]) * 32], [b"payload"], 99)
 
 
 async def test_all_uploads_of_one_turn_are_handed_over_together_and_told_in_one_call() -> None:
@@ -122,7 +122,7 @@ async def test_only_what_takes_long_or_may_wait_goes_to_another_thread(
         monkeypatch.setattr(intake, "SMALL", sealed - 1)
         await world.post(0, body)
         assert threads == ["_stored_among", "_open_new"]
-        assert node.store.num_durable(1) == 200
+        assert node.store.num_reports(1) == 200
         monkeypatch.setattr(intake, "SMALL", sealed)
         await world.post(0, await world.body(0, more))
         assert threads == ["_stored_among", "_open_new"]

@@ -166,7 +166,7 @@ async def test_a_verdict_needs_what_every_server_signed_whole_and_unchanged(tmp_
 async def test_more_failures_than_the_task_allows_give_the_batch_up_for_good(tmp_path: Path) -> None:
     async with a_world(tmp_path, "sum", change=verified, num_servers=2) as world:
         await world.upload_everywhere([*world.reports(18), *hostile(world, 3)])
-        secrets = world.settings[0].key_dir / "secrets"
+        secrets = world.settings[0].key_dir / "batches"
         shares, bodies = await check_shares(world)
         held = len(list(secrets.iterdir()))
         for _ in range(2):

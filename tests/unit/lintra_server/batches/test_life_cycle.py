@@ -22,9 +22,11 @@ from lintra_protocol.sharing import combine
 from lintra_server.batches import census, transform
 from lintra_server.batches.gate import Gate
 from lintra_server.clock import SETTLING_SECONDS
+from lintra_server.disk.notes import Notes
 from lintra_server.storage import segments
 from lintra_server.storage.store import Store
 from support.server_world import BASE, PRECISION, World, a_world, seeded, text
+from support.stores import opened
 
 
 async def released(world: World, request: AggregateRequest) -> np.ndarray:
@@ -155,7 +157,7 @@ async def test_closing_rewrites_small_segments_unless_the_disk_is_full(
             patched.setattr(Store, "merge_segments", full)
             assert (await world.close_batch(0)).status_code == 200
         assert (await world.close_batch(1)).status_code == 200
-        assert [len(world.apps[server].node.store.segments(1).numbers) for server in (0, 1)] == [3, 1]
+        assert [len(world.apps[server].node.store.held(1)[1].numbers) for server in (0, 1)] == [3, 1]
         request = await world.aggregate_request()
         assert_array_equal(
             await released(world, request), ideal.run(world.task, world.rows(14), nonces(request)).values
@@ -271,7 +273,8 @@ async def test_polling_does_not_tell_when_a_report_came(
 ) -> None:
     async with a_world(tmp_path) as world:
         if not rule:  # every request looks anew
-            monkeypatch.setattr(census, "_last", lambda *_: None)
+            monkeypatch.setattr(census.CensusTaker, "_last", lambda *_: None)
+            monkeypatch.setattr(Notes, "tell", lambda *_: None)
         await world.upload(0, world.reports(2))
 
         async def polled() -> tuple[object, ...]:
@@ -341,12 +344,12 @@ async def test_a_released_batch_is_scrubbed_after_its_retention_and_not_before(t
         node = world.apps[0].node
         world.clock.seconds += world.task.retention - 1
         node.maintain()
-        assert len(list(node.store.segments(1).payloads())) > 0
+        assert opened(node.store)
         world.clock.seconds += 1
         node.maintain()
         world.clock.seconds += SETTLING_SECONDS - 1
         node.maintain()
-        assert len(list(node.store.segments(1).payloads())) > 0
+        assert opened(node.store)
         world.clock.seconds += 1
         node.maintain()
         (batch,) = json.loads((await world.ask(0, "GET", "/batches")).content)["batches"]
@@ -362,21 +365,19 @@ async def test_nothing_of_a_scrubbed_batch_is_left_on_the_disk(tmp_path: Path) -
         node = world.apps[0].node
         with node.database.reading() as connection:
             (segment,) = connection.exec_driver_sql("SELECT payloads FROM segments").scalars()
-            (key,) = connection.exec_driver_sql("SELECT wrapped_key FROM batches").scalars()
-            (name,) = connection.exec_driver_sql("SELECT secret FROM batches").scalars()
         folders = world.settings[0].data_dir, world.settings[0].key_dir
-        (secret,) = [path.read_bytes() for path in folders[1].rglob("*.secret") if path.stem == name.hex()]
+        (secret,) = [path.read_bytes() for path in (folders[1] / "batches").iterdir()]
 
         def on_disk(data: bytes) -> bool:
             paths = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
             return any(data in path.read_bytes() for path in paths)
 
-        assert [on_disk(data) for data in (segment, key, secret)] == [True] * 3
+        assert [on_disk(data) for data in (segment, secret)] == [True] * 2
         await world.release(0)
-        # Without retention the secret goes at once, and with it whatever copies there are.
+        # Without retention the keys go at once, and with it whatever copies there are.
         assert not on_disk(secret)
         node.maintain()
-        assert [on_disk(data) for data in (segment, key, secret)] == [False] * 3
+        assert [on_disk(data) for data in (segment, secret)] == [False] * 2
 
 
 async def test_a_batch_that_nobody_released_is_abandoned_long_after_the_task(tmp_path: Path) -> None:

@@ -12,18 +12,18 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from sqlalchemy import Connection, event, update
+from cryptography.exceptions import InvalidTag
+from sqlalchemy import Connection, event, select, update
 
 from lintra_protocol.errors import BatchClosedError, TokenSpentError, UnavailableError
-from lintra_protocol.report_ids import encode_positions
-from lintra_server.disk.journal import EMPTY, Head
+from lintra_server.disk.journal import EMPTY
 from lintra_server.storage import segments as segments_module
+from lintra_server.storage.chains import raw_rows
 from lintra_server.storage.database import batches, segments
 from lintra_server.storage.direct import Direct, Value
 from lintra_server.storage.kept import KeptSqlite
 from lintra_server.storage.kept_postgres import KeptPostgres
 from lintra_server.storage.known import HeldIds
-from lintra_server.storage.segments import EXCLUDED, read_serials
 from lintra_server.storage.states import BatchStates, Standing
 from lintra_server.storage.steps import ForkedError, Step
 from lintra_server.storage.store import Store, Upload
@@ -104,14 +104,7 @@ def test_a_report_is_stored_once_however_it_comes_again(stored: Stored) -> None:
     assert add(store, 1, 4, 3) == [False, True, False]
     assert store.stored(1, [an_id(number) for number in (1, 4, 5)]) == {an_id(1), an_id(4)}
     assert store.report_ids(1) == [an_id(number) for number in (1, 2, 3, 4)]
-    assert store.num_durable(1) == store.batch(1).num_reports == 4
-
-
-def test_two_stores_on_one_database_see_what_the_other_stored(stored: Stored) -> None:
-    first, second = stored.open(), stored.open()
-    for number in range(1, 7):
-        assert add((first, second)[number % 2], *range(1, number + 1)) == [False] * (number - 1) + [True]
-    assert first.batch(1).num_reports == second.batch(1).num_reports == 6
+    assert store.num_reports(1) == 4
 
 
 def test_uploads_in_many_threads_and_lookups_meanwhile_count_every_report_once(stored: Stored) -> None:
@@ -134,19 +127,20 @@ def test_uploads_in_many_threads_and_lookups_meanwhile_count_every_report_once(s
 
 def test_a_task_is_entered_once(stored: Stored) -> None:
     store = stored.open()
-    again = store.add_task(bytes(32), b"{}", server=0, capacity=CAPACITY, ends=9, retention=0)
-    assert (again, store.number(bytes(32)), store.commits()) == (False, 1, 1)
+    again = store.add_task(bytes(32), b"{}", ends=9, retention=0)
+    assert (again, list(store.history.batches), len(store.history.tasks)) == (False, [1], 1)
 
 
 def test_which_reports_came_together_and_in_which_order_is_not_stored(stored: Stored) -> None:
     store, found = stored.open(), []
-    store.add_task(bytes([1]) * 32, b"{}", server=0, capacity=CAPACITY, ends=9, retention=0)
+    store.add_task(bytes([1]) * 32, b"{}", ends=9, retention=0)
     for batch, uploads in {1: [[5, 1, 9], [3], [7, 2]], 2: [[2, 3], [9, 7, 1], [5]]}.items():
         sent = [
             Upload(
                 batch,
                 [an_id(n) for n in numbers],
                 [payload(n) for n in numbers],
+                CAPACITY,
                 None,
                 [bytes([n]) * 16 for n in numbers],
             )
@@ -154,8 +148,8 @@ def test_which_reports_came_together_and_in_which_order_is_not_stored(stored: St
         ]
         store.add_reports(sent)
         with store.database.reading() as connection:
-            spent = b"".join(read_serials(connection, batch))
-        found.append((in_order(store.segments(batch)), spent))
+            spent = b"".join(row.serials for row in raw_rows(connection, batch))
+        found.append((in_order(store, batch), spent))
     order = [1, 2, 3, 5, 7, 9]
     assert found == [([(number, number) for number in order], b"".join(bytes([n]) * 16 for n in order))] * 2
 
@@ -193,31 +187,55 @@ def test_a_new_report_is_known_to_be_new_without_a_query_and_a_stored_one_by_its
 
 def test_a_batch_takes_its_maximum_and_not_one_report_more(stored: Stored) -> None:
     store = stored.open()
-    with store.database.writing() as connection:
-        connection.execute(update(batches).values(capacity=3))
-    outcomes = add(store, 1, 2, 2, 3, 4)
+    ids, payloads = [an_id(number) for number in (1, 2, 2, 3, 4)], [payload(number) for number in (1, 2, 2, 3, 4)]
+    outcomes = store.add_reports([Upload(1, ids, payloads, 3)])[0]
     assert outcomes[:4] == [True, True, False, True]
     assert isinstance(outcomes[4], BatchClosedError)
     assert add(store, 3) == [False]
-    assert store.batch(1).num_reports == 3
+    assert store.num_reports(1) == 3
 
 
 def test_a_closed_batch_takes_nothing_and_still_knows_what_it_holds(stored: Stored) -> None:
     store = stored.open()
     add(store, 1)
-    for state, kind in (("closing", UnavailableError), ("closed", BatchClosedError)):
-        with store.database.writing() as connection:
-            connection.execute(update(batches).values(state=state))
-        outcomes = add(store, 1, 2)
-        assert outcomes[0] is False
-        assert isinstance(outcomes[1], kind)
+    store.history.closing.add(1)
+    outcomes = add(store, 1, 2)
+    assert outcomes[0] is False
+    assert isinstance(outcomes[1], UnavailableError)
+    store.history.closing.clear()
+    closed(store)
+    outcomes = add(store, 1, 2)
+    assert outcomes[0] is False
+    assert isinstance(outcomes[1], BatchClosedError)
+
+
+def test_a_closed_batch_takes_nothing_though_somebody_writes_to_the_database_that_it_is_open(stored: Stored) -> None:
+    store = stored.open()
+    add(store, 1)
+    closed(store)
+    with store.database.writing() as connection:
+        connection.execute(update(batches).values(state="open"))
+    assert isinstance(add(store, 2)[0], BatchClosedError)
+    assert store.num_reports(1) == 1
+
+
+def test_an_open_batch_takes_nothing_while_the_database_says_that_it_is_not(stored: Stored) -> None:
+    store = stored.open()
+    add(store, 1)
+    with store.database.writing() as connection:
+        connection.execute(update(batches).values(state="released"))
+    (refusal,) = add(store, 2)
+    assert isinstance(refusal, UnavailableError)
+    assert "table batches, row 1" in refusal.detail
 
 
 def test_a_token_is_good_for_one_report_also_after_a_start(stored: Stored) -> None:
     store = stored.open()
 
     def used(report: int, serial: int) -> object:
-        return store.add_reports([Upload(1, [an_id(report)], [payload(report)], None, [bytes([serial]) * 16])])[0][0]
+        return store.add_reports(
+            [Upload(1, [an_id(report)], [payload(report)], CAPACITY, None, [bytes([serial]) * 16])]
+        )[0][0]
 
     assert used(1, 1) is True
     assert isinstance(used(2, 1), TokenSpentError)
@@ -242,7 +260,7 @@ def test_an_upload_that_ends_before_any_write_is_stored_whole_or_not_at_all(
 
     while crash_at(store, number, send):
         store = stored.open() if reopen else store
-        assert store.num_durable(1) == store.batch(1).num_reports == held
+        assert store.num_reports(1) == held
         assert len(store.report_ids(1)) == held
         assert add(store, *range(held, held + 5)) == [True] * 5
         held, number = held + 5, number + 1
@@ -256,8 +274,10 @@ def test_rewriting_and_deleting_go_on_after_an_end_before_any_write(
     many: Store, stored: Stored, monkeypatch: pytest.MonkeyPatch, work: str
 ) -> None:
     monkeypatch.setattr(segments_module, "MAX_REWRITTEN", 3)
-    before, ids, store = in_order(many.segments(1)), many.report_ids(1), many
-    number = 1
+    before, ids, store = in_order(many, 1), many.report_ids(1), many
+    number, rows = 1, num_rows(many)
+    if work != "merge":  # as they are: the keys are gone before anything is deleted
+        released(many)
 
     def do() -> None:
         works: dict[str, Callable[[], object]] = {
@@ -269,16 +289,17 @@ def test_rewriting_and_deleting_go_on_after_an_end_before_any_write(
 
     while crash_at(store, number, do):
         store = stored.open()
-        assert store.batch(1).num_reports == store.num_durable(1) == 40
+        if work != "merge":
+            released(store)
+        assert store.num_reports(1) == 40
         if work == "merge":
-            assert in_order(store.segments(1)) == before
+            assert in_order(store, 1) == before
         if work != "drop":
             assert store.report_ids(1) == ids
-            assert store.stored(1, [an_id(100)]) == {an_id(100)}
         number += 3
     assert number > 6
-    expected = {"merge": 1, "empty": len(many.segments(1).numbers), "drop": 0}
-    assert len(store.segments(1).numbers) == expected[work]
+    expected = {"merge": 1, "empty": rows, "drop": 0}
+    assert num_rows(store) == expected[work]
 
 
 def test_what_a_failed_commit_would_have_stored_comes_again_and_counts_once(stored: Stored) -> None:
@@ -287,9 +308,9 @@ def test_what_a_failed_commit_would_have_stored_comes_again_and_counts_once(stor
 
     with no_commits(store), pytest.raises(OSError, match="full"):
         add(store, 2)
-    assert store.num_durable(1) == 1
+    assert store.num_reports(1) == 1
     assert add(store, 2, 1) == [True, False]
-    assert store.num_durable(1) == 2
+    assert store.num_reports(1) == 2
 
 
 def test_a_report_stays_known_if_the_memory_fails_after_the_commit(
@@ -319,7 +340,7 @@ def test_what_a_killed_process_said_is_stored_is_stored(stored: Stored) -> None:
     store = stored.open()
     ids = store.report_ids(1)
     assert {an_id(number) for number in numbers} <= set(ids)
-    assert len(ids) == store.batch(1).num_reports == len(in_order(store.segments(1)))
+    assert len(ids) == store.num_reports(1) == len(in_order(store, 1))
 
 
 def forked_sender(stored: Stored) -> tuple[int, TextIO]:
@@ -341,50 +362,58 @@ def forked_sender(stored: Stored) -> tuple[int, TextIO]:
 # --- set back -----------------------------------------------------------------------------------------------------
 
 
-def test_a_database_that_lacks_stored_reports_ends_whoever_stored_them(stored: Stored) -> None:
+def test_a_batch_of_which_reports_are_gone_takes_and_gives_nothing_and_says_which(stored: Stored) -> None:
     store = stored.open()
     add(store, 1)
     add(store, 2)
     with store.database.writing() as connection:
         connection.execute(segments.delete().where(segments.c.total == 2))
-    with pytest.raises(ForkedError):
-        add(store, 3)
-    with pytest.raises(ForkedError):
-        store.batch(1)
+    for _ in range(2):
+        (refusal,) = add(store, 3)
+        assert isinstance(refusal, UnavailableError)
+        assert "reports 2 to 2 of 2 are gone" in refusal.detail
+    with pytest.raises(UnavailableError, match="reports 2 to 2 of 2 are gone"):
+        stored.open().report_ids(1)
 
 
 def test_a_step_moves_the_head_of_the_journal_once_and_only_from_the_line_before(stored: Stored) -> None:
     store = stored.open()
-    states = BatchStates(store.database)
-    first, second, third = EMPTY, Head(1, bytes([1]) * 32), Head(2, bytes([2]) * 32)
-    states.establish(Standing(first, 0, 0))
-    states.commit_step(Step(1, "started"), first, second)
-    states.commit_step(Step(1, "started"), first, second)  # its answer was lost
+    log = store.history._journal
+    states = BatchStates(store.database, store.history, store.notes, log)
+    heads = [log.head]
+    for number in range(2):
+        log.append(Step(1, "started").line(log.head.length + 1) if number == 0 else CLOSE.line(log.head.length + 1))
+        heads.append(log.head)
+    first, second, third = heads
+    states.establish(Standing(first, 0))
+    begun, closing = log.lines[-2:]
+    states.commit_step(Step(1, "started"), begun, first, second)
+    states.commit_step(Step(1, "started"), begun, first, second)  # its answer was lost
     with pytest.raises(ForkedError):
-        states.commit_step(Step(1, "started"), first, third)
-    close = Step(1, "closed", bytes(32), "closing", {"state": "closed"})
-    with pytest.raises(ForkedError, match="not closing any more"):
-        states.commit_step(close, second, third)
+        states.commit_step(Step(1, "started"), begun, EMPTY, first)
+    assert not states.may(CLOSE)
     standing = states.standing()
     assert standing is not None
     assert standing.head == second
-    assert states.begin_closing(1, 0)
-    states.commit_step(close, second, third)
+    assert states.begin_closing(1, store, 0)
+    assert states.may(CLOSE)
+    states.commit_step(CLOSE, closing, second, third)
     assert store.batch(1).state == "closed"
+    assert isinstance(add(store, 1)[0], BatchClosedError)
 
 
-def test_closing_refuses_a_database_that_holds_a_report_twice_or_lacks_some(stored: Stored) -> None:
+@pytest.mark.parametrize("ids", [an_id(1), an_id(9), b"", bytes(31), an_id(3) * 2])
+def test_identifiers_that_were_changed_are_not_used(stored: Stored, ids: bytes) -> None:
     store = stored.open()
     add(store, 1, 2)
     add(store, 3)
     with store.database.writing() as connection:
-        connection.execute(update(segments).where(segments.c.total == 3).values(ids=an_id(1)))
-    with pytest.raises(UnavailableError, match="a report twice"):
-        store.report_ids(1)
-    with store.database.writing() as connection:
-        connection.execute(update(segments).where(segments.c.total == 3).values(ids=b""))
-    with pytest.raises(UnavailableError, match="1 reports are not there"):
-        store.ranks(1)
+        connection.execute(update(segments).where(segments.c.total == 3).values(ids=ids))
+    for again in (store, stored.open()):
+        with pytest.raises(UnavailableError, match="reports 3 to 3 of 3 are gone"):
+            again.report_ids(1)
+        with pytest.raises(UnavailableError, match="reports 3 to 3 of 3 are gone"):
+            again.stored(1, [an_id(1)])
 
 
 # --- reading, rewriting, deleting ---------------------------------------------------------------------------------
@@ -394,14 +423,14 @@ def test_the_order_of_storing_and_every_payload_survive_rewriting_at_every_momen
     many: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(segments_module, "MAX_REWRITTEN", 2)
-    before = in_order(many.segments(1))
+    before = in_order(many, 1)
     assert [own for number, own in before] == [number for number, _ in before]
-    counts = [len(many.segments(1).numbers)]
+    counts = [num_rows(many)]
     ticks = iter(range(100))
     while not many.merge_segments(1, 3, lambda: next(ticks)):  # two steps at a time
-        assert in_order(many.segments(1)) == before
-        assert many.segments(1).totals[-1] == many.num_durable(1) == 40
-        counts.append(len(many.segments(1).numbers))
+        assert in_order(many, 1) == before
+        assert many.held(1)[1].totals[-1] == many.num_reports(1) == 40
+        counts.append(num_rows(many))
     assert counts == sorted(counts, reverse=True)
     assert counts[-1] == 1
     assert len(counts) > 3
@@ -410,53 +439,67 @@ def test_the_order_of_storing_and_every_payload_survive_rewriting_at_every_momen
 
 def test_segments_are_rewritten_up_to_a_size(many: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(segments_module, "MAX_STEP_BYTES", 10 * (32 + len(payload(0)) + 28))
-    before = in_order(many.segments(1))
+    before = in_order(many, 1)
     assert many.merge_segments(1, 60)
-    sizes = np.diff(many.segments(1).totals, prepend=0)
+    sizes = np.diff(many.held(1)[1].totals, prepend=0)
     assert sizes.min() >= 5
     assert sizes.max() <= 15
-    assert in_order(many.segments(1)) == before
+    assert in_order(many, 1) == before
 
 
 def test_runs_of_segments_are_read_by_themselves(many: Store) -> None:
-    found = many.segments(1)
-    numbers = found.numbers.tolist()
+    segments_of = many.segments(1, many.held(1)[1])
+    numbers = segments_of.numbers.tolist()
     first, last = numbers[2], numbers[-3]
-    assert list(found.payloads(first, last)) == list(found.payloads())[2:-2]
-    assert list(found.ids(first, last)) == list(found.ids())[2:-2]
-    assert list(found.payloads(last + 1, last)) == []
+    assert list(segments_of.payloads(first, last)) == list(segments_of.payloads())[2:-2]
+    assert list(segments_of.payloads(last + 1, last)) == []
 
 
-def test_a_rank_is_the_place_among_those_that_are_not_excluded(many: Store) -> None:
-    gone = [an_id(100), an_id(117), an_id(139)]
+def test_a_payload_is_read_only_under_the_mark_that_was_checked(many: Store) -> None:
+    segments_of = many.segments(1, many.held(1)[1])
     with many.database.writing() as connection:
-        connection.execute(update(batches).values(excluded=b"".join(gone)))
-    numbers = [number for number, _ in in_order(many.segments(1))]
-    kept = sorted(set(numbers) - {100, 117, 139})
-    expected = [kept.index(each) if each in kept else EXCLUDED for each in numbers]
-    assert many.ranks(1).tolist() == expected  # as earlier versions stored it
-    places = np.array([many.report_ids(1).position(each) for each in gone])
+        rows = connection.execute(segments.select().order_by(segments.c.key)).all()
+        change = update(segments).where(segments.c.key == rows[0].key)
+        connection.execute(change.values(payloads=rows[-1].payloads))
+    with pytest.raises(InvalidTag):
+        list(segments_of.payloads())
     with many.database.writing() as connection:
-        connection.execute(update(batches).values(excluded=None, missing=encode_positions(places)))
-    assert many.ranks(1).tolist() == expected
+        connection.execute(segments.delete().where(segments.c.key == rows[0].key))
+    with pytest.raises(UnavailableError, match="is not there"):
+        list(segments_of.payloads())
 
 
 def test_deleted_shares_leave_identifiers_and_deleted_identifiers_leave_their_number(many: Store) -> None:
     ids = list(many.report_ids(1))
+    many.forget_key(1)
     many.delete_shares(1)
     many.database.forget_log()
-    assert list(many.segments(1).payloads()) == []
+    with many.database.reading() as connection:
+        assert set(connection.execute(select(segments.c.payloads)).scalars()) == {None}
     assert many.report_ids(1) == ids
+    with pytest.raises(UnavailableError, match="keys of this batch were destroyed"):
+        many.segments(1, many.held(1)[1])
     for _ in range(2):
         many.delete_ids(1)
-        assert (many.batch(1).num_reports, many.database.num_reports()) == (40, {1: 40})
-    with pytest.raises(UnavailableError, match="40 reports are not there"):
-        many.report_ids(1)
+        assert (many.num_reports(1), num_rows(many)) == (40, 0)
 
 
-def test_a_reader_sees_one_state_while_segments_are_rewritten(many: Store) -> None:
-    stored = many.segments(1)
-    reading = stored.ids()
-    first = next(reading)
-    many.merge_segments(1, 60)
-    assert len([first, *reading]) == len(stored.numbers)
+CLOSE = Step(1, "closed", bytes(32), "closing", {"state": "closed"})
+
+
+def closed(store: Store) -> None:
+    """Let the journal say that the batch was closed."""
+    store.history.learn([CLOSE.line(1)])
+
+
+def released(store: Store) -> None:
+    """Let the batch be released, and its keys be destroyed."""
+    store.history.learn([Step(1, "released", bytes(32), "frozen", {"state": "released"}).line(1)])
+    store.forget_key(1)
+    store.history.batches[1].is_destroyed = True
+
+
+def num_rows(store: Store) -> int:
+    """Return how many rows the batch has."""
+    with store.database.reading() as connection:
+        return len(list(raw_rows(connection, 1)))

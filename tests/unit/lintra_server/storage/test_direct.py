@@ -24,7 +24,10 @@ def stored(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stored]:
 
 
 def add(connection: Connection, key: int) -> None:
-    ADD.run(connection, {"key": key, "total": 1, "ids": an_id(key), "serials": None, "payloads": b"secret share"})
+    ADD.run(
+        connection,
+        {"key": key, "total": 1, "ids": an_id(key), "serials": None, "mark": b"", "payloads": b"secret share"},
+    )
 
 
 def test_what_one_statement_wrote_another_reads_and_no_row_is_none(stored: Stored) -> None:

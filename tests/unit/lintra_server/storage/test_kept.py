@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import Select, bindparam, delete, insert, literal_column, select, update
 from sqlalchemy.exc import DBAPIError, OperationalError, ProgrammingError
 
-from lintra_protocol.errors import BatchClosedError, UnavailableError
+from lintra_protocol.errors import UnavailableError
 from lintra_server.storage.database import batches, journal, segments
 from lintra_server.storage.kept import Conditional
 from lintra_server.storage.postgres import Place, PostgresDatabase
@@ -34,7 +34,7 @@ def stored(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stored]:
 
 
 def row(key: int) -> dict[str, int | str | bytes | None]:
-    return {"key": key, "total": 1, "ids": an_id(key), "serials": None, "payloads": b"secret share"}
+    return {"key": key, "total": 1, "ids": an_id(key), "serials": None, "mark": b"", "payloads": b"secret share"}
 
 
 def keys(stored: Stored) -> list[int]:
@@ -54,7 +54,7 @@ def test_all_rows_of_a_call_are_written_or_none(stored: Stored) -> None:
     assert database.at_once(SMALL, [row(4)])
     with database.reading() as connection:
         written = connection.execute(select(segments).where(segments.c.key == 4)).one()
-    assert tuple(written) == (4, 1, an_id(4), None, b"secret share")
+    assert tuple(written) == (4, 1, an_id(4), None, b"", b"secret share")
 
 
 def test_an_error_of_the_driver_is_the_library_s_shows_no_value_and_leaves_nothing(stored: Stored) -> None:
@@ -105,7 +105,7 @@ def test_a_statement_waits_for_whoever_writes_and_nobody_waits_for_the_connectio
         done.set()
 
     with database.writing() as connection:
-        connection.execute(update(batches).values(ends=11))
+        connection.execute(update(batches).values(num_reports=0))
         thread = threading.Thread(target=late)
         thread.start()
         assert not done.wait(0.2)
@@ -114,7 +114,7 @@ def test_a_statement_waits_for_whoever_writes_and_nobody_waits_for_the_connectio
     with database.writing() as connection:
         connection.execute(delete(journal))
     database.forget_log()
-    assert stored.opened[0].batch(1).num_reports == 3
+    assert stored.opened[0].num_reports(1) == 3
 
 
 # --- PostgreSQL alone ---------------------------------------------------------------------------------------------
@@ -135,8 +135,8 @@ def test_a_statement_that_waited_for_a_closing_writes_nothing(tmp_path: Path) ->
                     time.sleep(0.01)
             assert not outcomes
         thread.join(30)
-        assert isinstance(outcomes[0], BatchClosedError)
-        assert store.batch(1).num_reports == 2
+        assert isinstance(outcomes[0], UnavailableError)
+        assert store.num_reports(1) == 2
 
 
 def test_a_lost_connection_is_called_lost_and_the_next_commit_has_another(tmp_path: Path) -> None:
@@ -151,14 +151,14 @@ def test_a_lost_connection_is_called_lost_and_the_next_commit_has_another(tmp_pa
             add(store, 3)
         assert engine.pool is not waiting
         assert add(store, 3) == add(store, 4) == [True]
-        assert store.batch(1).num_reports == 4
+        assert store.num_reports(1) == 4
         # If another connection was found lost, this one is not tried.
         with psycopg.connect(postgres.database("stores"), autocommit=True) as other:
             assert len(other.execute(f"{TERMINATED} AND pid <> pg_backend_pid()").fetchall()) == 2
         with pytest.raises(UnavailableError):
             store.batch(1)
         assert add(store, 5) == [True]
-        assert store.batch(1).num_reports == 5
+        assert store.num_reports(1) == 5
 
 
 def test_a_machine_in_another_place_is_asked_for_what_it_holds_before_a_statement_runs(tmp_path: Path) -> None:

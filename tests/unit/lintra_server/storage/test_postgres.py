@@ -25,8 +25,6 @@ from support.postgres_world import a_server, start
 from support.server_world import seeded, token
 from support.stores import Stored, add, empty
 
-OLDER = Path(__file__).with_name("schema_6_postgres.sql")
-
 
 @pytest.fixture
 def stored(tmp_path: Path) -> Iterator[Stored]:
@@ -161,7 +159,7 @@ async def test_a_server_goes_on_after_a_failover_unless_the_replica_was_behind(t
             assert answers[1] == (503 if behind else 200)
             assert bool(world.halts) == behind
             if not behind:
-                assert world.apps[0].node.store.num_durable(1) == 16
+                assert world.apps[0].node.store.num_reports(1) == 16
                 assert (await world.close_batch(0)).status_code == 200
                 return
             assert "set back" in world.halts[0]
@@ -261,18 +259,6 @@ def layout(database: AnyDatabase) -> dict[str, list[tuple[str, str, bool]]]:
             name: sorted((str(c["name"]), str(c["type"]), bool(c["nullable"])) for c in tables.get_columns(name))
             for name in tables.get_table_names()
         }
-
-
-def test_tables_of_the_first_version_on_postgresql_become_those_that_a_new_database_has() -> None:
-    url = postgres.fresh("servers")
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(OLDER.read_text("utf-8").encode())
-    old = PostgresDatabase(url)
-    found = layout(old)
-    old.close()
-    new = PostgresDatabase(postgres.fresh("servers"))
-    assert found == layout(new)
-    new.close()
 
 
 def test_a_number_has_sixty_three_bits_in_every_table() -> None:

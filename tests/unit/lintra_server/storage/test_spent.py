@@ -7,14 +7,10 @@ import numpy as np
 import pytest
 
 from lintra_protocol.errors import TokenSpentError
-from lintra_protocol.randomness import system_randomness
-from lintra_server.disk.batch_secrets import Secrets
-from lintra_server.disk.vault import Vault
-from lintra_server.storage.database import Database
 from lintra_server.storage.spent import SerialSet
 from lintra_server.storage.store import Store, Upload
 from support.server_world import seeded
-from support.stores import no_commits
+from support.stores import Stored, no_commits
 
 
 def test_the_set_answers_as_a_plain_one_does_while_it_grows_and_serials_meet() -> None:
@@ -40,19 +36,16 @@ def test_serials_that_an_author_chose_to_meet_are_spread_by_secret_factors() -> 
 
 
 def a_store(folder: Path) -> Store:
-    (folder / "keys").mkdir(exist_ok=True)
-    vault = Vault([bytes(32)], system_randomness)
-    return Store(Database(folder / "a.sqlite"), vault, Secrets(folder / "keys", system_randomness), system_randomness)
+    return Stored("sqlite", folder).open()
 
 
 def used(store: Store, report: int, serial: int) -> object:
-    upload = Upload(1, [bytes([report]) * 32], [bytes(112)], None, [bytes([serial]) * 16])
+    upload = Upload(1, [bytes([report]) * 32], [bytes(112)], 99, None, [bytes([serial]) * 16])
     return store.add_reports([upload])[0][0]
 
 
 def test_a_token_is_free_again_if_its_commit_failed_and_used_for_ever_if_it_did_not(tmp_path: Path) -> None:
     store = a_store(tmp_path)
-    store.add_task(bytes(32), b"{}", server=0, capacity=99, ends=9, retention=0, token_key=bytes(32))
     assert used(store, 1, 1) is True
 
     with no_commits(store), pytest.raises(OSError, match="full"):
@@ -63,7 +56,6 @@ def test_a_token_is_free_again_if_its_commit_failed_and_used_for_ever_if_it_did_
         assert isinstance(used(store, 3, 1), TokenSpentError)
         store.database.close()
         store = a_store(tmp_path)
-    store.delete_shares(1)
     store.database.close()
 
 
@@ -74,7 +66,6 @@ def test_a_token_stays_used_if_the_memory_fails_after_the_commit(
         raise MemoryError
 
     store = a_store(tmp_path)
-    store.add_task(bytes(32), b"{}", server=0, capacity=99, ends=9, retention=0, token_key=bytes(32))
     assert used(store, 1, 1) is True
     with monkeypatch.context() as patched:
         patched.setattr(SerialSet, "add", fail)
@@ -87,8 +78,7 @@ def test_a_token_stays_used_if_the_memory_fails_after_the_commit(
 
 def test_two_reports_of_one_upload_cannot_share_a_token(tmp_path: Path) -> None:
     store = a_store(tmp_path)
-    store.add_task(bytes(32), b"{}", server=0, capacity=99, ends=9, retention=0, token_key=bytes(32))
-    both = Upload(1, [b"a" * 32, b"b" * 32], [bytes(112)] * 2, None, [bytes(16)] * 2)
+    both = Upload(1, [b"a" * 32, b"b" * 32], [bytes(112)] * 2, 99, None, [bytes(16)] * 2)
     first, second = store.add_reports([both])[0]
     assert first is True
     assert isinstance(second, TokenSpentError)

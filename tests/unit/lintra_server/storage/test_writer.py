@@ -30,7 +30,7 @@ class Disk:
 
 
 def upload(number: int) -> Upload:
-    return Upload(1, [number.to_bytes(32, "big")], [bytes(68)])
+    return Upload(1, [number.to_bytes(32, "big")], [bytes(68)], 99)
 
 
 def submitted(writer: Writer, one: Upload) -> Future[list[Outcome]]:

@@ -78,7 +78,7 @@ async def test_a_long_step_says_how_far_it_is_and_whoever_asks_again_joins_it(
     await whole(world, monkeypatch)
     request = await world.aggregate_request()
     monkeypatch.setattr(jobs, "ANSWER_SECONDS", SHORT)
-    with held_up(monkeypatch, Store, "ids_by_storing") as (free, calls):
+    with held_up(monkeypatch, Store, "held") as (free, calls):
         begun = await world.release(0, request)
         again = await world.release(0, request)
         looked = await world.ask(0, "GET", "/batches/0/aggregate")
@@ -87,7 +87,7 @@ async def test_a_long_step_says_how_far_it_is_and_whoever_asks_again_joins_it(
         assert [each.status_code for each in (begun, again, looked, other)] == [202, 202, 202, 503]
         assert "aggregate" in other.json()["detail"]
         assert late.status_code == 200  # uploads are answered as ever
-        assert calls == ["ids_by_storing"]
+        assert calls == ["held"]
         free.set()
         released = await finished(world, "aggregate")
     path = f"/v1/tasks/{world.task.task_id}/batches/0/aggregate"

@@ -23,8 +23,8 @@ from support.server_world import ANALYZER, AUTHOR, STRANGER, World, a_world, new
 
 
 async def state(world: World, server: int = 0) -> tuple[str, int]:
-    batch = world.apps[server].node.store.batch(1)
-    return batch.state, batch.num_reports
+    store = world.apps[server].node.store
+    return store.batch(1).state, store.num_reports(1)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

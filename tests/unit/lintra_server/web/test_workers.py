@@ -24,6 +24,7 @@ from lintra_server.web.opener import Gate, Opener
 from lintra_server.web.upload_route import Front
 from lintra_server.web.workers import Answers, _hello, _without_secrets
 from support.server_world import PRECISION, START, World, a_world, text, token
+from support.stores import opened
 
 
 @dataclass
@@ -92,7 +93,7 @@ async def test_what_an_opener_hands_over_is_stored_and_acknowledged_as_if_one_pr
         split.opener.tell()
         await asyncio.sleep(0.05)
         assert world.apps[0].node.store.report_ids(1) == sorted(report.report_id for report in reports)
-        payloads = b"".join(part for _, part in world.apps[0].node.store.segments(1).payloads())
+        payloads = opened(world.apps[0].node.store)
         assert payloads == b"".join(r.shares[0][33:] for r in sorted(reports, key=lambda report: report.report_id))
         counters = (await world.ask(0, "GET", "/counters")).json()
         assert counters == {"received": 12, "accepted": 5, "repeated": 5, "refused": {"report_too_late": 2}}
@@ -130,7 +131,7 @@ async def test_the_gate_decides_by_its_own_clock_and_state_whatever_an_opener_re
         await world.close_batch(0)
         answer = (await uploaded(world, split, await world.body(0, reports[:14]))).content
         assert {each.type for each in UploadAnswer.from_canonical(answer).failures} == {"task_ended"}
-        assert world.apps[0].node.store.batch(1).num_reports == 12
+        assert world.apps[0].node.store.num_reports(1) == 12
 
 
 async def test_an_opener_asks_what_is_stored_only_of_what_does_not_open(
@@ -154,7 +155,7 @@ async def test_an_opener_asks_what_is_stored_only_of_what_does_not_open(
         damaged = await world.body(0, world.reports(1, "never stored"))
         answer = UploadAnswer.from_canonical((await uploaded(world, split, damaged[:-1] + b"?")).content)
         assert len(answer.failures) == 1
-        assert world.apps[0].node.store.batch(1).num_reports == 3
+        assert world.apps[0].node.store.num_reports(1) == 3
 
 
 async def test_an_upload_that_the_gate_cannot_store_is_refused_whole_and_may_come_again(tmp_path: Path) -> None:
@@ -184,7 +185,7 @@ async def test_the_gate_takes_no_batch_that_it_did_not_tell_and_no_bytes_of_anot
         for count, size in ((1, 55), (2, 56), (1, 57)):
             with pytest.raises(InvalidMessageError, match="another length"):
                 split.gate.ask({"ask": "store", "key": 1, "batch": 0, "count": count}, bytes(size)).result(5)
-        assert world.apps[0].node.store.batch(1).num_reports == 0
+        assert world.apps[0].node.store.num_reports(1) == 0
 
 
 def test_an_opener_gets_no_environment_with_settings_of_the_service() -> None:

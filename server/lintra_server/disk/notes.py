@@ -1,0 +1,199 @@
+"""Notes of where each batch ends, in the key folder: how many reports it holds, and the chain value of the last.
+
+The database cannot show that its newest rows are gone. So where a batch ends is noted after every commit and before its
+answer. A note lies in the system's memory at once, where it survives the end of this process; it is synchronised to the
+disk every second, before segments are joined and before a batch is closed. After a power cut the notes of the last
+second may be missing, and nothing else.
+"""
+
+import os
+import threading
+import zlib
+from pathlib import Path
+from struct import Struct
+from typing import NamedTuple
+
+from lintra_server.disk.folders import FILE_MODE, sync_folder
+from lintra_service.settings import InvalidSettingsError
+
+CHAIN_BYTES = 28
+
+NAME_BYTES = 32
+_FIRST_SLOTS = 32
+_HEADER = b"lintra notes 1\n"
+_SLOT_BYTES = 128
+"""A slot never lies in two sectors of a disk. The first of the file holds the header."""
+
+_place = Struct(f">HIHII{CHAIN_BYTES}s")
+_PLACE_BYTES = _place.size + 4
+_HIGH = 32
+
+
+class DamagedNotesError(InvalidSettingsError):
+    """The notes are not what this server wrote."""
+
+
+class Note(NamedTuple):
+    """Where a batch ends.
+
+    Attributes:
+        total: reports that it holds.
+        chain: chain value of its last segment, 28 bytes (see `storage.marks`).
+        told_at: the time unit of its task in which somebody was last told how many they are; 0 if nobody was.
+    """
+
+    total: int
+    chain: bytes
+    told_at: int = 0
+
+
+class Notes:
+    """The file; thread-safe. Each batch has one slot with two places, which are written in turn.
+
+    A place holds a counter and a checksum, so that a note that a crash left half written is not read.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Read the file, or make it if there is none.
+
+        Raises:
+            DamagedNotesError: it is something else.
+        """
+        self._lock = threading.Lock()
+        self._slots: dict[bytes, int] = {}
+        self._counters: dict[bytes, int] = {}
+        self._notes: dict[bytes, Note] = {}
+        self._free: list[int] = []
+        self._changed = False
+        created = not path.exists()
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT, FILE_MODE)
+        try:
+            if created or os.fstat(self._file).st_size == 0:
+                os.pwrite(self._file, _HEADER, 0)
+                self._grow(_FIRST_SLOTS)
+                os.fsync(self._file)
+                sync_folder(path.parent)
+            else:
+                self._read(path)
+        except BaseException:
+            os.close(self._file)
+            raise
+
+    def get(self, name: bytes) -> Note | None:
+        """Return what was noted of a batch, None if it has no slot."""
+        return self._notes.get(name)
+
+    def put(self, name: bytes, total: int, chain: bytes) -> None:
+        """Note where a batch ends now.
+
+        Raises:
+            OSError: there is no room for a new slot.
+        """
+        with self._lock:
+            known = self._notes.get(name)
+            self._put(name, Note(total, chain, known.told_at if known else 0))
+
+    def tell(self, name: bytes, told_at: int) -> None:
+        """Note when somebody was last told how many reports a batch holds; it must have a slot."""
+        with self._lock:
+            self._put(name, self._notes[name]._replace(told_at=told_at))
+
+    def remove(self, name: bytes) -> None:
+        """Free the slot of a batch whose keys were destroyed; nothing happens if it has none."""
+        with self._lock:
+            slot = self._slots.pop(name, None)
+            if slot is not None:
+                os.pwrite(self._file, bytes(_SLOT_BYTES), slot * _SLOT_BYTES)
+                self._free.append(slot)
+                del self._notes[name], self._counters[name]
+                self._changed = True
+
+    def sync(self) -> None:
+        """Make every note durable.
+
+        Raises:
+            OSError: nobody knows which notes are on the disk.
+        """
+        if self._changed:
+            self._changed = False  # first, so that a note that comes meanwhile is synchronised the next time
+            try:
+                os.fdatasync(self._file)
+            except OSError:
+                self._changed = True
+                raise
+
+    @property
+    def has_changed(self) -> bool:
+        """Return whether there is a note that is not synchronised."""
+        return self._changed
+
+    def names(self) -> set[bytes]:
+        """Return the names of all batches that have a slot."""
+        return set(self._slots)
+
+    def close(self) -> None:
+        """Synchronise and close the file; nothing can be noted any more."""
+        if self._file < 0:
+            return
+        try:
+            self.sync()
+        finally:
+            os.close(self._file)
+            self._file = -1  # a number that no other file has
+
+    def _put(self, name: bytes, note: Note) -> None:
+        if len(name) != NAME_BYTES or len(note.chain) != CHAIN_BYTES:
+            raise ValueError(f"a note needs a name of {NAME_BYTES} bytes and a chain value of {CHAIN_BYTES}")
+        slot = self._slots.get(name)
+        new = slot is None
+        if slot is None:
+            if not self._free:
+                self._grow(len(self._slots) + 1)
+            slot = self._free.pop()
+        counter = self._counters.get(name, 0) + 1
+        body = _encoded(counter, note)
+        place = slot * _SLOT_BYTES + NAME_BYTES + counter % 2 * _PLACE_BYTES
+        os.pwrite(self._file, body + zlib.crc32(name + body).to_bytes(4, "big"), place)
+        if new:  # last: a slot without a name is free
+            os.pwrite(self._file, name, slot * _SLOT_BYTES)
+        self._slots[name], self._counters[name], self._notes[name] = slot, counter, note
+        self._changed = True
+
+    def _grow(self, more: int) -> None:
+        """Make room for so many more slots; the disk's room is taken now, so that no later note lacks it."""
+        size = os.fstat(self._file).st_size
+        first = max(1, size // _SLOT_BYTES)
+        os.posix_fallocate(self._file, 0, (first + more) * _SLOT_BYTES)
+        self._free += reversed(range(first, first + more))
+
+    def _read(self, path: Path) -> None:
+        data = path.read_bytes()
+        if not data.startswith(_HEADER) or len(data) % _SLOT_BYTES:
+            raise DamagedNotesError(f"{path} is not a file of notes")
+        for slot in range(1, len(data) // _SLOT_BYTES):
+            raw = data[slot * _SLOT_BYTES : (slot + 1) * _SLOT_BYTES]
+            name = raw[:NAME_BYTES]
+            if not any(name):
+                self._free.append(slot)
+                continue
+            whole = [
+                _decoded(place[:-4])
+                for place in (raw[start : start + _PLACE_BYTES] for start in (NAME_BYTES, NAME_BYTES + _PLACE_BYTES))
+                if zlib.crc32(name + place[:-4]).to_bytes(4, "big") == place[-4:]
+            ]
+            if not whole:
+                raise DamagedNotesError(f"{path}, slot {slot}: neither of its two notes is whole")
+            counter, note = max(whole)
+            self._slots[name], self._counters[name], self._notes[name] = slot, counter, note
+
+
+def _encoded(counter: int, note: Note) -> bytes:
+    """Return a place without its checksum: two numbers of 48 bits, one of 32, and a chain value."""
+    high = counter >> _HIGH, note.total >> _HIGH
+    low = counter & 2**_HIGH - 1, note.total & 2**_HIGH - 1
+    return _place.pack(high[0], low[0], high[1], low[1], note.told_at, note.chain)
+
+
+def _decoded(data: bytes) -> tuple[int, Note]:
+    counter_high, counter_low, total_high, total_low, told_at, chain = _place.unpack(data)
+    return counter_high << _HIGH | counter_low, Note(total_high << _HIGH | total_low, chain, told_at)

@@ -1,0 +1,294 @@
+"""The chain of each batch's segments, as this process knows it and as the database shows it.
+
+Where a batch ends is known from memory, after a start from its note. What the database shows is believed as far as its
+marks lead there. A batch of which something is missing takes and gives nothing until the operator accepts the loss.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+
+import structlog
+from sqlalchemy import Connection, bindparam, select
+
+from lintra_protocol.errors import UnavailableError
+from lintra_server.disk.notes import Notes
+from lintra_server.disk.vault import BatchKey
+from lintra_server.storage.database import SPAN, segments
+from lintra_server.storage.direct import Direct
+from lintra_server.storage.history import BatchHistory, History, edited
+from lintra_server.storage.marks import BEGIN, BrokenChainError, End, Marks, Row
+
+log = structlog.get_logger()
+
+_READ_BYTES = 4 << 20
+_FEWEST_ROWS, _MOST_ROWS = 4, 4096
+
+_IN_SPAN = (segments.c.key >= bindparam("first"), segments.c.key <= bindparam("last"))
+_COLUMNS = (segments.c.key, segments.c.total, segments.c.ids, segments.c.serials, segments.c.mark)
+_ROWS = select(*_COLUMNS).where(*_IN_SPAN).order_by(segments.c.key).limit(bindparam("most"))
+_BACKWARDS = select(*_COLUMNS).where(*_IN_SPAN).order_by(segments.c.key.desc()).limit(bindparam("most"))
+_TAIL = Direct(
+    select(segments.c.key, segments.c.total, segments.c.mark).where(*_IN_SPAN).order_by(segments.c.key.desc()).limit(1)
+)
+
+
+Reading = Callable[[], AbstractContextManager[Connection]]
+
+
+class Chains:
+    """The chains of all batches of one server; thread-safe."""
+
+    def __init__(self, history: History, notes: Notes, key_of: Callable[[int], BatchKey], reading: Reading) -> None:
+        """Know no end yet.
+
+        Args:
+            history: which batch of which task lies where.
+            notes: where each batch ended when it was last written to.
+            key_of: returns the keys of the batch at a place, or raises `UnavailableError`.
+            reading: begins a transaction that sees one state of the database.
+        """
+        self._history = history
+        self._notes = notes
+        self._key_of = key_of
+        self._reading = reading
+        self._marks: dict[int, Marks] = {}
+        self._ends: dict[int, End] = {}
+        self._attempted: dict[int, list[End]] = {}
+        self._damaged: dict[int, UnavailableError] = {}
+
+    def known(self, batch: int) -> End | None:
+        """Return where a batch ends if this process knows it for sure; waits for nothing."""
+        return None if batch in self._attempted or batch in self._damaged else self._ends.get(batch)
+
+    def require(self, batch: int) -> None:
+        """Refuse a batch that is known to be damaged.
+
+        Raises:
+            UnavailableError: it is.
+        """
+        if batch in self._damaged:
+            raise self._damaged[batch]
+
+    def marks(self, batch: int) -> Marks:
+        """Return what makes and checks the marks of a batch (see `key_of` for errors)."""
+        marks = self._marks.get(batch)
+        if marks is None:
+            marks = self._marks[batch] = Marks(self._history.batches[batch].batch, self._key_of(batch))
+        return marks
+
+    def end(self, batch: int) -> End:
+        """Return where a batch ends; a transaction that begins afterwards sees every row up to there.
+
+        Raises:
+            UnavailableError: reports are gone.
+            UnavailableError: its keys were destroyed.
+        """
+        if (known := self.known(batch)) is not None:
+            return known
+        with self._history.adding:
+            self.require(batch)
+            try:
+                if batch not in self._ends:
+                    self._load(batch)
+                elif batch in self._attempted:
+                    self._settle(batch)
+            except BrokenChainError:
+                raise self.damage(batch) from None
+            return self._ends[batch]
+
+    # --- while reports are added, under the lock of `History.adding` -------------------------------------------
+
+    def confirmed(self, connection: Connection, batch: int) -> End:
+        """Return where a batch ends after a look at its last row, which must be the one that memory knows.
+
+        Raises:
+            BrokenChainError: it is another one.
+            UnavailableError: see `end`.
+        """
+        end = self.end(batch)
+        if _tail(connection, batch) != end:
+            raise BrokenChainError(batch)
+        return end
+
+    def attempt(self, batch: int, end: End) -> None:
+        """Remember where a batch will end if the commit that now begins succeeds."""
+        self._attempted.setdefault(batch, []).append(end)
+
+    def failed(self, batch: int) -> None:
+        """Note that what was attempted is not in the database, and never will be."""
+        self._attempted.pop(batch, None)
+
+    def reached(self, batch: int, end: End) -> None:
+        """Note where a batch ends, in memory and in the key folder, now that the commit is durable."""
+        self._notes.put(self._history.batches[batch].batch.name, end.total, end.chain)
+        self._ends[batch] = end
+        self._attempted.pop(batch, None)
+
+    def forget(self, batch: int) -> None:
+        """Let go of a batch whose keys were destroyed."""
+        for known in (self._marks, self._ends, self._attempted, self._damaged):
+            known.pop(batch, None)
+
+    # --- reading -----------------------------------------------------------------------------------------------
+
+    def rows(self, connection: Connection, batch: int, start: End, end: End) -> Iterator[Row]:
+        """Yield the rows of a batch from one end of a run to another, each once its mark was checked.
+
+        Whoever uses one of them reads to the last: a run that does not lead to `end` is not the one that was stored.
+
+        Args:
+            connection: a transaction that began after `end` was known.
+            batch: the batch's place.
+            start: where the rows before those that are wanted end.
+            end: where the last one ends.
+
+        Raises:
+            BrokenChainError: a row is not the one that was stored, or is gone.
+        """
+        marks, at = self.marks(batch), start
+        if at.total < end.total:
+            for row in raw_rows(connection, batch, start.number + 1):
+                if not marks.follows(at, row):
+                    break
+                at = End(row.number, row.total, row.mark)
+                if at.total > end.total:
+                    break
+                yield row
+                if at.total == end.total:
+                    break
+        if (at.total, at.chain) != (end.total, end.chain):
+            raise BrokenChainError(batch)
+
+    def some(self, connection: Connection, batch: int, numbers: Sequence[int]) -> dict[int, bytes] | None:
+        """Return the identifiers of some rows by number, joined, each after its mark was checked.
+
+        None is returned if there is no row of one of these numbers: it was joined into another.
+
+        Raises:
+            BrokenChainError: a row is not the one that was stored.
+        """
+        marks, found = self.marks(batch), dict[int, bytes]()
+        for number in numbers:
+            values = {**_span(batch, 0, number), "most": 2}
+            rows = [_row(raw, batch) for raw in connection.execute(_BACKWARDS, values)]
+            if not rows or rows[0].number != number:
+                return None
+            before = End(rows[1].number, rows[1].total, rows[1].mark) if len(rows) > 1 else BEGIN
+            if not marks.follows(before, rows[0]):
+                raise BrokenChainError(batch)
+            found[number] = rows[0].ids
+        return found
+
+    def whole(self, connection: Connection, batch: int) -> End:
+        """Return where the longest run of rows ends that are what was stored, from the first one on."""
+        marks, at = self.marks(batch), BEGIN
+        for row in raw_rows(connection, batch):
+            if not marks.follows(at, row):
+                break
+            at = End(row.number, row.total, row.mark)
+        return at
+
+    def damage(self, batch: int) -> UnavailableError:
+        """Return what is wrong with a batch of which some rows did not fit; it takes and gives nothing from now on.
+
+        If nothing is wrong after all, because its rows were rewritten while they were read, it goes on.
+        """
+        history = self._history.batches[batch]
+        with self._history.adding, self._reading() as connection:
+            at, tail = self.whole(connection, batch), _tail(connection, batch)
+            end, note = self._ends.get(batch), self._notes.get(history.batch.name)
+            ends = [*self._attempted.get(batch, ()), *([end] if end is not None else ())]
+            if at == tail and at in ends:
+                return UnavailableError("the stored reports were just being rewritten")
+            noted = max([note.total if note else 0, *(each.total for each in ends[-1:])])
+            error = self._damaged.get(batch)
+            if error is None:
+                error = self._damaged[batch] = UnavailableError(_said(history, at.total, noted))
+                log.critical("a batch is damaged", reason=error.detail)
+            return error
+
+    def _load(self, batch: int) -> None:
+        """Learn where a batch ends: at its note, or behind it, where a crash came between a commit and its note."""
+        history = self._history.batches[batch]
+        note = self._notes.get(history.batch.name)
+        if note is None:
+            raise edited(f"{history.batch}: its note is gone from the key folder")
+        marks, later, at = self.marks(batch), list[Row](), BEGIN
+        with self._reading() as connection:
+            for row in raw_rows_backwards(connection, batch):
+                if row.total <= note.total:
+                    at = End(row.number, row.total, row.mark)
+                    break
+                later.append(row)
+        # A closed batch takes nothing more.
+        if (at.total, at.chain) != (note.total, note.chain) or (later and history.line is not None):
+            raise BrokenChainError(batch)
+        for row in reversed(later):
+            if not marks.follows(at, row):
+                raise BrokenChainError(batch)
+            at = End(row.number, row.total, row.mark)
+        # What an answer rests on is noted before it, also the answer that a report is there already.
+        self.reached(batch, at)
+
+    def _settle(self, batch: int) -> None:
+        """Find out from the last row whether a commit happened whose answer was lost."""
+        with self._reading() as connection:
+            tail = _tail(connection, batch)
+        if tail in self._attempted[batch]:
+            self.reached(batch, tail)
+        elif tail == self._ends[batch]:
+            self.failed(batch)
+        else:
+            raise BrokenChainError(batch)
+
+
+def _said(history: BatchHistory, last: int, noted: int) -> str:
+    """Return what is wrong with a batch of which `last` reports are what was stored, where `noted` should be."""
+    gone = f"reports {last + 1} to {noted} of {noted} are gone" if last < noted else "at least one report is gone"
+    command = "accept-loss" if history.line is None else "abandon"
+    return f"{history.batch}: {gone}; it takes and gives nothing: lintra server {command} {history.batch.words}"
+
+
+def raw_rows(connection: Connection, batch: int, first: int = 0) -> Iterator[Row]:
+    """Yield the rows of a batch as the database has them, unchecked, some megabytes at a time."""
+    most = _FEWEST_ROWS
+    while True:
+        rows = [_row(raw, batch) for raw in connection.execute(_ROWS, {**_span(batch, first), "most": most})]
+        yield from rows
+        if len(rows) < most:
+            return
+        first = rows[-1].number + 1
+        size = sum(len(row.ids) + len(row.serials) for row in rows) // len(rows)
+        most = max(_FEWEST_ROWS, min(_MOST_ROWS, _READ_BYTES // max(1, size), 4 * most))
+
+
+def raw_rows_backwards(connection: Connection, batch: int) -> Iterator[Row]:
+    """Yield the rows of a batch as the database has them, unchecked, the last one first."""
+    most, last = 2, SPAN - 1
+    while last >= 0:
+        values = {**_span(batch, 0, last), "most": most}
+        rows = [_row(raw, batch) for raw in connection.execute(_BACKWARDS, values)]
+        yield from rows
+        if len(rows) < most:
+            return
+        last, most = rows[-1].number - 1, min(_MOST_ROWS, 4 * most)
+
+
+def _row(raw: Sequence[object], batch: int) -> Row:
+    key, total, ids, serials, mark = raw
+    if not isinstance(key, int) or not isinstance(total, int):
+        raise UnavailableError("a row of the database is not what was stored: lintra server doctor")
+    return Row(key - batch * SPAN, total, _bytes(ids), _bytes(serials), _bytes(mark))
+
+
+def _bytes(value: object) -> bytes:
+    return value if isinstance(value, bytes) else b""
+
+
+def _tail(connection: Connection, batch: int) -> End:
+    row = _TAIL.run(connection, _span(batch))
+    return BEGIN if row is None else End(row[0] - batch * SPAN, row[1], _bytes(row[2]))
+
+
+def _span(batch: int, first: int = 0, last: int = SPAN - 1) -> dict[str, int]:
+    return {"first": batch * SPAN + first, "last": batch * SPAN + last}

@@ -1,0 +1,273 @@
+"""What the journal says of tasks and batches: the state of each, and what every column of the database has to hold.
+
+The database is a disk that anybody may have written to. Where a task or a batch lies in it says the journal's line, and
+what is read there is compared with the line that put it there. What a line does not vouch for is not used.
+"""
+
+import threading
+from bisect import bisect_right, insort
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import structlog
+
+from lintra_protocol.canonical import JsonValue
+from lintra_protocol.errors import UnavailableError
+from lintra_protocol.messages import BatchState
+from lintra_server.disk.journal import FINAL_LINES, BatchId, Journal, JournalState, Line, UnsyncedError, fact
+
+log = structlog.get_logger()
+
+Value = str | bytes | int | None
+
+COLUMNS: Mapping[JournalState, tuple[str, ...]] = {
+    "closed": ("inventory", "wrapped_nonce", "wrapped_matrix_nonce", "closed_at", "first"),
+    "frozen": ("cohort", "inventories", "missing"),
+    "checked": ("check_share",),
+    "judged": ("verdict", "rejected"),
+    "released": ("request_hash", "aggregate", "released_at"),
+    "abandoned": ("ended_by",),
+}
+"""The columns of a batch that each change of state sets; those that it leaves empty its line says to be empty."""
+
+
+def edited(what: str) -> UnavailableError:
+    """Return the error that says that the database contradicts the journal, or a key; what it says is not used."""
+    log.critical("the database was edited", what=what)
+    return UnavailableError(f"{what}: lintra server doctor")
+
+
+@dataclass
+class Registered:
+    """A line `registered`.
+
+    Attributes:
+        place: the number of its row in the database.
+        author: the public key of who signed it.
+        ends: seconds since the epoch when the task takes no more reports.
+        retention: seconds that shares are kept after a release.
+        size: bytes of its definition.
+        is_cut: whether it is over so long that its definition was deleted.
+    """
+
+    place: int
+    task_id: bytes
+    author: str
+    ends: int
+    retention: int
+    size: int
+    is_cut: bool = False
+
+    def facts(self, token_key: JsonValue, policy: JsonValue) -> Mapping[str, JsonValue]:
+        """Return what its line says, with hashes of the key of its tokens, if it has any, and of the policy."""
+        return {
+            "place": self.place, "author": self.author, "ends": self.ends, "retention": self.retention,
+            "size": self.size, "token_key": token_key, "policy": policy,
+        }  # fmt: skip
+
+
+@dataclass
+class BatchHistory:
+    """What the journal says of one batch.
+
+    Attributes:
+        place: the number of its row in the database.
+        ends: seconds since the epoch when it takes no more reports.
+        line: the last line about it, None while it is open.
+        expected: what its columns have to hold, and the number of the line that says so.
+        lost: reports that are gone, and whose loss the operator accepted.
+        is_destroyed: whether its keys are, so that its shares never open again.
+        is_emptied: whether its shares are deleted, too; until then it has its note.
+    """
+
+    place: int
+    batch: BatchId
+    ends: int
+    line: Line | None = None
+    expected: dict[str, tuple[JsonValue, int]] = field(default_factory=dict)
+    lost: int = 0
+    is_destroyed: bool = False
+    is_emptied: bool = False
+
+    @property
+    def state(self) -> BatchState:
+        """Return its state; of a batch that is being closed it is still `open`."""
+        if self.line is None:
+            return "open"
+        if self.line.of != self.batch:
+            return "merged"
+        state = _STATES[self.line.state]
+        return "scrubbed" if state == "released" and self.is_emptied else state
+
+    @property
+    def is_final(self) -> bool:
+        """Return whether nothing can leave of it that did not leave before."""
+        return self.line is not None and self.line.state in FINAL_LINES
+
+    def apply(self, line: Line) -> None:
+        """Learn of a line about it."""
+        if self.is_final:
+            return
+        self.line = line
+        if line.of == self.batch:
+            for name in {*COLUMNS[line.state], *line.facts}:
+                self.expected[name] = line.facts.get(name), line.number
+
+    def contradiction(self, row: Mapping[str, Value]) -> str:
+        """Return what is wrong with some columns of its row, empty if nothing is.
+
+        Of a batch in a final state a column may have been emptied: what it held was deleted in time, or a restore lost
+        it.
+        """
+        for name, value in row.items():
+            said, number = self.expected.get(name, (None, 0))
+            if fact(value) != said and not (value is None and self.is_final):
+                line = f"line {number} of the journal" if number else "the journal, which has no line that sets it"
+                return f"table batches, row {self.place}, column {name} contradicts {line}"
+        return ""
+
+
+_STATES: Mapping[JournalState, BatchState] = {
+    "closed": "closed",
+    "frozen": "frozen",
+    "checked": "checked",
+    "judged": "judged",
+    "released": "released",
+    "abandoned": "abandoned",
+}
+
+
+class History:
+    """What the journal says, as far as the database has to know it; thread-safe.
+
+    Attributes:
+        tasks: by identifier.
+        batches: by their place in the database.
+        barred_before: tasks that take reports earlier are not registered, in seconds since the epoch.
+        revision: of the database's schema that this server was last brought up to.
+        closing: places of batches that take no reports because they are being closed.
+        adding: held while reports are committed; who closes a batch holds it while it begins to.
+        lock: held while a step is applied to the database and here.
+        waiting: the batch of a step that has its journal line, and that the database may have or not.
+    """
+
+    def __init__(self, journal: Journal) -> None:
+        """Know nothing yet (see `learn`)."""
+        self.tasks: dict[bytes, Registered] = {}
+        self.batches: dict[int, BatchHistory] = {}
+        self.barred_before = 0
+        self.revision = ""
+        self.closing = set[int]()
+        self.adding = threading.RLock()
+        self.waiting: BatchId | None = None
+        self.lock = threading.RLock()
+        self._journal = journal
+        self._places: dict[BatchId, int] = {}
+        self._of_task: defaultdict[bytes, list[int]] = defaultdict(list)
+        self._ends: defaultdict[str, list[int]] = defaultdict(list)
+        self._last_task = self._last_batch = 0
+
+    def learn(self, lines: Iterable[Line]) -> None:
+        """Learn of lines, in their order."""
+        with self.lock:
+            for line in lines:
+                self._apply(line)
+
+    def record(self, state: JournalState, batch: BatchId, facts: Mapping[str, JsonValue]) -> None:
+        """Write a line that changes no batch's state, durably, and learn of it.
+
+        Raises:
+            UnavailableError: the disk does not take it.
+            UnsyncedError: nobody knows whether it was written.
+        """
+        with self._journal.lock:
+            head = self._journal.head
+            line = Line(
+                head.length + 1, self._journal.last_start, state, batch.task_id, batch=batch.number, facts=facts
+            )
+            try:
+                self._journal.append(line)
+            except UnsyncedError:
+                raise
+            except OSError as error:
+                raise UnavailableError(f"the journal does not take a line: {type(error).__name__}") from None
+            self.learn([line])
+
+    @contextmanager
+    def numbering(self) -> Iterator[None]:
+        """Let nobody else choose places or write lines."""
+        with self._journal.lock:
+            yield
+
+    # --- tasks -------------------------------------------------------------------------------------------------
+
+    def next_task(self) -> int:
+        """Return the place of the next task."""
+        return self._last_task + 1
+
+    def next_batch(self) -> int:
+        """Return the place of the next batch."""
+        return self._last_batch + 1
+
+    def unended(self, author: str, now: int) -> int:
+        """Return how many tasks of an author end after `now`, in seconds since the epoch."""
+        ends = self._ends.get(author, [])
+        return len(ends) - bisect_right(ends, now)
+
+    def of_task(self, task_id: bytes) -> list[BatchHistory]:
+        """Return the batches of a task that were opened, in the order of their numbers."""
+        return sorted((self.batches[place] for place in self._of_task.get(task_id, ())), key=lambda b: b.batch.number)
+
+    # --- batches -----------------------------------------------------------------------------------------------
+
+    def place(self, batch: BatchId) -> int | None:
+        """Return the place of a batch, None if it was never opened."""
+        return self._places.get(batch)
+
+    def members(self, place: int) -> list[int]:
+        """Return the places of the batches that are released as one: itself, and before it those it merged."""
+        own = self.batches[place]
+        line = own.line
+        first = own.batch.number
+        if line is not None and own.batch in line.of_all and line.of == own.batch:
+            first = own.batch.number if line.first is None else line.first
+        numbers = range(first, own.batch.number + 1)
+        return [self._places[BatchId(own.batch.task_id, number)] for number in numbers]
+
+    def require(self, place: int, row: Mapping[str, Value]) -> None:
+        """Check that some columns of a batch hold what the journal's lines say.
+
+        Raises:
+            UnavailableError: they do not.
+        """
+        own = self.batches[place]
+        if wrong := own.contradiction(row):
+            raise edited(f"{own.batch}: {wrong}; it gives nothing")
+
+    def _apply(self, line: Line) -> None:
+        facts = line.facts
+        match line.state, facts:
+            case "registered", {
+                "place": int(place), "author": str(author), "ends": int(ends), "retention": int(retention),
+                "size": int(size),
+            }:  # fmt: skip
+                self.tasks[line.task_id] = Registered(place, line.task_id, author, ends, retention, size)
+                self._last_task = max(self._last_task, place)
+                insort(self._ends[author], ends)
+            case "opened", {"place": int(place), "ends": int(ends)}:
+                self.batches[place] = BatchHistory(place, line.of, ends)
+                self._places[line.of] = place
+                self._last_batch = max(self._last_batch, place)
+                self._of_task[line.task_id].append(place)
+            case "lost", {"from": int(first), "to": int(last)}:
+                self.batches[self._places[line.of]].lost += last - first + 1
+            case "migrated", {"revision": str(revision)}:
+                self.revision = revision
+            case "restored", {"barred_before": int(barred_before)}:
+                self.barred_before = barred_before
+            case _:
+                for batch in line.of_all if line.state in _STATES else ():
+                    if (known := self._places.get(batch)) is not None:
+                        self.batches[known].apply(line)

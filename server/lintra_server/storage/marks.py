@@ -1,0 +1,105 @@
+"""Marks: what shows that a row of a batch's reports is the one that was stored, behind the one that was before it.
+
+A batch's segments are numbered 0, 1, ... A row holds one segment, or the joined ones from `first` to `number`. Its mark
+is a tag over which batch of which task it belongs to, its place, its identifiers and serials, and the chain value of
+the row before it. So no row can be changed, moved, repeated or left out but the last ones; where a batch ends stands in
+the key folder (see `disk.notes`). The payloads of a row are bound to its mark.
+"""
+
+from struct import Struct
+from typing import NamedTuple
+
+from lintra_protocol.canonical import HASH_BYTES, framed
+from lintra_protocol.tokens import SERIAL_BYTES
+from lintra_server.disk.journal import BatchId
+from lintra_server.disk.notes import CHAIN_BYTES
+from lintra_server.disk.vault import BatchKey
+
+MARK_BYTES = (CHAIN_BYTES, 2 * CHAIN_BYTES)
+"""Lengths of a mark: of a segment that stands as it was stored, and of joined ones."""
+
+NO_CHAIN = bytes(CHAIN_BYTES)
+
+_numbers = Struct(f">8Q{CHAIN_BYTES + 8}sQ").pack
+_CHAIN_LENGTH = CHAIN_BYTES.to_bytes(8, "big")
+
+
+class End(NamedTuple):
+    """Where a run of rows ends.
+
+    Attributes:
+        number: of the last segment, -1 if there is none.
+        total: reports up to there.
+        mark: of the last row, empty if there is none.
+    """
+
+    number: int
+    total: int
+    mark: bytes
+
+    @property
+    def chain(self) -> bytes:
+        """Return the chain value that the next row is bound to, 28 bytes."""
+        return self.mark[-CHAIN_BYTES:] or NO_CHAIN
+
+
+BEGIN = End(-1, 0, b"")
+"""Where a batch without reports ends."""
+
+
+class Row(NamedTuple):
+    """A row of `segments` as the database has it, without its payloads."""
+
+    number: int
+    total: int
+    ids: bytes
+    serials: bytes
+    mark: bytes
+
+
+class BrokenChainError(Exception):
+    """A row of a batch is not the one that follows the row before it."""
+
+    def __init__(self, batch: int) -> None:
+        """Name the batch by its place."""
+        super().__init__(batch)
+        self.batch = batch
+
+
+class Marks:
+    """Makes and checks the marks of one batch."""
+
+    def __init__(self, batch: BatchId, key: BatchKey) -> None:
+        """Bind them to a batch and its key."""
+        self._key = key
+        self._prefix = framed("segment", batch.task_id, batch.number.to_bytes(8, "big"))
+
+    def mark(self, before: End, row: Row, joined: bytes = b"") -> bytes:
+        """Return the mark of a row.
+
+        Args:
+            before: where the row before it ends.
+            row: its `mark` is not looked at.
+            joined: the chain value of the last segment that was joined into the row; empty if it is one segment.
+        """
+        return self._key.tag(self._context(before, row, joined)) + joined
+
+    def follows(self, before: End, row: Row) -> bool:
+        """Return whether a row is the one that was stored behind `before`."""
+        count = row.total - before.total
+        return (
+            row.number > before.number
+            and count > 0
+            and len(row.ids) == count * HASH_BYTES
+            and len(row.serials) in (0, count * SERIAL_BYTES)
+            and len(row.mark) in MARK_BYTES
+            and self._key.is_tag(row.mark[:CHAIN_BYTES], self._context(before, row, row.mark[CHAIN_BYTES:]))
+        )
+
+    def _context(self, before: End, row: Row, joined: bytes) -> bytes:
+        # This is `framed` of these parts, in a third of its time.
+        numbers = _numbers(
+            8, before.number + 1, 8, row.number, 8, before.total, 8, row.total, _CHAIN_LENGTH + before.chain,
+            len(joined),
+        )  # fmt: skip
+        return b"".join((self._prefix, numbers, joined, row.ids, row.serials))
