@@ -31,6 +31,7 @@ from lintra_analyzer.listing import release_line, task_line, window_line
 from lintra_analyzer.settings import Settings
 from lintra_analyzer.storage.keys import load_keys
 from lintra_protocol.randomness import system_randomness
+from lintra_service.findings import print_findings
 from lintra_service.settings import InvalidSettingsError
 from lintra_service.tokens import new_token, token_hash
 
@@ -58,6 +59,19 @@ def run(config: Config) -> None:
 
     with _settings_errors():
         serve(Settings.load(config))
+
+
+@app.command()
+def doctor(config: Config) -> None:
+    """Look at everything an analyzer stands on, also while it runs; exit with 1 if something must be done.
+
+    Every finding names what mends it and what that costs. Advice alone ends with 0.
+    """
+    from lintra_analyzer.commands.doctor import examine
+
+    with _settings_errors():
+        code = print_findings(examine(Settings.load(config), config), typer.echo)
+    raise typer.Exit(code)
 
 
 @app.command("example-config")
@@ -267,5 +281,5 @@ def _progress() -> Iterator[Callable[[str], None]]:
 def _settings_errors() -> Iterator[None]:
     try:
         yield
-    except InvalidSettingsError as error:
+    except (InvalidSettingsError, OSError) as error:
         give_up(str(error))

@@ -9,6 +9,7 @@ from typing import Annotated
 from urllib.parse import urlencode
 
 import typer
+from sqlalchemy import Engine
 
 from lintra_analyzer.access import Access
 from lintra_analyzer.commands.asking import AsJson, give_up, print_json
@@ -16,7 +17,7 @@ from lintra_analyzer.settings import Settings
 from lintra_analyzer.storage.access_tokens import AccessToken, Role, Scope
 from lintra_analyzer.storage.database import TrustedCounter, open_database
 from lintra_analyzer.storage.store import DATABASE
-from lintra_analyzer.storage.trusted_file import TrustedFile, reset
+from lintra_analyzer.storage.trusted_file import FILE, TrustedFile, reset
 from lintra_analyzer.storage.users import Users
 from lintra_protocol.errors import LintraError
 from lintra_protocol.randomness import system_randomness
@@ -73,7 +74,7 @@ def reset_command(config: Config) -> None:
     """Put the file of tokens and sessions aside and begin a new one; every token but those of the settings ends."""
     with _settings_errors():
         settings = Settings.load(config)
-        engine = open_database(settings.data_dir / DATABASE)
+        engine = _opened(settings)
         try:
             new = reset(settings.key_folder, TrustedCounter(engine))
         finally:
@@ -98,7 +99,7 @@ def _access(config: Path) -> Iterator[Access]:
     """Open the database that the settings name, and end the command with what is wrong."""
     with _settings_errors():
         settings = Settings.load(config)
-        engine = open_database(settings.data_dir / DATABASE)
+        engine = _opened(settings)
         try:
             users = Users(TrustedFile(settings.key_folder, TrustedCounter(engine)))
             yield Access(settings.known_token_hashes(), users, _now, system_randomness)
@@ -106,11 +107,15 @@ def _access(config: Path) -> Iterator[Access]:
             engine.dispose()
 
 
+def _opened(settings: Settings) -> Engine:
+    return open_database(settings.data_dir / DATABASE, is_known=(settings.key_folder / FILE).exists())
+
+
 @contextmanager
 def _settings_errors() -> Iterator[None]:
     try:
         yield
-    except (InvalidSettingsError, LintraError) as error:
+    except (InvalidSettingsError, LintraError, OSError) as error:
         give_up(str(error))
 
 

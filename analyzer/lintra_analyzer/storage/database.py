@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from sqlalchemy import Engine, create_engine, delete, event, func, insert, inspect, select
+from sqlalchemy.exc import SQLAlchemyError
 
 from lintra_analyzer.storage import tables
 from lintra_service.settings import InvalidSettingsError
@@ -14,16 +15,61 @@ REVISION = "0007"
 _MIGRATIONS = Path(__file__).with_name("migrations")
 
 
-def open_database(path: Path) -> Engine:
+DOCTOR = "`lintra analyzer doctor` says what to do"
+
+
+def open_database(path: Path, *, is_known: bool = False) -> Engine:
     """Open or create the database; one of an earlier version is copied aside and then brought up to date.
 
+    Args:
+        path: of its file.
+        is_known: whether there was one before, so that a missing or empty file is no new beginning.
+
     Raises:
-        InvalidSettingsError: it belongs to another version of this program that is not an earlier one.
+        InvalidSettingsError: it is damaged or gone, or belongs to another version of this program that is not an
+            earlier one.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
+    if is_known and not (path.exists() and path.stat().st_size):
+        raise InvalidSettingsError(f"{path} is missing or empty, and it was there before; {DOCTOR}")
     engine = create_engine(f"sqlite:///{path}")
     event.listen(engine, "connect", tables.make_durable)
     forget_read_only(engine)
+    try:
+        _begin(engine)
+        _migrate(engine, path)
+    except SQLAlchemyError as error:
+        engine.dispose()
+        raise damaged(path, error) from None
+    except InvalidSettingsError:
+        engine.dispose()
+        raise
+    return engine
+
+
+def damaged(path: Path, error: SQLAlchemyError) -> InvalidSettingsError:
+    """Return what is said of a database that SQLite cannot read, or whose tables are not those of an analyzer."""
+    reason = getattr(error, "orig", None) or type(error).__name__
+    return InvalidSettingsError(f"{path} is damaged, in use, or not an analyzer's database ({reason}); {DOCTOR}")
+
+
+def require_intact(engine: Engine, path: Path) -> None:
+    """Look at every page of the database.
+
+    Raises:
+        InvalidSettingsError: one is damaged.
+    """
+    try:
+        with engine.connect() as connection:
+            complaint = str(connection.exec_driver_sql("PRAGMA quick_check(1)").scalar())
+    except SQLAlchemyError as error:
+        raise damaged(path, error) from None
+    if complaint != "ok":
+        complaint = " ".join(complaint.split())
+        raise InvalidSettingsError(f"{path} is damaged ({complaint}); {DOCTOR}")
+
+
+def _begin(engine: Engine) -> None:
     with engine.connect() as connection:
         # The driver begins no transaction of its own before tables are made or changed.
         connection.exec_driver_sql("BEGIN IMMEDIATE")
@@ -31,12 +77,6 @@ def open_database(path: Path) -> Engine:
             tables.metadata.create_all(connection, checkfirst=False)
             connection.execute(insert(tables.alembic_version).values(version_num=REVISION))
         connection.commit()
-    try:
-        _migrate(engine, path)
-    except InvalidSettingsError:
-        engine.dispose()
-        raise
-    return engine
 
 
 class TrustedCounter:

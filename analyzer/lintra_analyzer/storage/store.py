@@ -11,14 +11,15 @@ from typing import TypeVar
 
 from sqlalchemy import ColumnElement, Connection, func, insert, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
+from sqlalchemy.exc import SQLAlchemyError
 
 from lintra_analyzer.storage import tables
-from lintra_analyzer.storage.database import TrustedCounter, open_database
+from lintra_analyzer.storage.database import TrustedCounter, damaged, open_database, require_intact
 from lintra_analyzer.storage.kept_lists import ALL_SERVERS, NAMING_SECONDS, KeptLists
 from lintra_analyzer.storage.known_servers import KnownServers
 from lintra_analyzer.storage.listed import Listed, select_task
 from lintra_analyzer.storage.rows import DocumentKind, Job, ServerState, StoredTask, as_json, job_of, server_state_of
-from lintra_analyzer.storage.trusted_file import TrustedFile
+from lintra_analyzer.storage.trusted_file import FILE, TrustedFile
 from lintra_analyzer.storage.users import Users
 from lintra_protocol.errors import TaskConflictError, UnknownResourceError, UnknownTaskError
 from lintra_protocol.messages import BATCH
@@ -55,16 +56,21 @@ class Store:
             InvalidSettingsError: the database belongs to another version of this program that is not an earlier one,
                 or the file of those who are trusted is missing, damaged or old.
         """
-        self._engine = open_database(path)
+        keys = key_dir or path.with_name("keys")
+        self._engine = open_database(path, is_known=(keys / FILE).exists())
         try:
-            self._trusted = TrustedFile(key_dir or path.with_name("keys"), TrustedCounter(self._engine))
+            require_intact(self._engine, path)
+            self._trusted = TrustedFile(keys, TrustedCounter(self._engine))
+            self.lists = KeptLists(self._engine, path.with_name("lists"))
+        except SQLAlchemyError as error:
+            self._engine.dispose()
+            raise damaged(path, error) from None
         except InvalidSettingsError:
             self._engine.dispose()
             raise
         self.users = Users(self._trusted)
         self.servers = KnownServers(self._trusted)
         self.listed = Listed(self._engine)
-        self.lists = KeptLists(self._engine, path.with_name("lists"))
         self.bodies = BodyFolder(path.with_name("checks"))
 
     def close(self) -> None:
