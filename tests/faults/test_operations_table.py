@@ -253,7 +253,7 @@ async def test_a_cohort_that_was_computed_once_is_answered_at_once(
         if not rule:  # whoever asks again begins anew
 
             def forgetful(self: gate.Gate, held: HeldBatch) -> Batch:
-                return replace(self._store.batch(held.number), cohort=None)
+                return replace(self._store.batch(held.number), cohort=None, state="closed")
 
             monkeypatch.setattr(gate.Gate, "_batch", forgetful)
         # The analyzer left before the first answer, each time.

@@ -4,13 +4,16 @@ import asyncio
 import json
 import tracemalloc
 from contextlib import suppress
+from pathlib import Path
 
 import httpx2
 import pytest
 from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
+from lintra_analyzer.web.app import create_app
 from lintra_service import listener
+from support.analyzer_world import living
 from support.raw_connections import SECONDS, Attacker, listening, until_closed
 
 ENDLESS = 40
@@ -52,6 +55,16 @@ async def test_a_head_that_is_too_large_is_answered_431_and_the_connection_is_cl
         said = json.loads(document)
         assert (said["type"], said["status"]) == ("urn:lintra:problem:head_too_large", 431)
         assert said["detail"] == "at most 32768 bytes and 100 fields"
+
+
+async def test_server_and_analyzer_refuse_such_a_head_and_go_on(tmp_path: Path) -> None:
+    async with living(tmp_path) as life:
+        for app in (life.servers[0], create_app(life.service)):
+            async with listening(app) as port, Attacker(port) as attacker:
+                reader = await attacker.connect(HEADS["five million bytes"])
+                assert (await until_closed(reader)).startswith(b"HTTP/1.1 431 ")
+                reader = await attacker.connect(b"GET /v1/keys HTTP/1.1\r\nhost: a\r\n\r\n")
+                assert b" 200 " in await asyncio.wait_for(reader.readline(), SECONDS)
 
 
 async def test_a_head_just_below_the_limits_is_answered() -> None:
