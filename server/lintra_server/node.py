@@ -93,7 +93,7 @@ class Node:
 
     def _begin(self, parts: Parts, random_bytes: RandomBytes, halt: Halt) -> None:
         settings = self.settings
-        parts.database.halt = halt
+        parts.database.watch(halt)
         stepper = begin(parts, halt)
         rotation.renew(parts)
         self.now, self.identity = self.clock.now, parts.identity
@@ -288,6 +288,7 @@ class Node:
         supervisor.watch("the writer", lambda: self.writer.is_well)
         supervisor.watch("the notes", lambda: self._stopping.is_set() or self._notes.is_alive())
         supervisor.watch("a step of a release", self.jobs.are_well)
+        supervisor.watch("the look at the database", lambda: self.database.is_looked_at)
 
     def close(self) -> None:
         """Finish what was begun, write what waits, and close the store."""

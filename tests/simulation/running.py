@@ -11,6 +11,7 @@ import structlog
 from structlog.typing import EventDict, WrappedLogger
 
 from lintra_server import node
+from lintra_server.storage import identity
 from simulation.books import ViolationError, law
 from simulation.faults import DAY, FAULTS, HOUR, Fault, audit
 from simulation.requesting import ask, burst, census, hostile_question, next_question, register, repeat_question
@@ -47,7 +48,8 @@ async def simulate(
     folder = Path(tempfile.mkdtemp(prefix="lintra-simulation-", dir=FAST if FAST.is_dir() else None))
     try:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(node, "NOTE_SECONDS", 1e6)  # seconds pass when the simulation says so
+            for module, name in ((node, "NOTE_SECONDS"), (identity, "LOOK_SECONDS")):
+                patch.setattr(module, name, 1e6)  # seconds pass when the simulation says so
             install(patch, trouble)
             world = new_world(folder, seed, trouble)
             with listening(world.logged):

@@ -110,6 +110,11 @@ class Chains:
             raise BrokenChainError(batch)
         return end
 
+    def lacks(self, connection: Connection, batch: int, end: End) -> bool:
+        """Return whether a batch ends before a place, or in another way, as a transaction sees it."""
+        tail = _tail(connection, batch)
+        return tail.total < end.total or (tail.total == end.total and tail.chain != end.chain)
+
     def attempt(self, batch: int, end: End) -> None:
         """Remember where a batch will end if the commit that now begins succeeds."""
         self._attempted.setdefault(batch, []).append(end)

@@ -8,7 +8,7 @@ would each cost more than the reports do. That a report is stored once is seen t
 """
 
 import sqlite3
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
@@ -37,16 +37,17 @@ from sqlalchemy.exc import DatabaseError
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from lintra_server.disk.folders import sync_file, write_new
-from lintra_server.disk.journal import Halt
 from lintra_server.storage.direct import Value
+from lintra_server.storage.identity import Watched
 from lintra_server.storage.kept import Conditional, Kept, KeptSqlite
+from lintra_server.storage.sqlite_files import WatchedSqlite
 from lintra_service.settings import InvalidSettingsError
-from lintra_service.sqlite import forget_read_only
 
 REVISION = "0001"
 """The newest of `migrations/versions`; its tables are the ones below."""
 
 BUSY_SECONDS = 30
+_NEW = "lintra_new"
 _MIGRATIONS = Path(__file__).with_name("migrations")
 
 log = structlog.get_logger()
@@ -150,7 +151,7 @@ def _store_as_it_is(_table: Table, connection: Connection, **_: object) -> None:
         connection.exec_driver_sql(f"ALTER TABLE segments {columns}")
 
 
-class AnyDatabase(ABC):
+class AnyDatabase(Watched):
     """A database of any kind; every use of it is one transaction."""
 
     def __init__(self, engine: Engine, kept: Kept[Any]) -> None:
@@ -158,20 +159,14 @@ class AnyDatabase(ABC):
 
         Whoever extends this makes the tables, or brings them up to date.
         """
+        super().__init__()
         self._engine = engine
         self._kept = kept
-        self._expected: list[Callable[[Connection], None]] = []
-        self.halt: Halt | None = None
-        """Ends the process if another machine has taken the database's place and lacks something."""
 
     @property
     def url(self) -> str:
         """The address, with a password if it needs one: for the processes of a release, through their door only."""
         return self._engine.url.render_as_string(hide_password=False)
-
-    @abstractmethod
-    def reading(self) -> AbstractContextManager[Connection]:
-        """Give a transaction that sees one state of the database."""
 
     @abstractmethod
     def writing(self) -> AbstractContextManager[Connection]:
@@ -184,10 +179,6 @@ class AnyDatabase(ABC):
     @abstractmethod
     def at_once(self, statement: Conditional, rows: Sequence[Mapping[str, Value]]) -> bool:
         """Run a statement for each of some rows of parameters, durably as `writing` does (see `Kept.run`)."""
-
-    def expect(self, check: Callable[[Connection], None]) -> None:
-        """Have a check made when another machine has taken the database's place; it raises `ForkedError`."""
-        self._expected.append(check)
 
     def check(self) -> None:
         """Check that the database answers and has this version's schema.
@@ -217,6 +208,7 @@ class AnyDatabase(ABC):
 
     def close(self) -> None:
         """Close every connection."""
+        self.look_no_more()
         self._kept.close()
         self._engine.dispose()
 
@@ -294,9 +286,8 @@ class Database(AnyDatabase):
             hide_parameters=True,
         )
         super().__init__(engine, KeptSqlite(engine, engine.dialect))
-        event.listen(self._engine, "connect", _configure)
-        event.listen(self._engine, "begin", _begin)
-        forget_read_only(self._engine)
+        self._files = WatchedSqlite(engine, path)
+        event.listen(self._engine, "connect", self._configure)
         self._found()
         self._bring_up_to_date(brought_to, self._put_aside)
         self.check()
@@ -305,17 +296,24 @@ class Database(AnyDatabase):
     def reading(self) -> Iterator[Connection]:
         """Give a transaction that sees one state of the database."""
         with self._engine.connect() as connection, connection.begin():
+            if connection.info.pop(_NEW, False):
+                self._require_head(connection)
             yield connection
+        self._look()
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
         """Give the only transaction that may write now; it is durable when the block has ended without error."""
         with self._engine.connect().execution_options(lintra_immediate=True) as connection, connection.begin():
+            self._require_head(connection)
             yield connection
+        self._look()
 
     def at_once(self, statement: Conditional, rows: Sequence[Mapping[str, Value]]) -> bool:
         """Run a statement for each of some rows of parameters, durably as `writing` does (see `Kept.run`)."""
-        return self._kept.run(statement, rows)
+        done = self._kept.run(statement, rows)
+        self._look()
+        return done
 
     def copy_to(self, path: Path) -> None:
         """Write a consistent copy, also while the server runs, that only its owner can read.
@@ -364,22 +362,27 @@ class Database(AnyDatabase):
 
     def forget_log(self) -> None:
         """Move the write-ahead log into the database and empty it, so that no deleted byte stays in it."""
-        connection = self._engine.raw_connection()
-        try:
-            connection.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)").close()
-        finally:
-            connection.close()
+        with self._ending():
+            self._files.empty_log()
 
+    def _begin_looking(self) -> None:
+        self._kept.close()
+        self._files.begin()
 
-def _configure(connection: DBAPIConnection, _record: ConnectionPoolEntry) -> None:
-    # The driver must not begin transactions by itself: `_begin` says which kind.
-    connection.isolation_level = None
-    cursor = connection.cursor()
-    for pragma in ("journal_mode=WAL", "synchronous=FULL", "secure_delete=ON"):
-        cursor.execute(f"PRAGMA {pragma}")
-    cursor.close()
+    def _end_looking(self) -> None:
+        self._files.close()
 
+    def _look_regularly(self) -> None:
+        with self._ending():
+            self._files.look_regularly(self.writing)
+        self._compare()
 
-def _begin(connection: Connection) -> None:
-    immediate = connection.get_execution_options().get("lintra_immediate", False)
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if immediate else "BEGIN")
+    def _look(self) -> None:
+        if self._files.may_differ():
+            with self._ending():
+                self._files.look_closely()
+
+    def _configure(self, connection: DBAPIConnection, record: ConnectionPoolEntry) -> None:
+        record.info[_NEW] = True
+        with self._ending():
+            self._files.configure(connection)

@@ -2,8 +2,9 @@
 
 Who writes is one at a time, as with SQLite: `writing` takes a lock of the whole database. Only adding reports does not;
 it locks the rows of its batches. What PostgreSQL must not be told to forget is looked at in every new connection, and
-so is which machine answers: after a failover the journal's place and the number of reports are compared before anything
-else is done, since a replica that was behind is an old copy like any other.
+so is which PostgreSQL answers, and how far its log has come. When another one does, after a failover or a restart, the
+journal's place and the number of reports are compared before anything else is done: a replica that was behind is an old
+copy like any other, and so is a base backup that was started in the place of what it is a copy of.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,6 +20,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 from lintra_protocol.errors import UnavailableError
 from lintra_server.storage.database import AnyDatabase, alembic_version
 from lintra_server.storage.direct import Value
+from lintra_server.storage.identity import LogPosition, require_position
 from lintra_server.storage.kept import Conditional, Info
 from lintra_server.storage.steps import ForkedError
 from lintra_service.settings import InvalidSettingsError
@@ -32,16 +34,28 @@ _PLACE = "lintra_place"
 
 # Each of them off: a commit that was acknowledged may be gone after a crash, or half a page of it.
 NEVER_OFF = ("fsync", "full_page_writes", "synchronous_commit")
-_IDENTITY = "SELECT system_identifier, pg_is_in_recovery() FROM pg_control_system()"
-_TIMELINE = "SELECT substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)"
+_STANDBY = "SELECT pg_is_in_recovery()"
+_POSITION = "SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint"
+_IDENTITY = (
+    "SELECT system_identifier, substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8), "
+    "(extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint, "
+    "(pg_current_wal_insert_lsn() - '0/0')::bigint FROM pg_control_system()"
+)
 
 
 @dataclass(frozen=True)
 class Place:
-    """Which PostgreSQL answers: the cluster, and its history, which a promoted replica begins anew."""
+    """Which PostgreSQL answers.
+
+    Attributes:
+        cluster: its number, which copies of it have, too.
+        timeline: its history, which a promoted replica begins anew.
+        started: when, in microseconds since the epoch: in the place of one that was stopped a copy may be started.
+    """
 
     cluster: int
     timeline: str
+    started: int = 0
 
 
 class PostgresDatabase(AnyDatabase):
@@ -61,9 +75,11 @@ class PostgresDatabase(AnyDatabase):
         # Whoever has no driver was told so by now.
         from lintra_server.storage.kept_postgres import KeptPostgres
 
-        super().__init__(engine, KeptPostgres(engine))
+        self._position = LogPosition()
+        super().__init__(engine, KeptPostgres(engine, self._position))
         self._place: Place | None = None
-        event.listen(self._engine, "connect", _admit)
+        self._is_lost = False
+        event.listen(self._engine, "connect", self._admit)
         try:
             self._found()
             self._bring_up_to_date(brought_to, lambda _: "none: a backup is PostgreSQL's own")
@@ -93,14 +109,18 @@ class PostgresDatabase(AnyDatabase):
         """Give the only transaction that may write now; it is durable when the block has ended without error."""
         with self.appending() as connection:
             connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_WRITERS_LOCK})")
+            self._require_head(connection)
             yield connection
 
     @contextmanager
     def appending(self) -> Iterator[Connection]:
         """Give a transaction that locks the batches to which it adds reports, and durably as `writing` does."""
-        with self._answering(), self._engine.connect() as connection, connection.begin():
-            self._require_place(connection)
-            yield connection
+        with self._answering(), self._engine.connect() as connection:
+            with connection.begin():
+                self._require_place(connection)
+                yield connection
+                position = connection.exec_driver_sql(_POSITION).scalar_one()
+            self._position.note(position)
 
     def at_once(self, statement: Conditional, rows: Sequence[Mapping[str, Value]]) -> bool:
         """Run a statement for each of some rows of parameters, durably as `writing` does (see `Kept.run`).
@@ -108,7 +128,8 @@ class PostgresDatabase(AnyDatabase):
         It is not run if another machine answers than before: a transaction compares first what is stored there.
         """
         try:
-            return self._kept.run(statement, rows, self._is_here)
+            with self._ending():
+                return self._kept.run(statement, rows, self._is_here)
         except DBAPIError as error:
             self._look_at(error)
             raise
@@ -158,7 +179,9 @@ class PostgresDatabase(AnyDatabase):
     def _look_at(self, error: DBAPIError) -> None:
         if self._place is not None and _is_gone(error):
             self._kept.doubt()
-            log.warning("the database does not answer", reason=_first_line(error))
+            if not self._is_lost:
+                log.warning("the database does not answer", reason=_first_line(error))
+            self._is_lost = True
             raise UnavailableError("the database does not answer") from None
 
     def _require_place(self, connection: Connection) -> None:
@@ -171,17 +194,70 @@ class PostgresDatabase(AnyDatabase):
         if place == self._place:
             return
         if self._place is not None:
-            try:
-                if place.cluster != self._place.cluster:
-                    raise ForkedError("another database cluster answers than the one that this process began with")
-                for check in self._expected:
-                    check(connection)
-            except ForkedError as error:
-                if self.halt is not None:
-                    self.halt(f"after a failover: {error}")
-                raise UnavailableError("the database is not where this server left it") from None
-            log.warning("the database has another timeline; nothing is missing", before=self._place, now=place)
+            with self._ending():
+                try:
+                    self._require_same(place, connection)
+                except ForkedError:
+                    if place == self._place:
+                        return  # somebody else compared it, and more was stored since
+                    raise
+            log.warning("another PostgreSQL answers; nothing is missing", before=self._place, now=place)
         self._place = place
+
+    def _require_same(self, place: Place, connection: Connection) -> None:
+        if self._place is not None and place.cluster != self._place.cluster:
+            raise ForkedError("another database cluster answers than the one that this process began with")
+        for check in self._expected:
+            check(connection)
+
+    def _begin_looking(self) -> None:
+        """Note nothing: the first connection said which PostgreSQL this is."""
+
+    def _end_looking(self) -> None:
+        """Let go of nothing."""
+
+    def _look_regularly(self) -> None:
+        with elsewhere():
+            try:
+                self._look()
+            except UnavailableError:  # of a connection that broke: a new one may lead to another PostgreSQL
+                self._look()
+            self._compare()
+
+    def _look(self) -> None:
+        with self.reading() as connection:
+            before = self._position.highest
+            place, position = _place(connection.exec_driver_sql(_IDENTITY).one())
+            with self._ending():
+                if place != connection.info[_PLACE]:
+                    raise ForkedError("a connection led to another PostgreSQL than it was opened to")
+                require_position(position, before)
+
+    def _admit(self, connection: DBAPIConnection, record: ConnectionPoolEntry) -> None:
+        """Look at which PostgreSQL this is, and that it keeps what it acknowledges and was not set back.
+
+        Raises:
+            InvalidSettingsError: it is a standby, or is told to forget.
+            UnavailableError: it was set back; the process ends.
+        """
+        cursor = connection.cursor()
+        for name in NEVER_OFF:
+            cursor.execute(f"SHOW {name}")
+            if _row(cursor.fetchone())[0] == "off":
+                raise InvalidSettingsError(
+                    f"PostgreSQL has {name} = off: an acknowledged report could be lost; set it on"
+                )
+        cursor.execute(_STANDBY)
+        if _row(cursor.fetchone())[0]:
+            raise InvalidSettingsError("this PostgreSQL is a standby; name the primary")
+        before = self._position.highest
+        cursor.execute(_IDENTITY)
+        record.info[_PLACE], position = _place(_row(cursor.fetchone()))
+        cursor.close()
+        connection.rollback()
+        self._is_lost = False
+        with self._ending():
+            require_position(position, before)
 
 
 def holds_tables(url: str) -> bool:
@@ -217,31 +293,16 @@ def _engine(url: str) -> Engine:
         raise InvalidSettingsError("PostgreSQL needs a package more: install lintra[postgres]") from None
 
 
-def _admit(connection: DBAPIConnection, record: ConnectionPoolEntry) -> None:
-    """Look at which server this is, and that it keeps what it acknowledges.
-
-    Raises:
-        InvalidSettingsError: it is a standby, or is told to forget.
-    """
-    cursor = connection.cursor()
-    for name in NEVER_OFF:
-        cursor.execute(f"SHOW {name}")
-        if _row(cursor.fetchone())[0] == "off":
-            raise InvalidSettingsError(f"PostgreSQL has {name} = off: an acknowledged report could be lost; set it on")
-    cursor.execute(_IDENTITY)
-    cluster, standby = _row(cursor.fetchone())
-    if standby:
-        raise InvalidSettingsError("this PostgreSQL is a standby; name the primary")
-    cursor.execute(_TIMELINE)
-    record.info[_PLACE] = Place(int(str(cluster)), str(_row(cursor.fetchone())[0]))
-    cursor.close()
-    connection.rollback()
-
-
 def _row(row: object) -> tuple[object, ...]:
     if not isinstance(row, tuple):
         raise TypeError("PostgreSQL answered with no row")
     return row
+
+
+def _place(row: Sequence[object]) -> tuple[Place, int]:
+    """Return which PostgreSQL answers, and how many bytes its log has had, of a row of `_IDENTITY`."""
+    cluster, timeline, started, position = row
+    return Place(int(str(cluster)), str(timeline), int(str(started))), int(str(position))
 
 
 def _is_gone(error: DBAPIError) -> bool:

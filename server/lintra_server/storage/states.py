@@ -96,7 +96,7 @@ class BatchStates:
         self._journal = log
         self._start: int | None = None
         self._length = 0
-        database.expect(self._require_head)
+        database.expect(self._require_head, quick=True)
 
     # --- the journal's head ------------------------------------------------------------------------------------
 
@@ -319,8 +319,9 @@ class BatchStates:
 
     def _require_head(self, connection: Connection) -> None:
         """Refuse a database that lacks steps which this process committed."""
+        length = self._length  # before the look: what is committed meanwhile is no loss
         self._require_last(connection)
-        if (connection.execute(select(journal.c.length)).scalar() or 0) < self._length:
+        if (connection.execute(select(journal.c.length)).scalar() or 0) < length:
             raise ForkedError("the database lacks the journal's last lines: it was set back")
 
     def _require_last(self, connection: Connection) -> None:

@@ -129,13 +129,12 @@ class Store(HeldReports):
         return wrong
 
     def _require_ends(self, connection: Connection) -> None:
-        """Refuse a database in which a batch does not end where this process left it."""
-        for batch in list(self.history.batches):
-            if self.chains.known(batch) is not None:
-                try:
-                    self.chains.confirmed(connection, batch)
-                except BrokenChainError:
-                    raise ForkedError(f"{SET_BACK} ({self.history.batches[batch].batch})") from None
+        """Refuse a database in which a batch ends before the place that this process left it at."""
+        # Before the look: what is stored meanwhile is no loss, and what is deleted meanwhile is known no more.
+        known = {batch: self.chains.known(batch) for batch in list(self.history.batches)}
+        for batch, end in known.items():
+            if end is not None and self.chains.lacks(connection, batch, end) and self.chains.known(batch) is not None:
+                raise ForkedError(f"{SET_BACK} ({self.history.batches[batch].batch})")
 
     # --- reports -----------------------------------------------------------------------------------------------
 

@@ -3,12 +3,13 @@
 import os
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import psycopg
 import pytest
-from sqlalchemy import inspect
+from sqlalchemy import bindparam, insert, inspect, literal_column, select
 
 from lintra_protocol.errors import UnavailableError
 from lintra_protocol.messages import AggregateRequest, Cohort, Signed
@@ -17,6 +18,7 @@ from lintra_server.operating.restoring import put_database, restore
 from lintra_server.operating.saving import back_up
 from lintra_server.storage import postgres as module
 from lintra_server.storage.database import AnyDatabase, segments
+from lintra_server.storage.kept import Conditional
 from lintra_server.storage.parts import NotStartedError, lock_folders
 from lintra_server.storage.postgres import Place, PostgresDatabase
 from lintra_service.settings import InvalidSettingsError
@@ -24,6 +26,12 @@ from support import postgres
 from support.postgres_world import a_server, start
 from support.server_world import seeded, token
 from support.stores import Stored, add, empty
+
+_WIDE = Conditional(
+    insert(segments).from_select(
+        ["key", "total", "ids"], select(bindparam("key"), literal_column("0"), bindparam("ids"))
+    )
+)
 
 
 @pytest.fixture
@@ -175,6 +183,51 @@ async def test_a_server_goes_on_after_a_failover_unless_the_replica_was_behind(t
         pair.close()
 
 
+@pytest.mark.slow  # a cluster of its own
+@pytest.mark.parametrize("way", ["a transaction", "one statement"])
+def test_a_base_backup_that_lacks_a_write_which_nobody_counts_is_told_by_the_position_of_its_log(
+    tmp_path: Path, way: str
+) -> None:
+    cluster = postgres.Cluster()
+    halts: list[str] = []
+    try:
+        database = PostgresDatabase(cluster.url)
+        database.halt = halts.append
+        cluster.copy()
+        if way == "one statement":
+            database.at_once(_WIDE, [{"key": 1, "ids": os.urandom(1 << 16)}])
+        else:
+            with database.writing() as connection:
+                connection.execute(_WIDE._statement, {"key": 1, "ids": os.urandom(1 << 16)})  # type: ignore[call-overload]
+        database.check()
+        cluster.start_copy()
+        with pytest.raises(UnavailableError, match="does not answer"):
+            database.check()
+        with pytest.raises(UnavailableError, match="not where this server left it"):
+            database.check()
+        assert "PostgreSQL's log ends" in halts[0]
+        database.close()
+    finally:
+        cluster.close()
+
+
+def test_a_postgresql_that_was_only_started_again_is_compared_and_believed(stored: Stored) -> None:
+    store = stored.open()
+    database = store.database
+    assert isinstance(database, PostgresDatabase)
+    add(store, 1)
+    compared: list[bool] = []
+    database.expect(lambda _: compared.append(True))
+    database.watch(lambda reason: pytest.fail(reason))
+    here = database._place
+    assert here is not None
+    database._place = replace(here, started=here.started - 1)
+    assert add(store, 2) == [True]
+    assert compared
+    assert database._place == here
+    database._look_regularly()
+
+
 def test_an_ordinary_user_who_owns_the_database_is_enough() -> None:
     url, name = postgres.fresh("servers"), f"plain_{os.getpid()}"
     with psycopg.connect(url, autocommit=True) as connection:
@@ -191,7 +244,7 @@ def test_an_ordinary_user_who_owns_the_database_is_enough() -> None:
 
 
 def test_a_standby_is_no_database_for_a_server(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_IDENTITY", module._IDENTITY.replace("pg_is_in_recovery()", "true"))
+    monkeypatch.setattr(module, "_STANDBY", "SELECT true")
     with pytest.raises(InvalidSettingsError, match="standby"):
         PostgresDatabase(postgres.emptied("stores"))
 

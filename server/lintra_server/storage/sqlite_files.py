@@ -1,0 +1,270 @@
+"""The files of a SQLite database beneath a running server: whether they are those that its connections hold.
+
+To look at a file's times would make the next synchronisation of it dearer, so a commit only asks whether the kernel has
+an event (see `disk.file_events`). Half a second later at most, somebody looks at the files themselves.
+"""
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import NamedTuple
+
+from sqlalchemy import Connection, Engine, event
+from sqlalchemy.engine.interfaces import DBAPIConnection
+
+from lintra_server.disk.file_events import CLOSED_AFTER_WRITING, MODIFIED, NAMES_CHANGED, OPENED, FileEvents
+from lintra_server.storage.steps import ForkedError
+from lintra_service.sqlite import forget_read_only
+
+LONG_LOG = 1000
+"""Frames after which the log is moved into the database, as SQLite does by itself: one for each page that changed."""
+
+_HEADER, _FRAME_HEADER = 32, 24
+"""Bytes before the first frame of a log, and before the page in each (sqlite.org, "Database File Format", 4.1)."""
+
+_TRIES, _TRY_AGAIN_SECONDS = 3, 0.002
+
+
+class _File(NamedTuple):
+    """A file as the kernel describes it: another one differs, and so does this one when somebody wrote to it."""
+
+    device: int
+    inode: int
+    size: int
+    changed: int
+
+    @property
+    def name(self) -> tuple[int, int]:
+        """Return what no other file has as long as somebody has this one open."""
+        return self.device, self.inode
+
+
+class SqliteFiles:
+    """The files as they were when this process opened them; thread-safe.
+
+    SQLite must not move its log into the database by itself: then the database is written only in `move_log`, and
+    whatever else writes to it is somebody else. No descriptor of the database or of its shared memory is opened here,
+    since to close it would drop SQLite's locks on it. Its log has none.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Note how the files are now; a connection must have read from them before, and stay open."""
+        self._path = path
+        self._log_path, memory = (path.with_name(path.name + end) for end in ("-wal", "-shm"))
+        self._log = os.open(self._log_path, os.O_RDONLY | os.O_CLOEXEC)
+        self._events = FileEvents(
+            {path.parent: NAMES_CHANGED, path: MODIFIED, self._log_path: OPENED | CLOSED_AFTER_WRITING}
+        )
+        self._lock, self._moving_log = threading.Lock(), threading.Lock()
+        self._database = _there(path)
+        self._names = {beside: _there(beside).name for beside in (self._log_path, memory)}
+        self._log_size = self._scanned = self._frames = 0
+        self._last: tuple[int, bytes] | None = None
+        self._begin_log(self._read(0, _HEADER))
+        self._is_moving = self._is_looking = False
+
+    def may_differ(self) -> bool:
+        """Return whether they may not be what they were; costs one question to the kernel."""
+        # In this order: who looks closely says so before it forgets the events.
+        return self._events.happened() or self._is_looking
+
+    def look_closely(self) -> None:
+        """Look at the files themselves.
+
+        Raises:
+            ForkedError: they are not what they were.
+        """
+        with self._lock:
+            self._is_looking = True  # and stays so if this raises
+            self._events.forget()
+            self._compare()
+            self._is_looking = False
+
+    def frames(self) -> int:
+        """Return how many frames of the log hold what was committed; from now on the last one has to stay there."""
+        with self._lock:
+            page = int.from_bytes(self._read(8, 4), "big")
+            while True:
+                place = _HEADER + self._scanned * (_FRAME_HEADER + page)
+                header = self._read(place, _FRAME_HEADER)
+                if len(header) < _FRAME_HEADER or header[8:16] != self._salt:
+                    return self._frames
+                self._scanned += 1
+                if any(header[4:8]):  # it ends a commit; those before it may yet be taken back
+                    self._frames, self._last = self._scanned, (place, header)
+
+    def move_log(self, move: Callable[[], bool]) -> None:
+        """Let this process move the log into the database (see `look_closely` for errors).
+
+        Args:
+            move: does it, and returns whether all of it was moved: then SQLite may begin the log again.
+        """
+        moved = False
+        with self._moving_log:
+            self.look_closely()
+            self._is_moving = True
+            try:
+                moved = move()
+            finally:
+                with self._lock:
+                    now = _found(self._path)
+                    if now is not None and now.name == self._database.name:
+                        self._database = now
+                    if moved:
+                        self._log_size, self._last, self._may_begin = 0, None, True
+                    self._is_moving = False
+            self.look_closely()
+
+    def close(self) -> None:
+        """Look no more."""
+        self._events.close()
+        os.close(self._log)
+
+    def _compare(self) -> None:
+        now = _found(self._path)
+        if now is None:
+            raise ForkedError(f"{self._path} was deleted or moved away")
+        if now.name != self._database.name:
+            raise ForkedError(f"another file lies at {self._path}")
+        if now != self._database and not self._is_moving:
+            raise ForkedError(f"somebody else wrote to {self._path}")
+        for path, name in self._names.items():
+            beside = _found(path)
+            if beside is None or beside.name != name:
+                raise ForkedError(f"{path} was {'deleted or moved away' if beside is None else 'replaced'}")
+            if path == self._log_path and not self._is_moving:
+                self._compare_log(beside.size)
+
+    def _compare_log(self, size: int) -> None:
+        for again in range(_TRIES):
+            if again:  # SQLite may have been between two writes
+                time.sleep(_TRY_AGAIN_SECONDS)
+            header = self._read(0, _HEADER)
+            if header[16:24] != self._salt and self._may_begin:
+                self._begin_log(header)
+            is_last = self._last is None or self._read(self._last[0], _FRAME_HEADER) == self._last[1]
+            if header[16:24] == self._salt and is_last and size >= self._log_size:
+                self._log_size = size
+                return
+        raise ForkedError(f"somebody else wrote to {self._log_path}")
+
+    def _begin_log(self, header: bytes) -> None:
+        """Note that SQLite writes its log from the beginning, under a new random number; an empty one has none yet."""
+        self._salt = header[16:24]
+        self._scanned = self._frames = 0
+        self._last = None
+        self._may_begin = not self._salt
+
+    def _read(self, place: int, count: int) -> bytes:
+        return os.pread(self._log, count, place)
+
+
+class WatchedSqlite:
+    """The connections to a database; if somebody watches it, their files are looked at, and the log is moved here."""
+
+    def __init__(self, engine: Engine, path: Path) -> None:
+        """Prepare every connection but for `configure`, which its owner calls; watch nothing yet."""
+        self._engine = engine
+        event.listen(engine, "begin", _begin)
+        forget_read_only(engine)
+        self._path = path
+        self._files: SqliteFiles | None = None
+        self._open: DBAPIConnection | None = None
+        self._moves_log = False
+
+    def begin(self) -> None:
+        """Note how the files are; connections that were opened before are closed: they move the log by themselves."""
+        self._moves_log = True
+        self._engine.dispose()
+        # One stays open: when the last is closed, SQLite moves the log, and its file's number may be another's.
+        lent = self._engine.raw_connection()
+        self._open = lent.dbapi_connection
+        lent.detach()
+        lent.cursor().execute("SELECT count(*) FROM sqlite_master").close()
+        self._files = SqliteFiles(self._path)
+
+    def configure(self, connection: DBAPIConnection) -> None:
+        """Prepare a connection that was just opened, and look what it was opened on (see `SqliteFiles` for errors)."""
+        # The driver must not begin transactions by itself: `_begin` says which kind.
+        connection.isolation_level = None
+        cursor = connection.cursor()
+        for pragma in ("journal_mode=WAL", "synchronous=FULL", "secure_delete=ON"):
+            cursor.execute(f"PRAGMA {pragma}")
+        if self._moves_log:
+            cursor.execute("PRAGMA wal_autocheckpoint=0")
+        cursor.close()
+        self.look_closely()
+
+    def may_differ(self) -> bool:
+        """Return whether a close look is needed before anything is said."""
+        files = self._files
+        return files is not None and files.may_differ()
+
+    def look_closely(self) -> None:
+        """Look at the files themselves, if somebody watches them (see `SqliteFiles` for errors)."""
+        if self._files is not None:
+            self._files.look_closely()
+
+    def look_regularly(self, writing: Callable[[], AbstractContextManager[object]]) -> None:
+        """Look closely, and move the log if it is long; `writing` keeps others from writing to it."""
+        files = self._files
+        if files is None:
+            return
+
+        def move() -> bool:
+            with writing():  # or the log would grow for as long as others write to it
+                return self._moved("PASSIVE")
+
+        files.look_closely()
+        if files.frames() >= LONG_LOG:
+            files.move_log(move)
+
+    def empty_log(self) -> None:
+        """Move the log into the database and empty it."""
+        if self._files is None:
+            self._moved("TRUNCATE")
+        else:
+            self._files.move_log(lambda: self._moved("TRUNCATE"))
+
+    def close(self) -> None:
+        """Look no more."""
+        files, self._files = self._files, None
+        if files is not None:
+            files.close()
+        if self._open is not None:
+            self._open.close()
+
+    def _moved(self, how: str) -> bool:
+        connection = self._engine.raw_connection()
+        try:
+            cursor = connection.cursor()
+            cursor.execute(f"PRAGMA wal_checkpoint({how})")
+            _, frames, moved = cursor.fetchone() or (1, 0, -1)
+            cursor.close()
+            return bool(frames == moved)
+        finally:
+            connection.close()
+
+
+def _begin(connection: Connection) -> None:
+    """Begin a transaction: one that writes takes its lock at once."""
+    immediate = connection.get_execution_options().get("lintra_immediate", False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if immediate else "BEGIN")
+
+
+def _found(path: Path) -> _File | None:
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return _File(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+
+
+def _there(path: Path) -> _File:
+    found = _found(path)
+    if found is None:
+        raise ForkedError(f"{path} was deleted or moved away")
+    return found
