@@ -269,7 +269,7 @@ class Node:
 
     def _keep_noting(self) -> None:
         while not self._stopping.wait(NOTE_SECONDS):
-            with working("the notes"):
+            with working("the note-taker"):
                 self._note_if_changed()
 
     def _note_if_changed(self) -> None:
@@ -286,7 +286,7 @@ class Node:
     def supervise(self, supervisor: Supervisor) -> None:
         """Let a supervisor watch the threads of this node."""
         supervisor.watch("the writer", lambda: self.writer.is_well)
-        supervisor.watch("the notes", lambda: self._stopping.is_set() or self._notes.is_alive())
+        supervisor.watch("the note-taker", lambda: self._stopping.is_set() or self._notes.is_alive())
         supervisor.watch("a step of a release", self.jobs.are_well)
         supervisor.watch("the look at the database", lambda: self.database.is_looked_at)
 

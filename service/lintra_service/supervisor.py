@@ -31,7 +31,7 @@ HANG_SECONDS = 60.0
 LOOK_SECONDS = 1.0
 """How often the supervisor looks; what it did not see pass, since the machine stood still, does not count."""
 
-_POOLS = ("AnyIO worker thread", "asyncio_", "lintra-opener")
+_POOLS = ("AnyIO worker thread", "asyncio_", "uvloop_", "lintra-opener")
 """How the names of threads begin that a library keeps: one with a function of ours on its stack has work."""
 
 _OWN = "lintra_"
