@@ -39,11 +39,8 @@ WORLDS = {
 """What may happen beside the edits. Each world has what belongs together: all at once would be too many states."""
 
 LARGE_WORLDS = {
-    "failed commits": Bounds(sent=TWO, failures=2, deaths=1, restarts=2, edits=2),
     "joined rows after failed commits": Bounds(sent=THREE, failures=1, joins=True, edits=2),
-    "nearly all at once": Bounds(
-        sent=THREE, failures=1, deaths=1, joins=True, losses=1, restarts=2, old_schema=True, pauses=True
-    ),
+    "nearly all at once": Bounds(sent=THREE, failures=1, deaths=1, joins=True, losses=1, old_schema=True, pauses=True),
 }
 
 NEEDED: tuple[tuple[str, Breach, Bounds], ...] = (
