@@ -15,7 +15,7 @@ from lintra_server.disk.notes import Notes
 from lintra_server.disk.vault import BatchKey
 from lintra_server.storage.database import SPAN, segments
 from lintra_server.storage.direct import Direct
-from lintra_server.storage.history import BatchHistory, History, edited
+from lintra_server.storage.history import BatchHistory, History
 from lintra_server.storage.marks import BEGIN, BrokenChainError, End, Marks, Row
 
 log = structlog.get_logger()
@@ -217,7 +217,7 @@ class Chains:
         history = self._history.batches[batch]
         note = self._notes.get(history.batch.name)
         if note is None:
-            raise edited(f"{history.batch}: its note is gone from the key folder")
+            raise UnavailableError(f"{history.batch}: its note is gone from the key folder: lintra server doctor")
         marks, later, at = self.marks(batch), list[Row](), BEGIN
         with self._reading() as connection:
             for row in raw_rows_backwards(connection, batch):

@@ -20,6 +20,9 @@ from lintra_server.disk.journal import FINAL_LINES, BatchId, Journal, JournalSta
 
 log = structlog.get_logger()
 
+_MOST_SAID = 1000
+_said = set[str]()
+
 Value = str | bytes | int | None
 
 COLUMNS: Mapping[JournalState, tuple[str, ...]] = {
@@ -34,8 +37,13 @@ COLUMNS: Mapping[JournalState, tuple[str, ...]] = {
 
 
 def edited(what: str) -> UnavailableError:
-    """Return the error that says that the database contradicts the journal, or a key; what it says is not used."""
-    log.critical("the database was edited", what=what)
+    """Return the error that says that the database contradicts the journal, or a key; what it says is not used.
+
+    The log says it once: whoever asks again and again must not fill it.
+    """
+    if what not in _said and len(_said) < _MOST_SAID:
+        _said.add(what)
+        log.critical("the database was edited", what=what)
     return UnavailableError(f"{what}: lintra server doctor")
 
 
