@@ -110,6 +110,10 @@ class Chains:
             raise BrokenChainError(batch)
         return end
 
+    def durable(self, batch: int) -> End | None:
+        """Return where a batch ended when its last commit was durable, whatever was attempted since."""
+        return None if batch in self._damaged else self._ends.get(batch)
+
     def lacks(self, connection: Connection, batch: int, end: End) -> bool:
         """Return whether a batch ends before a place, or in another way, as a transaction sees it."""
         tail = _tail(connection, batch)

@@ -1,11 +1,10 @@
 """Statements that are transactions of their own, in PostgreSQL: given to libpq, prepared once, with binary parameters.
 
 Psycopg takes some 80 microseconds of CPU for a statement that is prepared, of which libpq takes 20. It opened the
-connection, and its errors are what is raised. Each statement returns where PostgreSQL's log stands, so that this costs
-no question more.
+connection, and its errors are what is raised.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import psycopg
@@ -17,11 +16,9 @@ from sqlalchemy.dialects.postgresql import psycopg as library
 from sqlalchemy.engine.interfaces import DBAPIConnection
 
 from lintra_server.storage.direct import Value
-from lintra_server.storage.identity import LogPosition, require_position
 from lintra_server.storage.kept import Kept
 
 _BINARY = 1
-_POSITION = " RETURNING pg_current_wal_insert_lsn()"
 _BIGINT, _BYTEA = 20, 17
 """PostgreSQL's own numbers of its types (`pg_type.dat`)."""
 
@@ -29,21 +26,11 @@ _BIGINT, _BYTEA = 20, 17
 class KeptPostgres(Kept[PGconn]):
     """A connection to a PostgreSQL server. What it is given are whole numbers of 63 bits, and bytes."""
 
-    def __init__(self, engine: Engine, position: LogPosition) -> None:
-        """Open nothing yet; `position` is that of the last commit."""
+    def __init__(self, engine: Engine) -> None:
+        """Open nothing yet."""
         made: Callable[..., Dialect] = library.dialect
         super().__init__(engine, made(paramstyle="numeric_dollar"))
         self._prepared: dict[str, tuple[bytes, list[int]]] = {}
-        self._position = position
-        self._reached = 0
-
-    def _all(self, connection: PGconn, text: str, rows: Sequence[tuple[Value, ...]]) -> bool:
-        before = self._position.highest
-        done = super()._all(connection, text, rows)
-        if done:
-            require_position(self._reached, before)
-            self._position.note(self._reached)
-        return done
 
     def _one(self, connection: PGconn, text: str, values: tuple[Value, ...]) -> bool:
         name, formats = self._prepared.get(text) or self._prepare(connection, text, values)
@@ -51,11 +38,7 @@ class KeptPostgres(Kept[PGconn]):
         sent: list[Any] = [
             value.to_bytes(8, "big", signed=True) if isinstance(value, int) else value for value in values
         ]
-        result = _done(connection, connection.exec_prepared(name, sent, formats, _BINARY))
-        if result.command_tuples != 1:
-            return False
-        self._reached = int.from_bytes(result.get_value(0, 0) or b"", "big")
-        return True
+        return _done(connection, connection.exec_prepared(name, sent, formats, _BINARY)).command_tuples == 1
 
     def _say(self, connection: PGconn, command: str) -> None:
         _done(connection, connection.exec_(command.encode("ascii")))
@@ -71,7 +54,7 @@ class KeptPostgres(Kept[PGconn]):
         """Prepare a statement; which of its parameters are numbers its first values say, the others are bytes."""
         name = b"lintra_%d" % len(self._prepared)
         types = [_BIGINT if isinstance(value, int) else _BYTEA for value in values]
-        _done(connection, connection.prepare(name, (text + _POSITION).encode("ascii"), types))
+        _done(connection, connection.prepare(name, text.encode("ascii"), types))
         self._prepared[text] = found = name, [_BINARY] * len(values)
         return found
 
@@ -82,7 +65,7 @@ def _done(connection: PGconn, result: PGresult) -> PGresult:
     Raises:
         psycopg.Error: of the kind that PostgreSQL's code says; the connection broke, if there is no code.
     """
-    if result.status in (ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK):
+    if result.status == ExecStatus.COMMAND_OK:
         return result
     code = result.error_field(DiagnosticField.SQLSTATE)
     text = connection.get_error_message() if code is None else result.get_error_message()

@@ -76,7 +76,7 @@ class PostgresDatabase(AnyDatabase):
         from lintra_server.storage.kept_postgres import KeptPostgres
 
         self._position = LogPosition()
-        super().__init__(engine, KeptPostgres(engine, self._position))
+        super().__init__(engine, KeptPostgres(engine))
         self._place: Place | None = None
         self._is_lost = False
         event.listen(self._engine, "connect", self._admit)
@@ -128,8 +128,7 @@ class PostgresDatabase(AnyDatabase):
         It is not run if another machine answers than before: a transaction compares first what is stored there.
         """
         try:
-            with self._ending():
-                return self._kept.run(statement, rows, self._is_here)
+            return self._kept.run(statement, rows, self._is_here)
         except DBAPIError as error:
             self._look_at(error)
             raise

@@ -61,7 +61,7 @@ class SqliteFiles:
         self._lock, self._moving_log = threading.Lock(), threading.Lock()
         self._database = _there(path)
         self._names = {beside: _there(beside).name for beside in (self._log_path, memory)}
-        self._log_size = self._scanned = self._frames = 0
+        self._log_size = self._frames = 0
         self._last: tuple[int, bytes] | None = None
         self._begin_log(self._read(0, _HEADER))
         self._is_moving = self._is_looking = False
@@ -86,15 +86,25 @@ class SqliteFiles:
     def frames(self) -> int:
         """Return how many frames of the log hold what was committed; from now on the last one has to stay there."""
         with self._lock:
-            page = int.from_bytes(self._read(8, 4), "big")
-            while True:
-                place = _HEADER + self._scanned * (_FRAME_HEADER + page)
+            size = _FRAME_HEADER + int.from_bytes(self._read(8, 4), "big")
+
+            def is_written(frame: int) -> bool:
+                header = self._read(_HEADER + (frame - 1) * size, _FRAME_HEADER)
+                return len(header) == _FRAME_HEADER and header[8:16] == self._salt
+
+            written, step = self._frames, 1
+            while is_written(written + step):
+                written, step = written + step, 2 * step
+            while step := step // 2:
+                if is_written(written + step):
+                    written += step
+            for frame in range(written, self._frames, -1):
+                place = _HEADER + (frame - 1) * size
                 header = self._read(place, _FRAME_HEADER)
-                if len(header) < _FRAME_HEADER or header[8:16] != self._salt:
-                    return self._frames
-                self._scanned += 1
-                if any(header[4:8]):  # it ends a commit; those before it may yet be taken back
-                    self._frames, self._last = self._scanned, (place, header)
+                if any(header[4:8]):  # it ends a commit; those behind it may yet be taken back
+                    self._frames, self._last = frame, (place, header)
+                    break
+            return self._frames
 
     def move_log(self, move: Callable[[], bool]) -> None:
         """Let this process move the log into the database (see `look_closely` for errors).
@@ -105,7 +115,8 @@ class SqliteFiles:
         moved = False
         with self._moving_log:
             self.look_closely()
-            self._is_moving = True
+            with self._lock:  # nobody is in the middle of a look
+                self._is_moving = True
             try:
                 moved = move()
             finally:
@@ -154,7 +165,7 @@ class SqliteFiles:
     def _begin_log(self, header: bytes) -> None:
         """Note that SQLite writes its log from the beginning, under a new random number; an empty one has none yet."""
         self._salt = header[16:24]
-        self._scanned = self._frames = 0
+        self._frames = 0
         self._last = None
         self._may_begin = not self._salt
 

@@ -131,9 +131,9 @@ class Store(HeldReports):
     def _require_ends(self, connection: Connection) -> None:
         """Refuse a database in which a batch ends before the place that this process left it at."""
         # Before the look: what is stored meanwhile is no loss, and what is deleted meanwhile is known no more.
-        known = {batch: self.chains.known(batch) for batch in list(self.history.batches)}
+        known = {batch: self.chains.durable(batch) for batch in list(self.history.batches)}
         for batch, end in known.items():
-            if end is not None and self.chains.lacks(connection, batch, end) and self.chains.known(batch) is not None:
+            if end is not None and self.chains.lacks(connection, batch, end) and self.chains.durable(batch) is not None:
                 raise ForkedError(f"{SET_BACK} ({self.history.batches[batch].batch})")
 
     # --- reports -----------------------------------------------------------------------------------------------
