@@ -313,6 +313,7 @@ async def test_whether_a_batch_has_enough_changes_once_per_time_unit_also_after_
     async with a_world(tmp_path) as world:
         if not rule:  # every request looks anew
             monkeypatch.setattr(census.CensusTaker, "_last", lambda *_: None)
+            monkeypatch.setattr(Notes, "tell", lambda *_: None)
 
         async def enough() -> tuple[int, bool]:
             (batch,) = (await world.ask(0, "GET", "/batches")).json()["batches"]
