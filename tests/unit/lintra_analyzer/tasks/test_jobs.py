@@ -1,14 +1,17 @@
 """From a task to its release, among real servers."""
 
 import asyncio
+import sqlite3
 from pathlib import Path
 
 import httpx2
 import pytest
 from numpy.testing import assert_array_equal
+from sqlalchemy.exc import OperationalError
 
 from lintra_analysis.readings import read
 from lintra_analyzer.storage.rows import Job
+from lintra_analyzer.tasks import jobs
 from lintra_protocol.task import Task
 from support import analyzer_world
 from support.analyzer_world import CLIENTS, NOW, Answer, Life, living
@@ -192,3 +195,33 @@ async def test_a_defect_is_named_and_does_not_end_the_process(life: Life, monkey
         job = await stands(life, task)
     assert (job.state, job.stage, problem(job)) == ("waiting", "reconstruct", "internal")
     assert (await stands(life, task)).state == "released"
+
+
+async def test_a_full_disk_leaves_a_job_waiting_and_it_goes_on_when_there_is_room(
+    life: Life, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = await life.create("sum")
+    await life.upload(task)
+    store, left = life.service.store, [5]
+    put, write_down = store.put_document, store.set_job
+
+    def require_room() -> None:
+        if left[0]:
+            left[0] -= 1
+            raise OperationalError("INSERT", {}, sqlite3.OperationalError("database or disk is full"))
+
+    def full_put(*arguments: object, **options: object) -> None:
+        require_room()
+        put(*arguments, **options)  # type: ignore[arg-type]
+
+    def full_write_down(job: Job) -> None:
+        if job.state != "running":
+            require_room()
+        write_down(job)
+
+    monkeypatch.setattr(jobs, "AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr(store, "put_document", full_put)
+    monkeypatch.setattr(store, "set_job", full_write_down)
+    job = await stands(life, task)
+    assert (job.state, problem(job), left) == ("waiting", "unavailable", [0])
+    assert await life.release(task)
