@@ -49,7 +49,7 @@ serve.Supervisor = partial(Supervisor, hang_seconds={hang})
 serve.run(Settings.load(Path(sys.argv[1])), {workers})
 """
 
-UPLOAD = "later(lambda: node.writer.submit(Upload(1, [bytes(32)], [bytes(68)]), print))"
+UPLOAD = "later(lambda: node.writer.submit(Upload(1, [bytes(32)], [bytes(68)], 10), print))"
 FAULTS = {
     "the writer died": f"node.writer._commit = die; {UPLOAD}",
     "lintra-writer died: ZeroDivisionError": f"node.writer._halt = node.writer._observe = lambda *_: 1 / 0; "
