@@ -50,7 +50,7 @@ PATIENCE = 45.0
 
 HANG_SECONDS = 15.0
 REFUSED = 1
-_TOLD = struct.Struct("6q")
+_TOLD = struct.Struct("5q")
 
 ENDED = "the process ended"
 
@@ -65,11 +65,11 @@ class Shim:
 
     def arm(self, at: int, error: int) -> None:
         """Count from now on, and let the write of that number fail; none, if it is 0."""
-        self._memory[:] = _TOLD.pack(1, at, error, 0, 0, 0)
+        self._memory[:] = _TOLD.pack(1, at, error, 0, 0)
 
     def disarm(self) -> tuple[int, int]:
         """Let nothing fail any more; return how many writes there were, and how many failed."""
-        _, _, _, _, count, failed = _TOLD.unpack(self._memory[:])
+        _, _, _, count, failed = _TOLD.unpack(self._memory[:])
         self._memory[:] = bytes(_TOLD.size)
         return count, failed
 

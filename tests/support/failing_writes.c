@@ -1,7 +1,7 @@
 /* Lets one write to the disk fail: loaded before a process by LD_PRELOAD, and told by a file that it shares.
 
    It counts the calls that change what lies below the folder FAILING_UNDER, from the moment at which it is armed, and
-   lets that of one number fail, or that number and all that follow until it is disarmed. Nothing else is changed. */
+   lets that of one number fail. Nothing else is changed. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 struct told {
-    int64_t armed, at, error, stays, count, failed;
+    int64_t armed, at, error, count, failed;
 };
 static struct told *told;
 static const char *under;
@@ -36,7 +36,7 @@ __attribute__((constructor)) static void begin(void) {
 
 static int counts(void) {
     int64_t number = __atomic_add_fetch(&told->count, 1, __ATOMIC_SEQ_CST);
-    if (!told->at || number < told->at || (number > told->at && !told->stays)) return 0;
+    if (number != told->at) return 0;
     __atomic_add_fetch(&told->failed, 1, __ATOMIC_SEQ_CST);
     errno = (int)told->error;
     return 1;
