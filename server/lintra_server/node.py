@@ -31,7 +31,7 @@ from lintra_server.operating import rotation
 from lintra_server.operating.founding import found, may_found
 from lintra_server.operating.starting import begin
 from lintra_server.settings import Settings
-from lintra_server.storage.key_folder import ACCEPT_FILE, KeyFolder, last_seen
+from lintra_server.storage.key_folder import ACCEPT_FILE, SCRATCH_FOLDER, KeyFolder, last_seen
 from lintra_server.storage.keys import Keyring
 from lintra_server.storage.parts import Parts, lock_folders, open_parts
 from lintra_server.storage.steps import Stepper
@@ -41,6 +41,7 @@ from lintra_service.lists import ListFolder
 from lintra_service.peers import peer_of
 from lintra_service.readiness import Readiness
 from lintra_service.room import OneAtATime, Room
+from lintra_service.scratch import Scratch
 from lintra_service.supervisor import Supervisor, end_process, working
 
 NOTE_SECONDS = 1.0
@@ -119,7 +120,8 @@ class Node:
         )  # fmt: skip
         self.metrics.pending_bytes.set_function(lambda: self.uploads.used)
         lists = ListFolder(settings.data_dir / "lists", durable=False)
-        self._begin_steps(parts, stepper, random_bytes, lists)
+        scratch = Scratch(settings.key_dir / SCRATCH_FOLDER)
+        self._begin_steps(parts, stepper, random_bytes, lists, scratch)
         self._upkeep = Upkeep(
             parts.store, parts.states, stepper, parts.journal, parts.folder.files, settings.abandon_after_days * DAY,
             settings.cut_after_days * DAY, self._running, self._forget_task,
@@ -131,7 +133,7 @@ class Node:
             self.now,
             stepper.start,
             self.intake.counters,
-            lists,
+            scratch,
             parts.journal.mac,
         )
         self.doorkeeper = Doorkeeper()
@@ -151,10 +153,12 @@ class Node:
         self._complaint, self._refusals = self.clock.complaint, 0
         self._notes.start()
 
-    def _begin_steps(self, parts: Parts, stepper: Stepper, random_bytes: RandomBytes, lists: ListFolder) -> None:
+    def _begin_steps(
+        self, parts: Parts, stepper: Stepper, random_bytes: RandomBytes, lists: ListFolder, scratch: Scratch
+    ) -> None:
         """Make what takes the steps of a batch."""
         settings = self.settings
-        self.lists = BatchLists(parts.store, lists, _pieces(settings, lists))
+        self.lists = BatchLists(parts.store, lists, scratch, _pieces(settings, scratch))
         self.gate = Gate(
             parts.store, parts.states, stepper, parts.identity, random_bytes, self.now, self.lists,
             executor_of(settings),
@@ -162,7 +166,7 @@ class Node:
         self.prover = Prover(parts.store, stepper, self.lists)
         self.judge = Judge(
             parts.store, parts.states, stepper, parts.identity, self.lists, BodyFolder(settings.data_dir / "checks"),
-            self.gate.busy,
+            scratch, self.gate.busy,
         )  # fmt: skip
         # Each may be hundreds of megabytes on the disk.
         self.judging = OneAtATime("the bodies of another verdict are being received")
@@ -305,8 +309,8 @@ class Node:
             self._parts.close()
 
 
-def _pieces(settings: Settings, lists: ListFolder) -> Pieces:
-    return Pieces(settings.data_dir / "pieces", lists, settings.min_free_bytes)
+def _pieces(settings: Settings, scratch: Scratch) -> Pieces:
+    return Pieces(settings.data_dir / "pieces", scratch, settings.min_free_bytes)
 
 
 def new_clock(settings: Settings, folder: KeyFolder, now: Callable[[], float], running: Callable[[], float]) -> Clock:

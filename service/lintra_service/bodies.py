@@ -1,10 +1,9 @@
 """Bodies of check shares as files: bytes that are too many for the memory, named by their hash.
 
-A file gets its name when it is whole and was hashed. Whoever reads one for a decision hashes it again: a name proves
-nothing about a disk.
+A body is hashed as it comes, and gets its name when it is whole. Whoever reads one for a decision hashes what is read:
+a name proves nothing about a disk.
 """
 
-import mmap
 import os
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -12,14 +11,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Self
 
-import numpy as np
-
-from lintra_protocol.canonical import ByteRows, base64url
-from lintra_protocol.ring import IntArray
+from lintra_protocol.canonical import base64url
 from lintra_protocol.verdicts import BodyHash
+from lintra_service.scratch import PIECE_BYTES
 
 _BODY, _COMING = ".body", "coming-"
-PIECE_BYTES = 1 << 20
 
 
 class BodyWriter:
@@ -29,9 +25,10 @@ class BodyWriter:
         """Begin with nothing of `size` bytes."""
         self.size = size
         self._folder = folder
+        self._hash = BodyHash(size)
         descriptor, name = tempfile.mkstemp(prefix=_COMING, dir=folder)
         self._path = Path(name)
-        self._file = os.fdopen(descriptor, "w+b")
+        self._file = os.fdopen(descriptor, "wb")
 
     def __enter__(self) -> Self:
         """Begin."""
@@ -39,33 +36,16 @@ class BodyWriter:
 
     def add(self, piece: bytes | memoryview) -> None:
         """Take the next bytes."""
+        self._hash.add(piece)
         self._file.write(piece)
 
-    def place(self, rows: ByteRows, ranks: IntArray) -> None:
-        """Write rows of one length, shape `(k, n)`, each at its rank, shape `(k,)`, in any order; instead of `add`."""
-        if not len(ranks):
-            return
-        if not self._file.tell():
-            self._file.truncate(self.size)
-            self._file.seek(0, os.SEEK_END)
-        with mmap.mmap(self._file.fileno(), self.size) as mapped:
-            # Released with the map: memory keeps what was touched in one call.
-            whole = np.frombuffer(mapped, np.uint8).reshape(-1, rows.shape[1])
-            whole[ranks] = rows
-            del whole
-
     def finish(self) -> bytes:
-        """Give the body the name of its hash, and return that.
+        """Give the body the name of the hash of what came, and return that.
 
         Raises:
             ChecksMismatchError: more or fewer bytes came.
         """
-        self._file.flush()
-        self._file.seek(0)
-        found = BodyHash(self.size)
-        for piece in iter(lambda: self._file.read(PIECE_BYTES), b""):
-            found.add(piece)
-        digest = found.digest()
+        digest = self._hash.digest()
         self._file.close()
         self._path.replace(path_of(self._folder, digest))
         return digest

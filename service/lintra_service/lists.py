@@ -2,7 +2,7 @@
 
 A file is named by the Merkle root of the list that it holds, and holds 32 bytes an identifier. It is checked and hashed
 while it is written, made durable, and only then given its name. So under its name a file is always whole, two equal
-lists are one file, and whoever trusts no disk hashes it again and compares.
+lists are one file, and whoever trusts no disk takes a copy that is hashed as it is made (`ListFolder.copied`).
 """
 
 import mmap
@@ -18,10 +18,12 @@ from typing import BinaryIO, Self
 import numpy as np
 
 from lintra_protocol.canonical import HASH_BYTES, base64url
+from lintra_protocol.errors import InvalidMessageError, InventoryMismatchError
 from lintra_protocol.manifest import Tree
 from lintra_protocol.report_ids import ListBuilder, ReportIds
 from lintra_protocol.row_order import Bytes
 from lintra_protocol.sorted_rows import Rows
+from lintra_service.scratch import PIECE_BYTES, Look, Scratch
 
 _LIST, _TREE, _COMING = ".ids", ".tree", "coming-"
 
@@ -29,14 +31,13 @@ _LIST, _TREE, _COMING = ".ids", ".tree", "coming-"
 class MappedRows(Rows):
     """Identifiers in a file that nobody changes any more; what was read is given back to the system."""
 
-    def __init__(self, path: Path) -> None:
-        """Map a file, which may be removed afterwards.
+    def __init__(self, look: Look) -> None:
+        """Read what is mapped.
 
         Raises:
-            FileNotFoundError: it is not there.
             ValueError: it does not hold whole identifiers.
         """
-        self._map = _mapped(path)
+        self._map = look
         self._array = np.frombuffer(self._map, np.uint8).reshape(-1, HASH_BYTES)
 
     def __len__(self) -> int:
@@ -101,13 +102,7 @@ class ListWriter:
         root = self.root
         path = self._folder / (base64url(root) + _LIST)
         _name(self._file, self._path, path, self._durable)
-        return ReportIds(MappedRows(path), root)
-
-    def unnamed(self) -> ReportIds:
-        """Return the list as it is, without a name: its file goes when nobody reads it any more (see `root`)."""
-        root = self.root
-        self._file.flush()
-        return ReportIds(MappedRows(self._path), root)
+        return ReportIds(MappedRows(_mapped(path)), root)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -115,6 +110,67 @@ class ListWriter:
         """Forget the list, unless it was finished."""
         self._file.close()
         self._path.unlink(missing_ok=True)
+
+
+class ListCopy:
+    """One list on its way into a copy that nobody else can change: checked and hashed as it comes."""
+
+    def __init__(self, scratch: Scratch, num_bytes: int) -> None:
+        """Begin with an empty list.
+
+        Args:
+            scratch: where the copy is made.
+            num_bytes: how long it will be.
+
+        Raises:
+            UnavailableError: there is no room for it.
+        """
+        self._num_bytes = num_bytes
+        self._builder = ListBuilder()
+        self._file = scratch.file(num_bytes)
+
+    def __enter__(self) -> Self:
+        """Begin."""
+        return self
+
+    def add(self, chunk: bytes | memoryview) -> None:
+        """Take the next bytes.
+
+        Raises:
+            InvalidMessageError: they are too many, not sorted, or an identifier stands twice.
+        """
+        if self._builder.num_bytes + len(chunk) > self._num_bytes:
+            raise InvalidMessageError(f"a list of {self._num_bytes} bytes is longer than that")
+        self._builder.add(chunk)
+        self._file.write(chunk)
+
+    def finish(self) -> ReportIds:
+        """Return the list; its copy goes when nobody reads it any more.
+
+        Raises:
+            InvalidMessageError: it is shorter than it was to be, or not a whole number of identifiers.
+        """
+        if self._builder.num_bytes != self._num_bytes:
+            raise InvalidMessageError(f"a list of {self._num_bytes} bytes has {self._builder.num_bytes} only")
+        return ReportIds(MappedRows(self._file.look()), self._builder.tree().root)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Let go of the file."""
+        self._file.__exit__(kind, error, trace)
+
+
+def copy_of(report_ids: ReportIds, scratch: Scratch) -> ReportIds:
+    """Return a list that is in memory as a copy that nobody else can change.
+
+    Raises:
+        UnavailableError: there is no room for it.
+    """
+    with scratch.file(HASH_BYTES * len(report_ids)) as file:
+        for piece in report_ids.rows.pieces():
+            file.write(np.ascontiguousarray(piece).reshape(-1).data)
+        return ReportIds(MappedRows(file.look()))
 
 
 class ListFolder:
@@ -144,13 +200,6 @@ class ListFolder:
                 writer.add(np.ascontiguousarray(piece).reshape(-1).data)
             return writer.finish()
 
-    def unnamed(self, report_ids: ReportIds) -> ReportIds:
-        """Return a list as it stands in a file that goes when nobody reads it any more."""
-        with self.writer() as writer:
-            for piece in report_ids.rows.pieces():
-                writer.add(np.ascontiguousarray(piece).reshape(-1).data)
-            return writer.unnamed()
-
     def read(self, root: bytes) -> ReportIds:
         """Return the list that was stored under a root, which is not compared with what the file holds.
 
@@ -158,7 +207,25 @@ class ListFolder:
             FileNotFoundError: there is none.
             ValueError: the file does not hold whole identifiers.
         """
-        return ReportIds(MappedRows(self._path(root, _LIST)))
+        return ReportIds(MappedRows(_mapped(self._path(root, _LIST))))
+
+    def copied(self, root: bytes, count: int, scratch: Scratch) -> ReportIds | None:
+        """Return a copy of the list of a root and length that nobody else can change; None if it is not here.
+
+        It is hashed as it is made, so whoever changes the file changes nothing that is returned.
+
+        Raises:
+            UnavailableError: there is no room for it.
+        """
+        with suppress(OSError, InvalidMessageError), self._path(root, _LIST).open("rb") as source:
+            if os.fstat(source.fileno()).st_size != HASH_BYTES * count:
+                return None
+            with ListCopy(scratch, HASH_BYTES * count) as copy:
+                for chunk in iter(lambda: source.read(PIECE_BYTES), b""):
+                    copy.add(chunk)
+                found = copy.finish()
+                return found if found.root == root else None
+        return None
 
     def find(self, root: bytes, count: int) -> ReportIds | None:
         """Return the list of a root and length if it is here, hashed anew, and new as far as `keep_only` can tell."""
@@ -176,14 +243,23 @@ class ListFolder:
             file.write(tree.nodes)
             _name(file, Path(name), self._path(tree.root, _TREE), self._durable)
 
-    def read_tree(self, root: bytes, count: int) -> Tree:
-        """Return the tree over the list of a root and length; only its length is compared.
+    def copied_tree(self, root: bytes, count: int, scratch: Scratch) -> Tree | None:
+        """Return a copy of the tree over the list of a root and length; None if none of that length is here.
+
+        Its nodes are not compared with anything: a proof from it shows whether they are right.
 
         Raises:
-            FileNotFoundError: it was not stored.
-            InventoryMismatchError: the file is not of this length.
+            UnavailableError: there is no room for it.
         """
-        return Tree(count, memoryview(_mapped(self._path(root, _TREE))))
+        with suppress(OSError, ValueError, InventoryMismatchError), self._path(root, _TREE).open("rb") as source:
+            size = os.fstat(source.fileno()).st_size
+            if size > HASH_BYTES * (count + 1):
+                return None
+            with scratch.file(size) as file:
+                for chunk in iter(lambda: source.read(PIECE_BYTES), b""):
+                    file.write(chunk)
+                return Tree(count, memoryview(file.look()))
+        return None
 
     def keep_only(self, roots: Iterable[bytes], seconds: float = 0) -> None:
         """Remove the files of all other roots that are so many seconds older than the newest file, or more."""
@@ -198,7 +274,7 @@ class ListFolder:
         return self._folder / (base64url(root) + suffix)
 
 
-def _mapped(path: Path) -> mmap.mmap | bytes:
+def _mapped(path: Path) -> Look:
     with path.open("rb") as file:
         # Nothing cannot be mapped.
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if path.stat().st_size else b""

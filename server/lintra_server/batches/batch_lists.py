@@ -1,7 +1,8 @@
 """The sorted identifiers of closed batches, and the trees over frozen cohorts: files, so that memory holds a slice.
 
-All of it follows from the store, so nothing of it is trusted or waited for: a list is hashed when this process first
-reads it, a proof is verified before it leaves, and what is missing or wrong, after a crash or a restore, is made again.
+All of it follows from the store, so nothing of it is trusted or waited for. What is used is a copy that nobody else can
+change: a list is hashed while the copy is made, a proof is verified before it leaves, and what is missing or wrong,
+after a crash, an edit or a restore, is made again.
 """
 
 from collections import OrderedDict
@@ -12,19 +13,20 @@ from threading import Lock
 from typing import TypeVar
 
 from lintra_protocol.canonical import JsonValue, parse_base64url, parse_canonical_json
-from lintra_protocol.errors import InventoryMismatchError
+from lintra_protocol.errors import InventoryMismatchError, UnavailableError
 from lintra_protocol.manifest import InclusionProof, Tree, verify_absence, verify_inclusion
 from lintra_protocol.report_ids import ReportIds
 from lintra_server.batches.pieces import Pieces
 from lintra_server.storage.history import edited
 from lintra_server.storage.store import Store
-from lintra_service.lists import ListFolder
+from lintra_service.lists import ListFolder, copy_of
+from lintra_service.scratch import Scratch
 
 K = TypeVar("K")
-V = TypeVar("V")
+V = TypeVar("V", ReportIds, tuple[ReportIds, Tree])
 
-MOST_HELD = 64
-"""Lists that stay open; each keeps a file mapped."""
+MOST_HELD, MOST_HELD_IDS = 64, 1 << 25
+"""Lists that stay open, and identifiers in all of them: each has a copy, of 32 bytes an identifier."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,7 @@ class FrozenList:
 
     Attributes:
         inventory_root: of the inventory.
+        num_own: reports in the inventory.
         root: of the cohort.
         count: reports in the cohort.
         judged: whether it is what was accepted of the cohort, and root and count are those of the verdict.
@@ -40,6 +43,7 @@ class FrozenList:
 
     batch: int
     inventory_root: bytes = field(repr=False)
+    num_own: int
     root: bytes = field(repr=False)
     count: int
     judged: bool = False
@@ -52,36 +56,41 @@ class BatchLists:
         pieces: what came of the other servers' lists, until it is used.
     """
 
-    def __init__(self, store: Store, folder: ListFolder, pieces: Pieces) -> None:
-        """Keep the lists of a store's batches in a folder of their own."""
+    def __init__(self, store: Store, folder: ListFolder, scratch: Scratch, pieces: Pieces) -> None:
+        """Keep the lists of a store's batches in a folder of their own, of which only copies are used."""
         self.pieces = pieces
         self._store = store
         self._folder = folder
+        self._scratch = scratch
         self._lock = Lock()
         self._checked: OrderedDict[tuple[int, bytes], ReportIds] = OrderedDict()
         self._proving: OrderedDict[FrozenList, tuple[ReportIds, Tree]] = OrderedDict()
 
     def write(self, batch: int, members: Sequence[int] = ()) -> ReportIds:
-        """Sort the identifiers of a batch that takes no more reports, and return them as they stand in a file.
+        """Sort the identifiers of a batch that takes no more reports, store them, and return a copy.
 
         `members` are the batches that become one with it, itself included, before the store knows.
         """
         report_ids = self._store.report_ids(*(members or self._store.history.members(batch)))
-        with suppress(OSError):  # a full disk must not keep a batch from being closed
-            report_ids = self._folder.write(report_ids)
+        # A full disk must not keep a batch from being closed: then the list stays in memory.
+        with suppress(UnavailableError):
+            report_ids = copy_of(report_ids, self._scratch)
+        with suppress(OSError):
+            report_ids = ReportIds(report_ids.rows, self._folder.write(report_ids).root)
         self._hold(self._checked, (batch, report_ids.root), report_ids)
         return report_ids
 
-    def inventory(self, batch: int, root: bytes) -> ReportIds:
-        """Return the list that this server's inventory describes (see `Store.report_ids` for errors)."""
+    def inventory(self, batch: int, root: bytes, count: int) -> ReportIds:
+        """Return the list that this server's inventory describes, by its root and length.
+
+        Raises:
+            UnavailableError: the store does not hold these reports; or there is no room for a copy.
+        """
         held = self._checked.get((batch, root))
         if held is not None:
             return held
-        try:
-            found = self._folder.read(root)
-        except (OSError, ValueError):
-            return self._written(batch, root)
-        if found.root != root:
+        found = self._folder.copied(root, count, self._scratch)
+        if found is None:
             return self._written(batch, root)
         self._hold(self._checked, (batch, root), found)
         return found
@@ -100,7 +109,7 @@ class BatchLists:
 
     def cohort(self, frozen: FrozenList) -> ReportIds:
         """Return the list of a frozen cohort, as a look at the inventory's (see `Store.report_ids` for errors)."""
-        own = self.inventory(frozen.batch, frozen.inventory_root)
+        own = self.inventory(frozen.batch, frozen.inventory_root, frozen.num_own)
         return self._chosen(frozen, own)
 
     def _chosen(self, frozen: FrozenList, own: ReportIds) -> ReportIds:
@@ -118,22 +127,24 @@ class BatchLists:
         Raises:
             InventoryMismatchError: the store does not hold this cohort any more.
         """
-        try:
-            return self._proven(frozen, report_id, *self._read(frozen))
-        except (InventoryMismatchError, OSError, ValueError):
-            pass
+        with suppress(InventoryMismatchError):
+            found = self._read(frozen)
+            if found is not None:
+                return self._proven(frozen, report_id, *found)
         report_ids = self.cohort(frozen)
         self.keep_tree(report_ids.tree)
         self._hold(self._proving, frozen, (report_ids, report_ids.tree))
         return self._proven(frozen, report_id, report_ids, report_ids.tree)
 
-    def _read(self, frozen: FrozenList) -> tuple[ReportIds, Tree]:
-        """Return a cohort's list and tree as the files have them, unchecked."""
+    def _read(self, frozen: FrozenList) -> tuple[ReportIds, Tree] | None:
+        """Return a cohort's list, and its tree as the file has it; None if there is no tree."""
         held = self._proving.get(frozen)
         if held is not None:
             return held
-        own = self._folder.read(frozen.inventory_root)
-        found = self._chosen(frozen, own), self._folder.read_tree(frozen.root, frozen.count)
+        tree = self._folder.copied_tree(frozen.root, frozen.count, self._scratch)
+        if tree is None:
+            return None
+        found = self.cohort(frozen), tree
         self._hold(self._proving, frozen, found)
         return found
 
@@ -156,8 +167,12 @@ class BatchLists:
     def _hold(self, held: OrderedDict[K, V], key: K, value: V) -> None:
         with self._lock:
             held[key] = value
-            while len(held) > MOST_HELD:
+            while len(held) > MOST_HELD or (len(held) > 1 and _num_ids(held.values()) > MOST_HELD_IDS):
                 held.popitem(last=False)
+
+
+def _num_ids(held: Iterable[ReportIds | tuple[ReportIds, Tree]]) -> int:
+    return sum(len(each[0] if isinstance(each, tuple) else each) for each in held)
 
 
 def roots_of(documents: Iterable[bytes]) -> list[bytes]:

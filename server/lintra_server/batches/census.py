@@ -21,7 +21,8 @@ from lintra_server.batches.registry import HeldBatch
 from lintra_server.storage.database import looks
 from lintra_server.storage.segments import sort_ids
 from lintra_server.storage.store import Store
-from lintra_service.lists import ListFolder
+from lintra_service.lists import copy_of
+from lintra_service.scratch import Scratch
 
 Mac = Callable[..., bytes]
 """Authenticates what only this server may have written."""
@@ -71,7 +72,7 @@ class CensusTaker:
         now: Callable[[], float],
         start: int,
         tell: Tell,
-        lists: ListFolder,
+        scratch: Scratch,
         mac: Mac,
     ) -> None:
         """Count in one store.
@@ -83,7 +84,7 @@ class CensusTaker:
             now: the clock, in seconds since the epoch.
             start: how often this server began.
             tell: knows what became of the reports that were not stored, since this process began.
-            lists: where the last list that was sorted stands, without a name.
+            scratch: where the last list that was sorted stands.
             mac: authenticates looks, which lie in the database.
         """
         self._mac = mac
@@ -94,7 +95,7 @@ class CensusTaker:
         self._start = start
         self._tell = tell
         self._told_before: dict[int, Counters | None] = {}
-        self._lists = lists
+        self._scratch = scratch
         self._looking = Lock()
         self._sorted: tuple[tuple[int, int], ReportIds] | None = None
 
@@ -153,8 +154,8 @@ class CensusTaker:
         if last is not None and last[0] == (batch, count):
             return last[1]
         report_ids = sort_ids(self._store.ids_by_storing(batch, count))[0]
-        with suppress(OSError):  # a full disk must not keep anybody from being told
-            report_ids = self._lists.unnamed(report_ids)
+        with suppress(UnavailableError):  # a full disk must not keep anybody from being told
+            report_ids = copy_of(report_ids, self._scratch)
         self._sorted = (batch, count), report_ids
         return report_ids
 

@@ -174,7 +174,7 @@ class Gate(Turns):
     def inventory_ids(self, held: HeldBatch) -> ReportIds:
         """Return the sorted identifiers that the inventory describes (see `inventory` for errors)."""
         inventory = Signed[Inventory].from_canonical(self.inventory(held)).message
-        return self._lists.inventory(held.number, parse_base64url(inventory.root))
+        return self._lists.inventory(held.number, parse_base64url(inventory.root), inventory.count)
 
     # --- (R7) cohort -------------------------------------------------------------------------------------------
 

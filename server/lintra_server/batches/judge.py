@@ -50,6 +50,7 @@ from lintra_server.storage.states import BatchStates
 from lintra_server.storage.steps import Stepper, Values
 from lintra_server.storage.store import Batch, Store
 from lintra_service.bodies import BodyFolder
+from lintra_service.scratch import Scratch
 
 CHECKED_AT_ONCE = 4096
 """Reports whose check shares are computed together: some kilobytes each, while they are."""
@@ -66,6 +67,7 @@ class Judge(Turns):
         identity: SigningKey,
         lists: BatchLists,
         bodies: BodyFolder,
+        scratch: Scratch,
         busy: Busy,
     ) -> None:
         """Check the reports of one store.
@@ -77,6 +79,7 @@ class Judge(Turns):
             identity: signs what leaves.
             lists: the identifiers of cohorts.
             bodies: where check shares lie, of this server and, until it has judged, of others.
+            scratch: where a check share is computed, which goes to a file only when it was hashed.
             busy: the turns of the gate, of whose batches these are.
         """
         super().__init__(store, stepper, busy)
@@ -84,6 +87,7 @@ class Judge(Turns):
         self._identity = identity
         self._lists = lists
         self.bodies = bodies
+        self._scratch = scratch
         self._lock = Lock()
         self._awaited: dict[int, list[bytes]] = {}
 
@@ -174,7 +178,7 @@ class Judge(Turns):
         members = self._store.history.members(held.number)
         size, done = parameters_of(task).check_bytes, 0
         each = payload_bytes(task, held.server)
-        with self.bodies.writer(count * size) as writer:
+        with self._scratch.file(count * size) as computed, self.bodies.writer(count * size) as writer:
             for ranks, stored in ranked(self._store, members, judged=False):
                 for part in runs(stored, PART_REPORTS):
                     own = ranks[part.begins : part.ends]
@@ -182,11 +186,13 @@ class Judge(Turns):
                         for start in range(0, len(places), CHECKED_AT_ONCE):
                             chosen = payloads[start * each : (start + CHECKED_AT_ONCE) * each]
                             at = places[start : start + CHECKED_AT_ONCE]
-                            writer.place(checks_of(task, held.server, chosen, points), at)
+                            computed.place(checks_of(task, held.server, chosen, points), at)
                         done += len(places)
                         tell(done / count)
             if done != count:
                 raise ValueError(f"{count - done} stored shares of the cohort are missing")
+            for piece in computed.pieces():
+                writer.add(piece)
             return writer.finish()
 
     # --- (R15) verdict -----------------------------------------------------------------------------------------
@@ -282,8 +288,8 @@ class Judge(Turns):
         self, held: HeldBatch, batch: Batch, cohort: Cohort, rejected: IntArray, shares: list[CheckShare]
     ) -> bytes:
         inventory = Signed[Inventory].from_canonical(batch.inventory or not_yet(batch, "inventory")).message
-        roots = parse_base64url(inventory.root), parse_base64url(cohort.root)
-        accepted = self._lists.cohort(FrozenList(held.number, *roots, cohort.count)).without(rejected)
+        lists = parse_base64url(inventory.root), inventory.count, parse_base64url(cohort.root)
+        accepted = self._lists.cohort(FrozenList(held.number, *lists, cohort.count)).without(rejected)
         self._lists.keep_tree(accepted.tree)
         nonce = self._store.nonce(held.number, MATRIX_NONCE)
         found = verdict_of(held.task, held.batch, held.server, accepted, len(rejected), shares, nonce)

@@ -13,11 +13,13 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
+from lintra_protocol import differences
 from lintra_protocol.differences import POSITION_BYTES, ListDifference, piece_hash
 from lintra_protocol.errors import InvalidMessageError, MessageTooLargeError, UnavailableError, UnknownResourceError
 from lintra_protocol.messages import CohortRequest, DifferenceInPieces
 from lintra_protocol.report_ids import decode_positions
-from lintra_service.lists import ListFolder
+from lintra_service.lists import ListCopy
+from lintra_service.scratch import Scratch
 
 KEPT_SECONDS = 24 * 3600.0
 """How long pieces wait for the request that names them."""
@@ -26,18 +28,18 @@ KEPT_SECONDS = 24 * 3600.0
 class Pieces:
     """The pieces that wait; thread-safe, since a file is either whole or not there."""
 
-    def __init__(self, folder: Path, lists: ListFolder, min_free_bytes: int) -> None:
+    def __init__(self, folder: Path, scratch: Scratch, min_free_bytes: int) -> None:
         """Have none.
 
         Args:
             folder: for nothing else; it is emptied.
-            lists: where the identifiers of a difference are put together while they are looked at.
+            scratch: where the identifiers of a difference are put together.
             min_free_bytes: what must stay free on the disk.
         """
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(mode=0o700, parents=True)
         self._folder = folder
-        self._lists = lists
+        self._scratch = scratch
         self._min_free_bytes = min_free_bytes
 
     def put(self, batch: int, name: str, piece: bytes, most: int) -> None:
@@ -83,7 +85,7 @@ class Pieces:
                         raise UnknownResourceError(f"piece {name} was not sent, or was forgotten; send all again")
 
     def read(self, batch: int, num_own: int, sent: DifferenceInPieces) -> ListDifference:
-        """Return a difference whose pieces came; its identifiers stand in a file that has no name any more.
+        """Return a difference whose pieces came; its identifiers stand in a copy that nobody can change.
 
         Args:
             batch: whose request names it.
@@ -94,20 +96,21 @@ class Pieces:
             UnknownResourceError: a piece is not here.
             InvalidMessageError: positions or identifiers are not spelled as they must be, or there are more positions
                 than places.
+            UnavailableError: there is no room for a copy.
         """
         if sent.missing_bytes > POSITION_BYTES * num_own:
             raise InvalidMessageError(f"{num_own} reports have no positions of {sent.missing_bytes} bytes")
         left, missing = sent.missing_bytes, bytearray()
-        with self._lists.writer() as writer:
+        with ListCopy(self._scratch, max(0, self._bytes(batch, sent.pieces) - left)) as copy:
             for name in sent.pieces:
                 piece = self._piece(batch, name)
                 missing += piece[:left]
                 if left < len(piece):
-                    writer.add(piece[left:])
+                    copy.add(piece[left:])
                 left = max(left - len(piece), 0)
             if left:
                 raise InvalidMessageError("the positions of a difference are cut off")
-            return ListDifference(sent.server, decode_positions(bytes(missing)), writer.unnamed())
+            return ListDifference(sent.server, decode_positions(bytes(missing)), copy.finish())
 
     def forget(self, batch: int) -> None:
         """Remove the pieces of a batch."""
@@ -121,9 +124,17 @@ class Pieces:
                 if folder.stat().st_mtime < until:
                     shutil.rmtree(folder, ignore_errors=True)
 
+    def _bytes(self, batch: int, names: Iterable[str]) -> int:
+        """Return how long pieces are together; those that are not here, or are not whole, are found out later."""
+        found = 0
+        for name in names:
+            with suppress(FileNotFoundError):
+                found += min((self._folder / str(batch) / name).stat().st_size, differences.PIECE_BYTES)
+        return found
+
     def _piece(self, batch: int, name: str) -> bytes:
-        with suppress(FileNotFoundError):
-            piece = (self._folder / str(batch) / name).read_bytes()
+        with suppress(FileNotFoundError), (self._folder / str(batch) / name).open("rb") as file:
+            piece = file.read(differences.PIECE_BYTES)
             if piece_hash(piece) == name:
                 return piece
         raise UnknownResourceError(f"piece {name} was not sent, or was forgotten; send all again")

@@ -32,8 +32,8 @@ class Prover(Turns):
         batch = self._batch(held)
         cohort = Signed[Cohort].from_canonical(batch.cohort or not_yet(batch, "cohort")).message
         inventory = Signed[Inventory].from_canonical(batch.inventory or not_yet(batch, "inventory")).message
-        roots = parse_base64url(inventory.root), parse_base64url(cohort.root)
-        frozen = FrozenList(held.number, *roots, cohort.count)
+        lists = parse_base64url(inventory.root), inventory.count, parse_base64url(cohort.root)
+        frozen = FrozenList(held.number, *lists, cohort.count)
         found = self._shown(frozen, cohort, report_id)
         if batch.verdict is None or isinstance(found, Absence):
             return found

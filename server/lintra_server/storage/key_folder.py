@@ -1,4 +1,4 @@
-"""`key_dir`: the root key, the identity key, keys of batches, sealing keys, journal, notes, step files, the clock.
+"""`key_dir`: two long-lived keys, keys of batches, sealing keys, journal, notes, step files, clock, scratch copies.
 
 It is never copied, backed up or restored, but for the two long-lived keys. One process at a time owns it.
 """
@@ -25,6 +25,7 @@ NOTES_FILE = "notes"
 SEEN_FILE = "seen"
 FOUNDING_FILE = "founding"
 ACCEPT_FILE = "clock-accepted"
+SCRATCH_FOLDER = "scratch"
 _LOCK_FILE = "lock"
 _LABEL = "journal key"
 

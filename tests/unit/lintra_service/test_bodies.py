@@ -13,18 +13,19 @@ ROWS = np.random.default_rng(3).integers(0, 256, (1000, 96), np.uint8)
 BODY = ROWS.tobytes()
 
 
-def test_rows_that_come_in_any_order_make_the_body_that_pieces_in_order_make(tmp_path: Path) -> None:
-    folder, order = BodyFolder(tmp_path), np.random.default_rng(4).permutation(len(ROWS))
-    with folder.writer(len(BODY)) as writer:
-        for places in np.array_split(order, 7):
-            writer.place(ROWS[places], places)
-        scattered = writer.finish()
+def test_a_body_is_named_by_the_hash_of_what_came_whatever_the_file_holds_by_then(tmp_path: Path) -> None:
+    folder = BodyFolder(tmp_path)
     with folder.writer(len(BODY)) as writer:
         for start in range(0, len(BODY), 1001):
             writer.add(BODY[start : start + 1001])
-        assert writer.finish() == scattered == domain_hash("check body", BODY)
-    assert b"".join(folder.pieces(scattered)) == BODY
-    assert len(list(tmp_path.iterdir())) == 1
+        assert writer.finish() == (digest := domain_hash("check body", BODY))
+    assert b"".join(folder.pieces(digest)) == BODY
+    with folder.writer(len(BODY)) as writer:
+        writer.add(BODY)
+        (coming,) = tmp_path.glob("coming-*")
+        coming.write_bytes(BODY[::-1])
+        assert writer.finish() == digest
+    assert not folder.is_whole(digest, len(BODY))
 
 
 @pytest.mark.parametrize("body", [BODY[:-1], BODY + b"x", b""], ids=["short", "long", "empty"])

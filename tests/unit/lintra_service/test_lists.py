@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lintra_protocol.errors import InvalidMessageError, InventoryMismatchError
+from lintra_protocol.errors import InvalidMessageError
 from lintra_protocol.report_ids import ReportIds
-from lintra_service.lists import ListFolder
+from lintra_service.lists import ListCopy, ListFolder, copy_of
+from lintra_service.scratch import Scratch
 
 IDS = ReportIds.of(number.to_bytes(32, "big") for number in range(1000))
 SOME = np.array([3, 500, 999])
@@ -54,14 +55,53 @@ def test_a_file_has_its_name_only_after_it_is_durable_and_the_name_is_made_durab
     assert seen == [[""], [".ids"]]
 
 
-def test_a_tree_is_read_as_it_was_written_and_refused_for_another_length(tmp_path: Path) -> None:
-    folder = ListFolder(tmp_path)
+def test_a_copy_is_the_list_of_its_name_or_none_and_stays_when_the_file_is_changed(tmp_path: Path) -> None:
+    folder, scratch = ListFolder(tmp_path / "lists"), Scratch(tmp_path / "scratch")
+    folder.write(IDS)
+    copy = folder.copied(IDS.root, len(IDS), scratch)
+    assert copy == IDS
+    assert copy.root == IDS.root
+    (path,) = (tmp_path / "lists").iterdir()
+    path.write_bytes(IDS.without(SOME).encode() + bytes(96))
+    assert copy == IDS
+    assert folder.copied(IDS.root, len(IDS), scratch) is None
+    path.write_bytes(IDS.without(SOME).encode())
+    assert folder.copied(IDS.root, len(IDS), scratch) is None
+    path.write_bytes(ReportIds.of([bytes(32), *IDS[1:999], b"\xff" * 32]).encode())
+    assert folder.copied(IDS.root, len(IDS), scratch) is None
+    path.unlink()
+    assert folder.copied(IDS.root, len(IDS), scratch) is None
+    empty = folder.write(ReportIds.of([]))
+    assert folder.copied(empty.root, 0, scratch) == []
+
+
+def test_a_copy_of_a_list_is_as_long_as_was_said(tmp_path: Path) -> None:
+    scratch = Scratch(tmp_path)
+    with ListCopy(scratch, 64) as copy:
+        copy.add(IDS.encode()[:64])
+        with pytest.raises(InvalidMessageError, match="longer"):
+            copy.add(IDS.encode()[64:96])
+        assert copy.finish() == IDS[:2]
+    with ListCopy(scratch, 64) as copy:
+        copy.add(IDS.encode()[:32])
+        with pytest.raises(InvalidMessageError, match="32 only"):
+            copy.finish()
+    assert copy_of(IDS.without(SOME), scratch) == IDS.without(SOME)
+
+
+def test_a_copy_of_a_tree_is_of_the_right_length_or_none(tmp_path: Path) -> None:
+    folder, scratch = ListFolder(tmp_path / "lists"), Scratch(tmp_path / "scratch")
     folder.write_tree(IDS.tree)
-    stored = folder.read_tree(IDS.root, len(IDS))
+    stored = folder.copied_tree(IDS.root, len(IDS), scratch)
+    assert stored is not None
     assert stored.root == IDS.root
+    (path,) = (tmp_path / "lists").iterdir()
+    path.write_bytes(bytes(len(stored.nodes)))
     assert stored.prove(3, b"") == IDS.tree.prove(3, b"")
-    with pytest.raises(InventoryMismatchError):
-        folder.read_tree(IDS.root, 2000)
+    assert folder.copied_tree(IDS.root, 2000, scratch) is None
+    assert folder.copied_tree(bytes(32), 1000, scratch) is None
+    path.write_bytes(bytes(10**6))
+    assert folder.copied_tree(IDS.root, 1000, scratch) is None
 
 
 def test_only_the_files_of_named_roots_stay(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from lintra_protocol.errors import MessageTooLargeError, UnavailableError
 from lintra_protocol.messages import Cohort, CohortRequest, DifferenceInPieces, Signed
 from lintra_protocol.report_ids import ReportIds, difference
 from lintra_server.batches import pieces
-from lintra_service.lists import ListFolder
+from lintra_service.scratch import Scratch
 from support.server_world import World, a_world
 
 PATH = "/batches/0/cohort"
@@ -83,11 +83,11 @@ async def test_pieces_are_bounded_named_by_their_hash_and_forgotten(tmp_path: Pa
         for piece, name, token in refusals:
             assert (await put(world, piece, name)).json()["type"].endswith(f":{token}"), name
         folder = world.settings[0].data_dir / "pieces"
-        kept = pieces.Pieces(folder, ListFolder(tmp_path / "lists"), 0)
+        kept = pieces.Pieces(folder, Scratch(tmp_path / "scratch"), 0)
         kept.put(7, piece_hash(b"one"), b"one", 5)
         with pytest.raises(MessageTooLargeError, match="at most 5 bytes"):
             kept.put(7, piece_hash(b"two"), b"two", 5)
-        full = pieces.Pieces(folder, ListFolder(tmp_path / "lists"), 2**62)
+        full = pieces.Pieces(folder, Scratch(tmp_path / "scratch"), 2**62)
         with pytest.raises(UnavailableError, match="nearly full"):
             full.put(7, piece_hash(b"one"), b"one", 5)
         kept.put(7, piece_hash(b"one"), b"one", 5)
