@@ -176,12 +176,14 @@ class ServerPart(Frozen):
         nonce: its part of the seed; in a verified task its second one.
         reports: how many it held when it closed the batch.
         left_out: how many of these are in no release, since some other server lacks them.
+        lost: how many more it had acknowledged and lost, at most; left out if none is.
     """
 
     server: ServerIndex
     identity_key: Key
     reports: Count
     left_out: Count
+    lost: Count = Field(default=0, exclude_if=lambda lost: lost == 0)
     nonce: Key
     sketch_share: Key
 

@@ -92,6 +92,14 @@ def in_words(task: Task, report_id: str, outcome: Outcome) -> str:
             f"Report {report_id} was rejected: its check failed. {servers} proved that it is not among {of} that were "
             "accepted. It is in no other release either, and its charge stays."
         )
+    if outcome.lost:
+        urls = {task.servers[server].url: f"{lost:,}" for server, lost in outcome.lost.items()}
+        who = " and ".join(f"{url} says that it lost up to {lost} reports" for url, lost in urls.items())
+        return (
+            f"Report {report_id} was lost, if you have a receipt for it: {who} of this batch, and does not list this "
+            f"one. {servers} proved that it is not among {of} {whose}. It is in no other release either, and its "
+            "charge stays."
+        )
     return (
         f"Report {report_id} was not counted. {servers} proved that it is not among {of} {whose}: "
         "it was not at every server when the batch was closed. It is in no other release either, and its charge stays."

@@ -7,8 +7,8 @@ reports are verified has two: what was frozen, and what was accepted of it, whic
 
 import asyncio
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from lintra_client.channel import Channel
 from lintra_protocol.canonical import HASH_BYTES, JsonValue, canonical_json, parse_base64url, parse_canonical_json
@@ -38,6 +38,8 @@ class Counted:
         cohort_root: that cohort's Merkle root, in base64url.
         certified: whether a certificate names this very cohort; else the servers alone do, of which one must be honest.
         rejected: whether it was frozen, and left out because its check failed.
+        lost: of a report that is not in the cohort, by the index of each server that lost reports and does not list
+            this one: how many it lost, at most. It is one of them if that server gave a receipt for it.
     """
 
     report_id: str
@@ -47,6 +49,7 @@ class Counted:
     cohort_root: str
     certified: bool
     rejected: bool = False
+    lost: Mapping[int, int] = field(default_factory=dict)
 
 
 _Cohort = tuple[str, int]
@@ -63,12 +66,16 @@ class Certified:
 
 @dataclass(frozen=True)
 class _Shown:
-    """What one server proved: of the frozen cohort, and of what was accepted of it, if that is known."""
+    """What one server proved: of the frozen cohort, and of what was accepted of it, if that is known.
+
+    How many reports it lost is its own affair, and not compared.
+    """
 
     frozen: _Cohort
     in_frozen: bool
     accepted: _Cohort | None = None
     in_accepted: bool = False
+    lost: int = field(default=0, compare=False)
 
 
 async def ask_counted(
@@ -105,7 +112,9 @@ async def ask_counted(
         raise CohortConflictError("the certificate is of another cohort than the one that the servers froze")
     root, count = first.accepted or first.frozen
     included = first.in_frozen if first.accepted is None else first.in_accepted
-    return Counted(report_id, batch, included, count, root, named is not None, first.in_frozen and not included)
+    lost = {server: shown.lost for server, shown in enumerate(every) if shown.lost}
+    rejected = first.in_frozen and not included
+    return Counted(report_id, batch, included, count, root, named is not None, rejected, lost)
 
 
 def certified_cohorts(task: Task, batch: int, certificate: str) -> Certified:
@@ -162,7 +171,7 @@ def _shown(task: Task, body: bytes, wanted: bytes) -> _Shown:
         case {"kind": "absence"}:
             absence = Absence.from_canonical(body)
             absence.verify(absence, wanted)
-            return _Shown((absence.root, absence.count), False)
+            return _Shown((absence.root, absence.count), False, lost=absence.lost)
     inclusion = Inclusion.from_canonical(body)
     inclusion.verify(inclusion, wanted)
     return _Shown((inclusion.root, inclusion.count), True)

@@ -92,6 +92,7 @@ class Inventory(Frozen):
         closed_at: in the task's units.
         start: how often this server had begun; whoever sees it fall knows that the server was set back.
         first: of the windows whose reports it lists together, all up to `batch`; left out if it is that one alone.
+        lost: acknowledged reports that are gone, at most; left out if none is. In R9 they are own and missing.
     """
 
     kind: Literal["inventory"] = "inventory"
@@ -100,6 +101,7 @@ class Inventory(Frozen):
     first: Count | None = Field(default=None, exclude_if=lambda first: first is None)
     server: ServerIndex
     count: Count
+    lost: Count = Field(default=0, exclude_if=lambda lost: lost == 0)
     root: Key
     nonce_commitment: Key
     matrix_nonce_commitment: Key | None = Field(default=None, exclude_if=lambda commitment: commitment is None)
@@ -111,7 +113,7 @@ class Census(Frozen):
     """What one server holds of an open batch: changes nothing, and is signed at most once per time unit.
 
     An inventory of this server without one of these reports is a proven lie, unless it began again in between: then it
-    may have been restored from an older copy.
+    may have been restored from an older copy. One that lost reports may lack as many.
 
     Attributes:
         root: Merkle root over the sorted report identifiers.
@@ -344,6 +346,7 @@ def inventory_of(
     start: int,
     first: int | None = None,
     matrix_nonce: bytes | None = None,
+    lost: int = 0,
 ) -> Inventory:
     """Describe a server's sorted report identifiers; `first` of the windows that were merged, if they were."""
     second = None if matrix_nonce is None else nonce_commitment(task, batch, matrix_nonce, first, MATRIX_NONCE)
@@ -353,6 +356,7 @@ def inventory_of(
         first=first,
         server=server,
         count=len(report_ids),
+        lost=lost,
         root=base64url(report_ids.root),
         nonce_commitment=base64url(nonce_commitment(task, batch, nonce, first)),
         matrix_nonce_commitment=None if second is None else base64url(second),
@@ -364,14 +368,9 @@ def inventory_of(
 def census_of(task: Task, batch: int, server: int, report_ids: ReportIds, counted_at: int, start: int) -> Census:
     """Describe a server's sorted report identifiers while its batch is open."""
     return Census(
-        task_id=task.task_id,
-        batch=batch,
-        server=server,
-        count=len(report_ids),
-        root=base64url(report_ids.root),
-        counted_at=counted_at,
-        start=start,
-    )
+        task_id=task.task_id, batch=batch, server=server, count=len(report_ids), root=base64url(report_ids.root),
+        counted_at=counted_at, start=start,
+    )  # fmt: skip
 
 
 def nonce_commitment(task: Task, batch: int, nonce: bytes, first: int | None = None, label: str = "nonce") -> bytes:

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Literal, Protocol
 
+from pydantic import Field
+
 from lintra_protocol.canonical import base64url, parse_base64url
 from lintra_protocol.check_messages import Verdict
 from lintra_protocol.documents import Count, Frozen, Key
@@ -66,17 +68,23 @@ class Inclusion(ShownLeaf):
 
 
 class Absence(Frozen):
-    """A proof that a report is not in the frozen cohort: the leaf where it would stand, two at a border."""
+    """A proof that a report is not in the frozen cohort: the leaf where it would stand, two at a border.
+
+    Attributes:
+        lost: of a report that the server's inventory does not list either: how many it says are lost, at most; left out
+            if none is. Whoever has a receipt of this server for the report knows then that it is one of them.
+    """
 
     kind: Literal["absence"] = "absence"
     root: Key
     count: Count
     leaves: tuple[ShownLeaf, ...]
+    lost: Count = Field(default=0, exclude_if=lambda lost: lost == 0)
 
     @classmethod
-    def of(cls, cohort: Cohort, proofs: Sequence[InclusionProof]) -> "Absence":
-        """Say that a report is not in a cohort."""
-        return cls(root=cohort.root, count=cohort.count, leaves=tuple(map(ShownLeaf.of_proof, proofs)))
+    def of(cls, cohort: Cohort, proofs: Sequence[InclusionProof], lost: int = 0) -> "Absence":
+        """Say that a report is not in a cohort; `lost` as the attribute."""
+        return cls(root=cohort.root, count=cohort.count, leaves=tuple(map(ShownLeaf.of_proof, proofs)), lost=lost)
 
     def verify(self, cohort: NamedCohort, report_id: bytes) -> None:
         """Check that a report is not in a cohort.

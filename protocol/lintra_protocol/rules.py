@@ -134,7 +134,8 @@ def verify_census(
     """Check that a server's inventory holds all reports of a census that it signed while the batch was open.
 
     A server that began again in between may have been restored from a copy that lacked them, so its census binds it no
-    longer: whoever asks is told how many reports are gone, and says so.
+    longer: whoever asks is told how many reports are gone, and says so. So it is with one whose inventory says that
+    reports were lost, for as many as it says.
 
     Args:
         task: the task.
@@ -144,11 +145,13 @@ def verify_census(
         held_ids: the list that the inventory describes.
 
     Returns:
-        How many reports are gone since the census, which was taken under another start number; 0 under the same one.
+        How many reports are gone since the census, which was taken under another start number, or that the inventory
+        calls lost; 0 without either.
 
     Raises:
-        InventoryMismatchError: a list is not the one that was signed; or reports are gone under the same start number,
-            which the two signatures prove to anybody: a server that runs on never forgets a report of an open batch.
+        InventoryMismatchError: a list is not the one that was signed; or more reports are gone under the same start
+            number than were lost, which the two signatures prove to anybody: a server that runs on never forgets a
+            report of an open batch.
     """
     key = task.servers[inventory.message.server].identity_key
     counted, held = census.verified(key), inventory.verified(key)
@@ -158,7 +161,7 @@ def verify_census(
         raise InventoryMismatchError(f"the census of server {held.server} is not of this list")
     verify_list(held, held_ids)
     gone = int((~counted_ids.among(held_ids)).sum())
-    if gone and counted.start == held.start:
+    if gone > held.lost and counted.start == held.start:
         raise InventoryMismatchError(
             f"server {held.server} signed for {gone} reports in its census that are not in its inventory"
         )

@@ -1,5 +1,6 @@
 """`lintra server ...`: found one server, run it, look after it."""
 
+import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,20 +9,23 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import SQLAlchemyError
 
 from lintra_protocol.errors import LintraError
 from lintra_protocol.randomness import system_randomness
 from lintra_server.clock import Clock
 from lintra_server.disk.folders import make_folder, require_private, write_new
 from lintra_server.node import new_clock
-from lintra_server.operating.doctor import examine
+from lintra_server.operating.doctor import Doctor
 from lintra_server.operating.founding import found, may_found
+from lintra_server.operating.losses import abandoned_in_words, batch_named, begun
 from lintra_server.operating.restoring import put_database, restore
 from lintra_server.operating.saving import back_up, back_up_keys
 from lintra_server.settings import Settings
 from lintra_server.storage.key_folder import ACCEPT_FILE, KeyFolder
 from lintra_server.storage.parts import NotStartedError, lock_folders, open_vault, open_witness
+from lintra_server.storage.steps import ForkedError
+from lintra_service.findings import print_findings
 
 app = typer.Typer(help="Run one of the servers.", no_args_is_help=True)
 
@@ -32,12 +36,12 @@ ConfigOption = Annotated[Path, typer.Option("--config", exists=True, dir_okay=Fa
 def _failing_in_words() -> Iterator[None]:
     try:
         yield
-    except (ValueError, LintraError, OSError) as error:
-        typer.echo(str(error), err=True)
+    except (ValueError, LintraError, OSError, ForkedError) as error:
+        typer.echo(" ".join(str(error).split()), err=True)
         raise typer.Exit(1) from None
-    except DBAPIError as error:
-        first = str(error.orig).partition("\n")[0]
-        typer.echo(f"the database cannot be used: {first}; `lintra server doctor` looks at it", err=True)
+    except (SQLAlchemyError, sqlite3.Error) as error:
+        said = str(getattr(error, "orig", error)).partition("\n")[0]
+        typer.echo(f"the database cannot be used: {said}; `lintra server doctor` looks at it", err=True)
         raise typer.Exit(1) from None
 
 
@@ -101,6 +105,9 @@ def backup(config: ConfigOption, folder: Annotated[Path, typer.Argument(help="A 
 def restore_command(
     config: ConfigOption,
     source: Annotated[Path | None, typer.Option("--from", help="A folder that `backup` wrote.")] = None,
+    without_manifest: Annotated[
+        bool, typer.Option("--without-manifest", help="The backup has no manifest: journal and notes alone judge it.")
+    ] = False,
     journal_lost: Annotated[
         bool, typer.Option("--journal-lost", help="The key folder lost its journal: give up every unreleased batch.")
     ] = False,
@@ -112,9 +119,13 @@ def restore_command(
     """Make the folders fit together after a loss: what may have been released is given up, never released again."""
     with _failing_in_words():
         settings = Settings.load(config)
+        if source is not None and journal_lost:
+            raise NotStartedError(
+                "without the journal nobody vouches for a backup: leave out --from, or --journal-lost"
+            )
         with _locked(settings) as (folder, clock):
             if source is not None:
-                aside = put_database(settings, source)
+                aside = put_database(settings, source, without_manifest=without_manifest)
                 typer.echo(f"put the backup's database in place{f'; the old one is {aside}' if aside else ''}")
             done = restore(
                 settings, system_randomness, folder, clock, journal_lost=journal_lost, never_copied=never_copied
@@ -126,16 +137,48 @@ def restore_command(
     typer.echo(f"new tasks must begin after {when} UTC; older ones may have been released in the part that was lost")
 
 
+TaskId = Annotated[str, typer.Argument(metavar="TASK", help="The task's identifier, as the damage is reported.")]
+BatchNumber = Annotated[int, typer.Argument(metavar="[BATCH]", min=0, help="0, or the number of a window.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do it without asking.")]
+
+_IDENTIFIERS = {"ignore_unknown_options": True}
+"""An identifier may begin with a hyphen."""
+
+
+@app.command("accept-loss", context_settings=_IDENTIFIERS)
+def accept_loss(config: ConfigOption, task: TaskId, batch: BatchNumber = 0, yes: Yes = False) -> None:
+    """Go on with an open batch of which reports are gone; how many is said in its inventory and certificate."""
+    with _failing_in_words():
+        settings, named = Settings.load(config), batch_named(task, batch)
+        with _locked(settings) as (folder, _), begun(settings, system_randomness, folder) as server:
+            loss = server.loss(named)
+            typer.echo(loss.words)
+            if _agreed("Accept the loss?", yes):
+                server.accept(loss)
+                typer.echo(f"accepted: {named} goes on with {loss.end.total} reports")
+
+
+@app.command("abandon", context_settings=_IDENTIFIERS)
+def abandon_command(config: ConfigOption, task: TaskId, batch: BatchNumber = 0, yes: Yes = False) -> None:
+    """Give a batch up for good, whatever state it is in, and destroy its keys and shares."""
+    with _failing_in_words():
+        settings, named = Settings.load(config), batch_named(task, batch)
+        with _locked(settings) as (folder, _), begun(settings, system_randomness, folder) as server:
+            row = server.given_up(named)
+            typer.echo(abandoned_in_words(row))
+            if _agreed("Give it up?", yes):
+                server.abandon(row)
+                typer.echo("done")
+
+
 @app.command()
 def doctor(config: ConfigOption) -> None:
-    """Look at everything a server stands on, also while it runs; exit with 1 if something is wrong."""
-    wrong = False
+    """Look at all that a server stands on, also while it runs, and name a command for what is wrong.
+
+    The exit code is 1 if there is trouble, and 0 if nothing is wrong or there is advice only.
+    """
     with _failing_in_words():
-        for finding in examine(Settings.load(config), time.time, time.monotonic):
-            typer.echo(f"{'WRONG' if finding.wrong else 'ok   '}  {finding.what}: {finding.wrong or finding.good}")
-            wrong = wrong or bool(finding.wrong)
-    if wrong:
-        raise typer.Exit(1)
+        raise typer.Exit(print_findings(Doctor(Settings.load(config), config).examine(), typer.echo))
 
 
 @app.command("clock")
@@ -156,10 +199,8 @@ def clock_command(
                 write_new(path, b"")
             typer.echo("accepted: what is due by this clock is destroyed after the server has run for an hour")
             return
-        for finding in examine(settings, time.time, time.monotonic):
-            if finding.what == "clock" or (finding.what == "parts" and finding.wrong):
-                typer.echo(finding.wrong or finding.good)
-                break
+        for line in [finding.what for finding in Doctor(settings, config).clock()] or ["it fits what was seen last"]:
+            typer.echo(line)
 
 
 @app.command()
@@ -189,3 +230,11 @@ def _locked(settings: Settings) -> Iterator[tuple[KeyFolder, Clock]]:
         yield folder, new_clock(settings, folder, time.time, time.monotonic)
     finally:
         folder.close()
+
+
+def _agreed(question: str, yes: bool) -> bool:
+    """Ask before something that cannot be undone; whoever does not agree changes nothing."""
+    if not yes and not typer.confirm(question):
+        typer.echo("nothing was changed")
+        raise typer.Exit(1)
+    return True

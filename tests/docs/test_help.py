@@ -147,7 +147,6 @@ CAUGHT = {
     "numbers_in": {"ValueError"},
     "typed_column": {"_UnusableError"},
     "internal_app": {"UnavailableError"},
-    "copy_to": {"TypeError"},
     "upgrade": {"ValueError"},
 }
 """Errors that do not leave the function, or that no caller can bring about."""

@@ -27,6 +27,7 @@ from lintra_protocol.verdicts import ChecksRequest, VerifiedAggregateRequest
 from lintra_server.batches.registry import HeldBatch
 from lintra_server.node import Node, new_clock
 from lintra_server.operating.restoring import Restored, put_database, restore
+from lintra_server.operating.saving import back_up
 from lintra_server.settings import Policy, Settings
 from lintra_server.storage.parts import database_path, lock_folders
 from lintra_server.storage.store import NonceLabel
@@ -287,8 +288,7 @@ class InsideServer:
 
     def back_up(self, folder: Path) -> Snapshot:
         """Copy the database while the server runs, as `lintra server backup` does; return what the copy holds."""
-        folder.mkdir(mode=0o700, parents=True)
-        self.node.database.copy_to(folder / self.database.name)
+        list(back_up(self.settings, folder))
         return read_database(folder / self.database.name)
 
     def fall_back(self, backup: Path) -> None:

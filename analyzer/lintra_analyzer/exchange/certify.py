@@ -65,6 +65,7 @@ def certify(
                 identity_key=entry.identity_key,
                 reports=inventory.message.count,
                 left_out=inventory.message.count - frozen,
+                lost=inventory.message.lost,
                 nonce=nonce,
                 sketch_share=share.sealed,
             )

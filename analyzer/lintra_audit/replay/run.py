@@ -118,6 +118,7 @@ def _written_again(evidence: Evidence, judgement: Judgement, nonces: Sequence[by
                 "identity_key": entry.identity_key,
                 "reports": inventory.message.count,
                 "left_out": inventory.message.count - frozen.cohort.count,
+                "lost": inventory.message.lost,
                 "nonce": base64url(nonce),
             }
         )

@@ -3,29 +3,22 @@
 The analyst sees who lacks how many reports, and waits or goes on. Told oftener, it would say when each report came.
 """
 
-import hmac
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from threading import Lock
 
-from sqlalchemy import insert, select
-
-from lintra_protocol.canonical import canonical_json
 from lintra_protocol.errors import BatchClosedError, UnavailableError, UnknownResourceError
 from lintra_protocol.messages import BatchState, BatchStatus, Counters, census_of, sign
 from lintra_protocol.report_ids import ReportIds
 from lintra_protocol.rules import fewest_reports
 from lintra_protocol.signing import SigningKey
 from lintra_server.batches.registry import HeldBatch
-from lintra_server.storage.database import looks
+from lintra_server.storage.looks import Look, Mac, look_at
 from lintra_server.storage.segments import sort_ids
 from lintra_server.storage.store import Store
 from lintra_service.lists import copy_of
 from lintra_service.scratch import Scratch
-
-Mac = Callable[..., bytes]
-"""Authenticates what only this server may have written."""
 
 Tell = Callable[[HeldBatch, int, Counters | None], Counters]
 """Returns what became of the reports of a task: of so many that are stored, and of those counted before it began."""
@@ -35,30 +28,11 @@ Guarded = Callable[[], AbstractContextManager[None]]
 
 
 @dataclass(frozen=True)
-class _Look:
-    """The last look at a batch; `counted_at` and `census` are None if none was taken while it was open."""
-
-    told_at: int
-    counters: bytes
-    counted_at: int | None
-    reports: int
-    census: bytes | None
-
-    def encode(self) -> bytes:
-        """Return what its row is authenticated by."""
-        census = "" if self.census is None else self.census.hex()
-        return canonical_json([self.told_at, self.counters.hex(), self.counted_at, self.reports, census])
-
-
-@dataclass(frozen=True)
 class _Count:
     """What a batch holds now."""
 
     state: BatchState
     reports: int
-
-
-_LOOK = select(looks.c.told_at, looks.c.counters, looks.c.counted_at, looks.c.reports, looks.c.census, looks.c.mac)
 
 
 class CensusTaker:
@@ -162,7 +136,7 @@ class CensusTaker:
     def _count(self, held: HeldBatch) -> _Count:
         return _Count(self._store.batch(held.number).state, self._store.num_reports(held.number))
 
-    def _look(self, held: HeldBatch, now: _Count) -> _Look:
+    def _look(self, held: HeldBatch, now: _Count) -> Look:
         """Return this time unit's look, which is taken now if none was."""
         with self._looking:
             last = self._last(held)
@@ -178,31 +152,24 @@ class CensusTaker:
                 )
             counters = self._tell(held, now.reports, self._told_before[held.number]).canonical()
             if now.state == "open":
-                look = _Look(unit, counters, unit, now.reports, None)
+                look = Look(unit, counters, unit, now.reports, None)
             elif last is None:
-                look = _Look(unit, counters, None, now.reports, None)
+                look = Look(unit, counters, None, now.reports, None)
             else:
-                look = _Look(unit, counters, last.counted_at, last.reports, last.census)
+                look = Look(unit, counters, last.counted_at, last.reports, last.census)
             self._keep(held, look)
             if note is not None:
                 self._store.notes.tell(self._name(held), unit)
             return look
 
-    def _keep(self, held: HeldBatch, look: _Look) -> None:
-        mac = self._mac("look", self._name(held), look.encode())
+    def _keep(self, held: HeldBatch, look: Look) -> None:
         with self._store.database.writing() as connection:
-            connection.execute(looks.delete().where(looks.c.batch == held.number))
-            connection.execute(insert(looks), {"batch": held.number, "mac": mac, **vars(look)})
+            look.keep(connection, held.number, self._mac, self._name(held))
 
-    def _last(self, held: HeldBatch) -> _Look | None:
+    def _last(self, held: HeldBatch) -> Look | None:
         """Return the last look at a batch; None if there was none, or if its row is not what this server wrote."""
         with self._store.database.reading() as connection:
-            row = connection.execute(_LOOK.where(looks.c.batch == held.number)).one_or_none()
-        if row is None:
-            return None
-        *values, mac = row
-        look = _Look(*values)
-        return look if hmac.compare_digest(mac, self._mac("look", self._name(held), look.encode())) else None
+            return look_at(connection, held.number, self._mac, self._name(held))
 
     def _name(self, held: HeldBatch) -> bytes:
         return self._store.history.batches[held.number].batch.name

@@ -211,7 +211,7 @@ class Gate(Turns):
             read = partial(self._lists.pieces.read, held.number, len(own))
             missing = missing_elsewhere(held.task, held.server, request, inventories, own, read)  # (2)
             cohort_ids = own.without(missing)  # (3)
-            check_cohort(held.task, len(cohort_ids), len(own) + self._lost(held))  # (4)
+            check_cohort(held.task, len(cohort_ids), _once_held(inventories[held.server]))  # (4)
             cohort = self._cohort(held, request.inventories, cohort_ids)
             values: Values = {
                 "state": "frozen",
@@ -305,9 +305,11 @@ class Gate(Turns):
         matrix_nonce = None if held.task.verified is None else self._random_bytes(NONCE_BYTES)
         closed_at = int(self._now()) // held.task.time_precision
         report_ids = self._lists.write(held.number, members)
+        lost = sum(self._store.history.batches[place].lost for place in members)
         inventory = inventory_of(
-            held.task, held.batch, held.server, report_ids, nonce, closed_at, self._stepper.start, first, matrix_nonce
-        )
+            held.task, held.batch, held.server, report_ids, nonce, closed_at, self._stepper.start, first, matrix_nonce,
+            lost,
+        )  # fmt: skip
         signed = sign(self._identity, inventory).canonical()
         return signed, {
             "state": "closed",
@@ -349,16 +351,9 @@ class Gate(Turns):
         require_own(held, request.cohorts, frozen)
         inventories = self._inventories(held)
         cohort = verify_cohorts(held.task, held.batch, request.cohorts, inventories)  # (2)
-        check_cohort(held.task, cohort.count, inventories[held.server].message.count + self._lost(held))  # (3)
+        check_cohort(held.task, cohort.count, _once_held(inventories[held.server].message))  # (3)
         nonces = [parse_base64url(signed.message.nonce) for signed in request.cohorts]
         return _Agreed("frozen", parse_base64url(cohort.root), cohort.count, nonces)
-
-    def _lost(self, held: HeldBatch) -> int:
-        """Return how many reports this server lost: they count as its own and as missing.
-
-        Otherwise somebody who deletes most of this server's reports would leave out all clients but one.
-        """
-        return sum(self._store.history.batches[place].lost for place in self._store.history.members(held.number))
 
     def _accepted(self, held: HeldBatch, request: VerifiedAggregateRequest, own: bytes) -> "_Agreed":
         verdict = Signed[Verdict].from_canonical(own).message
@@ -392,3 +387,11 @@ class Gate(Turns):
             sealed=base64url(domain_hash("sealed sketch share", sealed)),
         )
         return encode_sealed_document(sign(self._identity, record).canonical(), sealed)
+
+
+def _once_held(own: Inventory) -> int:
+    """Return how many reports count as this server's: also those that it lost, which so count as missing.
+
+    Otherwise somebody who deletes most of its reports would leave out all clients but one.
+    """
+    return own.count + own.lost

@@ -35,6 +35,9 @@ class Prover(Turns):
         lists = parse_base64url(inventory.root), inventory.count, parse_base64url(cohort.root)
         frozen = FrozenList(held.number, *lists, cohort.count)
         found = self._shown(frozen, cohort, report_id)
+        if isinstance(found, Absence) and inventory.lost:
+            own = self._lists.inventory(held.number, lists[0], lists[1])
+            return found if report_id in own else found.model_copy(update={"lost": inventory.lost})
         if batch.verdict is None or isinstance(found, Absence):
             return found
         verdict = Signed[Verdict].from_canonical(batch.verdict).message

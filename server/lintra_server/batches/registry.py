@@ -17,6 +17,7 @@ from lintra_protocol.errors import (
     InvalidTaskError,
     LintraError,
     PolicyRefusedError,
+    UnavailableError,
     UnknownBatchError,
     UnknownTaskError,
 )
@@ -189,19 +190,10 @@ class Registry:
     def batch_of(self, held: HeldTask, batch: int) -> HeldBatch | None:
         """Return a batch of a task, or None if it was not opened yet."""
         number = self.number_of(held, batch)
-        return (
-            None
-            if number is None
-            else HeldBatch(
-                held.key,
-                held.task,
-                held.server,
-                held.record,
-                held.admission,
-                held.token_key,
-                number=number,
-                batch=batch,
-            )
+        if number is None:
+            return None
+        return HeldBatch(
+            held.key, held.task, held.server, held.record, held.admission, held.token_key, number=number, batch=batch
         )
 
     def number_of(self, held: HeldTask, batch: int) -> int | None:
@@ -284,8 +276,8 @@ class Registry:
         signed.verified(task.author_key)  # (2)
         try:
             return self.find(task_id), False
-        except UnknownTaskError:
-            pass
+        except (UnknownTaskError, UnavailableError):
+            pass  # its row is gone or was changed: the definition speaks for itself, and is stored once more
         task.check()  # (3)
         server = self._own_index(task)  # (4)
         self._require_allowed(task)  # (5)
@@ -367,7 +359,9 @@ class Registry:
                 f"its definition has more than {policy.max_definition_bytes} bytes",
             ),
             (
-                self._store.history.unended(task.author_key, int(self._now())) < policy.max_tasks,
+                # One that is registered once more, since its row is gone, was counted before.
+                self._store.history.unended(task.author_key, int(self._now())) < policy.max_tasks
+                or task.id_bytes in self._store.history.tasks,
                 f"this author has {policy.max_tasks} tasks here that have not ended",
             ),
             (
@@ -388,10 +382,7 @@ class Registry:
             ),
             (task.num_words <= policy.max_words, f"{task.num_words} words exceed {policy.max_words}"),
             (task.suite in policy.allowed_suites, f"suite {task.suite} is not allowed"),
-            (
-                task.not_after * task.time_precision > self._now(),
-                "the task has ended",
-            ),
+            (task.not_after * task.time_precision > self._now(), "the task has ended"),
         )
         for allowed, complaint in limits:
             if not allowed:

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from lintra_server.clock import DAY, Clock, Overdue
 from lintra_server.disk.journal import Journal
 from lintra_server.storage.database import AnyDatabase
-from lintra_server.storage.states import FINAL_STATES, BatchRow, BatchStates
-from lintra_server.storage.steps import KEPT_STATES, Step, StepFiles, Stepper
+from lintra_server.storage.states import FINAL_STATES, BatchRow, BatchStates, abandoning, destroy_batch
+from lintra_server.storage.steps import KEPT_STATES, StepFiles, Stepper
 from lintra_server.storage.store import Store
 
 RELEASE_FILE_DAYS = 30
@@ -64,7 +64,7 @@ class Upkeep:
         # A batch that nobody needs any more by its own rule, not by the clock, waits for no clock.
         at_once = [row for row in self._states.rows() if not row.is_emptied and self._is_over(row)]
         for row in at_once:
-            self._destroy(row)
+            destroy_batch(self._store, self._states, row)
         now = clock.now()
         due = {row.batch: row for row in self._states.rows() if not row.is_emptied and self._is_due(row, now)}
         late = {number for number in self._release_files() if self._files.age(number, now) >= RELEASE_FILE_DAYS * DAY}
@@ -80,19 +80,10 @@ class Upkeep:
         for row in sorted(found, key=lambda row: row.into is not None):
             if row.into is not None and row.into.state not in FINAL_STATES and row.into not in destroyed:
                 continue
-            if row.into is None and row.state not in FINAL_STATES:
-                step = Step(
-                    self._stepper.start,
-                    "abandoned",
-                    row.task_id,
-                    row.state,
-                    {"state": "abandoned"},
-                    row.number,
-                    row.first,
-                )
-                if not self._stepper.perform(step):
-                    continue  # it was released meanwhile
-            self._destroy(row)
+            is_over = row.into is not None or row.state in FINAL_STATES
+            if not is_over and not self._stepper.perform(abandoning(self._stepper.start, row)):
+                continue  # it was released meanwhile
+            destroy_batch(self._store, self._states, row)
             destroyed.append(row)
         for number in late:
             if ("file", number) in settled:
@@ -137,11 +128,6 @@ class Upkeep:
             and row.fate.state in ("scrubbed", "abandoned")
             and row.task_ends + self._cut_after <= now
         )
-
-    def _destroy(self, row: BatchRow) -> None:
-        self._store.forget_key(row.batch)
-        self._store.delete_shares(row.batch)
-        self._states.mark_destroyed(row.batch)  # last, so that a crash before it leads here again
 
     def _release_files(self) -> list[int]:
         lines = self._journal.lines

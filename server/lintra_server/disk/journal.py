@@ -331,7 +331,10 @@ class Journal:
                     return
                 line, digest = self._verified(encoded)
             except DamagedJournalError as error:
-                raise DamagedJournalError(f"{self._path}, line {len(self.lines) + 1}: {error}") from None
+                raise DamagedJournalError(
+                    f"{self._path}, line {len(self.lines) + 1}: {error}. If its disk cannot bring it back, `lintra "
+                    "server restore --journal-lost` begins anew and gives up every unreleased batch"
+                ) from None
             self._add(line, digest)
             self._size += len(encoded) + 1
 

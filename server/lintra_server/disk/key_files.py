@@ -4,6 +4,7 @@ What a file protects can be destroyed: without the file no copy of the database,
 durable before what it protects exists, and it is overwritten before it is unlinked.
 """
 
+import re
 from collections.abc import Collection
 from pathlib import Path
 
@@ -11,20 +12,20 @@ from lintra_server.disk.folders import destroy, make_folder, replace, write_new
 from lintra_server.disk.vault import Vault
 
 _SUFFIX = ".key"
+_IS_NAME = re.compile("([0-9a-f]{2})+").fullmatch
 
 
 class KeyFiles:
     """A folder of such files; thread-safe. Its `repr` shows nothing."""
 
     def __init__(self, folder: Path, vault: Vault, label: str) -> None:
-        """Use a folder, which is made if need be.
+        """Use a folder.
 
         Args:
-            folder: for these files alone.
+            folder: for these files alone; made when the first is written.
             vault: wraps the secrets.
             label: what they are, which every one is bound to.
         """
-        make_folder(folder)
         self._folder = folder
         self._vault = vault
         self._label = label
@@ -37,6 +38,7 @@ class KeyFiles:
             secret: what it holds.
             bound: what the secret belongs to; whoever reads it must say the same.
         """
+        make_folder(self._folder)
         destroy(self._path(name))
         write_new(self._path(name), self._vault.wrap(secret, self._label, *bound))
 
@@ -67,7 +69,8 @@ class KeyFiles:
 
     def names(self) -> set[bytes]:
         """Return the names of all files, also of those that were overwritten and not removed yet."""
-        return {bytes.fromhex(path.stem) for path in self._folder.glob(f"*{_SUFFIX}")}
+        stems = (path.stem for path in self._folder.glob(f"*{_SUFFIX}"))
+        return {bytes.fromhex(stem) for stem in stems if _IS_NAME(stem)}
 
     def destroy_all_but(self, needed: Collection[bytes]) -> int:
         """Destroy every secret that is not needed; return how many that were."""

@@ -29,6 +29,9 @@ _PLACE_BYTES = _place.size + 4
 _HIGH = 32
 
 
+_MENDS = "nobody knows whether reports are gone; `lintra server restore` gives up every unreleased batch"
+
+
 class DamagedNotesError(InvalidSettingsError):
     """The notes are not what this server wrote."""
 
@@ -53,11 +56,16 @@ class Notes:
     A place holds a counter and a checksum, so that a note that a crash left half written is not read.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, read_only: bool = False) -> None:
         """Read the file, or make it if there is none.
+
+        Args:
+            path: of the file.
+            read_only: only look, also at the file of a process that writes to it meanwhile.
 
         Raises:
             DamagedNotesError: it is something else.
+            FileNotFoundError: there is none, and it is only looked for.
         """
         self._lock = threading.Lock()
         self._slots: dict[bytes, int] = {}
@@ -65,10 +73,10 @@ class Notes:
         self._notes: dict[bytes, Note] = {}
         self._free: list[int] = []
         self._changed = False
-        created = not path.exists()
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT, FILE_MODE)
+        created = not read_only and not path.exists()
+        self._file = os.open(path, os.O_RDONLY if read_only else os.O_RDWR | os.O_CREAT, FILE_MODE)
         try:
-            if created or os.fstat(self._file).st_size == 0:
+            if created or (not read_only and os.fstat(self._file).st_size == 0):
                 os.pwrite(self._file, _HEADER, 0)
                 self._grow(_FIRST_SLOTS)
                 os.fsync(self._file)
@@ -169,7 +177,7 @@ class Notes:
     def _read(self, path: Path) -> None:
         data = path.read_bytes()
         if not data.startswith(_HEADER) or len(data) % _SLOT_BYTES:
-            raise DamagedNotesError(f"{path} is not a file of notes")
+            raise DamagedNotesError(f"{path} is not a file of notes: {_MENDS}")
         for slot in range(1, len(data) // _SLOT_BYTES):
             raw = data[slot * _SLOT_BYTES : (slot + 1) * _SLOT_BYTES]
             name = raw[:NAME_BYTES]
@@ -182,7 +190,7 @@ class Notes:
                 if zlib.crc32(name + place[:-4]).to_bytes(4, "big") == place[-4:]
             ]
             if not whole:
-                raise DamagedNotesError(f"{path}, slot {slot}: neither of its two notes is whole")
+                raise DamagedNotesError(f"{path}, slot {slot}: neither of its two notes is whole: {_MENDS}")
             counter, note = max(whole)
             self._slots[name], self._counters[name], self._notes[name] = slot, counter, note
 

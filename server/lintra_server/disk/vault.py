@@ -57,7 +57,7 @@ class Vault:
         for number, root in enumerate(self._roots):
             try:
                 opened = root.decrypt(wrapped[:NONCE_BYTES], wrapped[NONCE_BYTES:], framed(label, *parts))
-            except InvalidTag:
+            except (InvalidTag, ValueError, TypeError):  # the latter two: it is too short, or no bytes at all
                 continue
             return number, opened
         raise InvalidSettingsError("the storage root key is not the one this database was written with")

@@ -1,153 +1,284 @@
-"""Looks at a server's folders without changing them, also while it runs, and says what is wrong."""
+"""Looks at all that a server stands on without changing it, also while it runs, and says which command mends what."""
 
 import os
 import shutil
-from collections import Counter
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from sqlalchemy.exc import SQLAlchemyError
+
+from lintra_protocol.errors import LintraError
 from lintra_server.clock import DAY, Clock
 from lintra_server.disk.folders import require_private
-from lintra_server.disk.journal import BatchId, Head, Journal
-from lintra_server.disk.notes import Notes
+from lintra_server.disk.journal import DamagedJournalError, Journal
+from lintra_server.disk.notes import DamagedNotesError
 from lintra_server.disk.vault import Vault
+from lintra_server.operating.looking import KeySide, key_side, read_journal, read_notes
+from lintra_server.operating.verifying import Verifier
 from lintra_server.settings import Settings
-from lintra_server.storage.database import AnyDatabase
-from lintra_server.storage.history import History
-from lintra_server.storage.key_folder import JOURNAL_FILE, NOTES_FILE, journal_key, last_seen
-from lintra_server.storage.parts import has_database, open_database, open_witness
-from lintra_server.storage.states import FINAL_STATES, BatchStates
+from lintra_server.storage.key_folder import JOURNAL_FILE, JOURNAL_KEY_FILE, NOTES_FILE, last_seen, sealing_key_files
+from lintra_server.storage.keys import StoredKey
+from lintra_server.storage.parts import database_path, has_database, open_witness, reading_only
+from lintra_server.storage.reading import ReadOnlyDatabase
+from lintra_service.findings import Finding
+from lintra_service.settings import InvalidSettingsError
 
 FREE_BYTES = 1 << 30
 """Less free space than this is worth a word."""
 
+SETTLING_SECONDS = 1.0
+"""A running server may just be between two writes: what is found is looked at again after so long."""
+
+_UNRELEASED = "every batch that is not released is given up"
+_SINCE = (
+    "reports that were stored since the backup are lost; each batch says how many, and waits until that is accepted"
+)
+
 
 @dataclass(frozen=True)
-class Finding:
-    """One thing that was looked at; `wrong` says what is not as it should be, and is empty if it is."""
+class Doctor:
+    """Looks at one server.
 
-    what: str
-    good: str
-    wrong: str = ""
+    Attributes:
+        config: its settings file, as commands name it.
+        now: the machine's clock.
+        running: counts seconds, and nobody sets it.
+        wait: lets seconds pass.
+    """
 
+    settings: Settings
+    config: Path
+    now: Callable[[], float] = time.time
+    running: Callable[[], float] = time.monotonic
+    wait: Callable[[float], None] = time.sleep
 
-def examine(settings: Settings, now: Callable[[], float], running: Callable[[], float]) -> Iterator[Finding]:
-    """Yield what was found, each needing only those before it; stop where nothing more can be said."""
-    for folder in (settings.data_dir, settings.key_dir):
-        yield _permissions(folder)
-    yield _devices(settings)
-    yield from _space(settings)
-    missing = [
-        name
-        for name, there in (
-            ("identity key", settings.has_identity_key()),
-            ("storage root key", settings.has_storage_root_key()),
-            ("journal", (settings.key_dir / JOURNAL_FILE).exists()),
-            ("database", has_database(settings)),
+    def examine(self) -> Iterator[Finding]:
+        """Yield what is wrong, each needing only what came before; stop where nothing more can be said."""
+        for folder in (self.settings.data_dir, self.settings.key_dir):
+            yield from self._permissions(folder)
+        yield from self._volumes()
+        yield from self._space()
+        yield from self.clock()
+        if missing := list(self._missing()):
+            yield from missing
+            return
+        unreadable = list(self._keys())
+        yield from unreadable
+        if unreadable:
+            return
+        yield from self._witness()
+        yield from self._sealing_keys()
+        yield from self._database()
+        yield from self._old_copies()
+
+    def command(self, words: str) -> str:
+        """Return a command of this server as it is typed."""
+        return f"lintra server {words} --config {self.config}"
+
+    # --- folders ----------------------------------------------------------------------------------------------
+
+    def _permissions(self, folder: Path) -> Iterator[Finding]:
+        try:
+            require_private(folder)
+        except FileNotFoundError:
+            yield Finding(
+                "trouble", f"the folder {folder} is not there", f"mount its volume, or {self.command('init')}",
+                "init makes a new server, which knows nothing of what an older one took",
+            )  # fmt: skip
+        except InvalidSettingsError as error:
+            yield Finding("trouble", str(error), f"chmod -R go= {folder}", "nothing")
+        except OSError as error:
+            yield Finding("trouble", f"{folder} cannot be read: {error}", f"look at the volume of {folder}", "nothing")
+
+    def _volumes(self) -> Iterator[Finding]:
+        data, keys = self.settings.data_dir, self.settings.key_dir
+        if data.exists() and keys.exists() and data.stat().st_dev == keys.stat().st_dev:
+            yield Finding(
+                "advice",
+                "data_dir and key_dir are on one volume: a snapshot of it sets both back at once, which only a witness "
+                "notices",
+                f"stop the server, move {keys} to a volume of its own, and name it as key_dir in {self.config}",
+                "a restart",
+            )
+
+    def _space(self) -> Iterator[Finding]:
+        for folder in (self.settings.data_dir, self.settings.key_dir):
+            free = shutil.disk_usage(folder).free if folder.exists() else FREE_BYTES
+            if free < FREE_BYTES:
+                yield Finding(
+                    "trouble" if free < self.settings.min_free_bytes else "advice",
+                    f"only {free / 2**30:.2f} GiB are free on the volume of {folder}",
+                    f"make room on the volume of {folder}",
+                    "nothing; the server takes no reports while there is less than min_free_bytes",
+                )
+
+    def clock(self) -> Iterator[Finding]:
+        """Yield what is wrong with the machine's clock."""
+        seen, step = last_seen(self.settings.key_dir), self.settings.max_clock_step_days * DAY
+        if complaint := Clock(self.now, self.running, seen, step).complaint:
+            yield Finding(
+                "trouble", f"{complaint}, if the machine's clock is right", self.command("clock --accept"),
+                "what is due by this clock is destroyed after the server has run for an hour",
+            )  # fmt: skip
+
+    def _missing(self) -> Iterator[Finding]:
+        settings = self.settings
+        for there, name, path in (
+            (settings.has_identity_key(), "identity key", "identity.key"),
+            (settings.has_storage_root_key(), "storage root key", "storage-root.key"),
+        ):
+            if not there:
+                yield Finding(
+                    "trouble", f"the {name} is missing from {settings.key_dir}",
+                    f"bring {path} back from the folder that `lintra server keys --backup` wrote",
+                    "nothing; without it no report can be opened, or no task knows this server",
+                )  # fmt: skip
+        if not all((settings.key_dir / name).exists() for name in (JOURNAL_FILE, JOURNAL_KEY_FILE)):
+            yield Finding(
+                "trouble", f"the journal or its key is missing from {settings.key_dir}",
+                self.command("restore --journal-lost"),
+                f"{_UNRELEASED}; only tasks that begin later are taken",
+            )  # fmt: skip
+        if not (settings.key_dir / NOTES_FILE).exists():
+            yield self._notes_lost(f"the notes of where batches end are missing from {settings.key_dir}")
+        try:
+            if not has_database(settings):
+                yield self._database_lost("the database is missing, or empty")
+        except (InvalidSettingsError, SQLAlchemyError, OSError) as error:
+            yield self._database_lost(_words(error))
+
+    def _notes_lost(self, what: str) -> Finding:
+        cost = f"{_UNRELEASED}, since nobody knows whether reports of it are gone"
+        return Finding("trouble", what, self.command("restore --key-folder-never-copied"), cost)
+
+    def _database_lost(self, what: str) -> Finding:
+        if self.settings.database_url is not None:
+            return Finding(
+                "trouble", what,
+                "put PostgreSQL's backup in place with its own commands, then "
+                + self.command("restore --key-folder-never-copied"),
+                _SINCE,
+            )  # fmt: skip
+        path = database_path(self.settings)
+        return Finding(
+            "trouble", what, self.command("restore --from BACKUP --key-folder-never-copied"),
+            f"{_SINCE}. Without a backup move {path} away and leave out --from: then all stored reports are lost, and "
+            "the batches go on. If the key folder was ever set back leave out --key-folder-never-copied, and "
+            f"{_UNRELEASED}",
+        )  # fmt: skip
+
+    # --- the key folder ---------------------------------------------------------------------------------------
+
+    def _keys(self) -> Iterator[Finding]:
+        try:
+            vault = Vault(self.settings.storage_root_keys(bytes), bytes)
+            self.settings.signing_key(bytes)
+        except (InvalidSettingsError, ValueError, OSError) as error:
+            yield Finding(
+                "trouble", _words(error), "bring it back from the folder that `lintra server keys --backup` wrote",
+                "nothing",
+            )  # fmt: skip
+            return
+        try:
+            read_journal(self.settings, vault)
+        except DamagedJournalError as error:
+            yield Finding(
+                "trouble", _words(error), self.command("restore --journal-lost"),
+                f"{_UNRELEASED}; only tasks that begin later are taken. Look first whether the disk can bring the file "
+                "back: that costs nothing",
+            )  # fmt: skip
+        except (InvalidSettingsError, OSError) as error:
+            yield Finding(
+                "trouble", _words(error), "bring storage-root.key back from its backup, and look again",
+                "nothing",
+            )  # fmt: skip
+        try:
+            read_notes(self.settings, self.wait)
+        except (DamagedNotesError, OSError) as error:
+            yield self._notes_lost(_words(error))
+
+    def _witness(self) -> Iterator[Finding]:
+        vault = Vault(self.settings.storage_root_keys(bytes), bytes)
+        witness = open_witness(self.settings, self.settings.key_dir, vault, os.urandom)
+        if witness is None:
+            yield Finding(
+                "advice",
+                "there is no witness: a snapshot of the whole machine that is restored would not be noticed",
+                f"name a folder on another machine as witness_dir in {self.config}, then {self.command('witness')}",
+                "a restart",
+            )
+            return
+        for tried in range(2):
+            try:
+                seen = witness.read()
+            except OSError as error:
+                yield Finding("trouble", str(error), f"look at {self.settings.witness_dir}", "nothing")
+                return
+            journal = read_journal(self.settings, vault)
+            if journal.lacks_little(seen, journal.head):
+                return
+            if not tried:
+                self.wait(SETTLING_SECONDS)
+        yield self._other_journal(journal)
+
+    def _other_journal(self, journal: Journal) -> Finding:
+        return Finding(
+            "trouble",
+            f"the witness {self.settings.witness_dir} knows another journal than this one of {journal.head.length} "
+            "lines: another copy of this server runs, or both folders were set back",
+            f"make sure that no other copy runs, then {self.command('restore --journal-lost')}",
+            _UNRELEASED,
         )
-        if not there
-    ]
-    yield Finding("parts", "keys, journal and database are there", f"missing: {', '.join(missing)}" if missing else "")
-    if missing:
-        return
-    yield _clock(settings, now, running)
-    vault = Vault(settings.storage_root_keys(bytes), bytes)
-    try:
-        journal = Journal(settings.key_dir / JOURNAL_FILE, journal_key(settings.key_dir, vault), repair=False)
-    except (OSError, ValueError) as error:
-        yield Finding("journal", "", str(error))
-        return
-    yield Finding("journal", f"{journal.head.length} lines, start number {journal.last_start}")
-    yield _witness(settings, vault, journal.head)
-    database = open_database(settings, "")
-    try:
-        yield from _database(settings, database, journal)
-    finally:
-        database.close()
+
+    def _sealing_keys(self) -> Iterator[Finding]:
+        files = sealing_key_files(self.settings.key_dir, Vault(self.settings.storage_root_keys(bytes), bytes))
+        for name in sorted(files.names()):
+            try:
+                data = files.read(name, name)
+                if data is not None:
+                    StoredKey.decode(data)
+            except (InvalidSettingsError, LintraError):
+                path = self.settings.key_dir / "sealing" / f"{name.hex()}.key"
+                yield Finding(
+                    "trouble", f"{path} is not what this server wrote, so it does not start", f"rm {path}",
+                    "clients that know this key fetch the list of keys once more",
+                )  # fmt: skip
+
+    # --- the database -----------------------------------------------------------------------------------------
+
+    def _database(self) -> Iterator[Finding]:
+        database = reading_only(self.settings)
+        try:
+            first = list(self._verified(database))
+            if first:
+                self.wait(SETTLING_SECONDS)
+                again = set(self._verified(database))
+                yield from (finding for finding in first if finding in again)
+        finally:
+            database.close()
+
+    def _verified(self, database: ReadOnlyDatabase) -> Iterable[Finding]:
+        found = list[Finding]()
+        try:
+            keys: KeySide = key_side(self.settings)
+            for finding in Verifier(self.settings, database, keys, self.command).findings():
+                found.append(finding)
+        except (InvalidSettingsError, SQLAlchemyError, OSError) as error:
+            found.append(self._database_lost(f"the database cannot be read: {_words(error)}"))
+        return found
+
+    def _old_copies(self) -> Iterator[Finding]:
+        data = self.settings.data_dir
+        old = sorted(path for pattern in ("*.before-*", "*.replaced-*") for path in data.glob(pattern))
+        if old:
+            yield Finding(
+                "advice", f"old copies lie beside the database: {', '.join(path.name for path in old)}",
+                f"rm {' '.join(map(str, old))}", "nothing, once the server runs well",
+            )  # fmt: skip
 
 
-def _database(settings: Settings, database: AnyDatabase, journal: Journal) -> Iterator[Finding]:
-    complaints = database.intact()
-    sound = "every page of the database is sound"
-    if settings.database_url is not None:
-        sound = "PostgreSQL answers; it checks pages itself, if its cluster has data checksums"
-    yield Finding("integrity", sound, "; ".join(complaints[:3]))
-    history = History(journal)
-    history.learn(journal.lines)
-    notes = Notes(settings.key_dir / NOTES_FILE)
-    states = BatchStates(database, history, notes, journal)
-    standing = states.standing()
-    if standing is None:
-        yield Finding("database and journal", "", "the database belongs to no journal")
-    elif standing.head == journal.head:
-        yield Finding("database and journal", "they stand at the same line")
-    elif journal.has(standing.head):
-        behind = journal.head.length - standing.head.length
-        # A running server may just be between the two.
-        yield Finding(
-            "database and journal", "", f"the database lacks {behind} lines; if that stays, it is an old copy"
-        )
-    else:
-        yield Finding("database and journal", "", "the journal lacks lines that the database has")
-    rows = states.rows()
-    folder = settings.key_dir / "batches"
-    gone = [
-        row
-        for row in rows
-        if row.fate.state not in FINAL_STATES
-        and not (folder / f"{BatchId(row.task_id, row.number).name.hex()}.key").exists()
-    ]
-    counted = ", ".join(f"{count} {state}" for state, count in sorted(Counter(row.state for row in rows).items()))
-    yield Finding("batches", counted or "none yet", f"{len(gone)} unreleased ones lost their keys" if gone else "")
-    old = sorted(path.name for path in settings.data_dir.glob("*.before-*")) + sorted(
-        path.name for path in settings.data_dir.glob("*.replaced-*")
-    )
-    yield Finding(
-        "old copies", "none beside the database", f"delete them when all is well: {', '.join(old)}" if old else ""
-    )
-
-
-def _permissions(folder: Path) -> Finding:
-    what = f"permissions of {folder}"
-    try:
-        require_private(folder)
-    except (OSError, ValueError) as error:
-        return Finding(what, "", str(error))
-    return Finding(what, "only the owner can get at it")
-
-
-def _devices(settings: Settings) -> Finding:
-    what = "volumes"
-    if not settings.data_dir.exists() or not settings.key_dir.exists():
-        return Finding(what, "", "one of the folders is not there")
-    if settings.data_dir.stat().st_dev == settings.key_dir.stat().st_dev:
-        same = "data_dir and key_dir are on one volume: a snapshot of it sets both back at once, which nobody can tell"
-        return Finding(what, "", same)
-    return Finding(what, "data_dir and key_dir are on two volumes")
-
-
-def _space(settings: Settings) -> Iterator[Finding]:
-    for folder in (settings.data_dir, settings.key_dir):
-        if folder.exists():
-            free = shutil.disk_usage(folder).free
-            said = f"{free / 2**30:.1f} GiB free"
-            yield Finding(f"space of {folder}", said, "" if free >= FREE_BYTES else f"only {said}")
-
-
-def _clock(settings: Settings, now: Callable[[], float], running: Callable[[], float]) -> Finding:
-    clock = Clock(now, running, last_seen(settings.key_dir), settings.max_clock_step_days * DAY)
-    complaint = clock.complaint and f"{clock.complaint}; if it is right, run `lintra server clock --accept`"
-    return Finding("clock", "it fits what was seen last", complaint)
-
-
-def _witness(settings: Settings, vault: Vault, head: Head) -> Finding:
-    witness = open_witness(settings, settings.key_dir, vault, os.urandom)
-    if witness is None:
-        none = "none: a snapshot of the whole machine that is restored would not be noticed (witness_dir)"
-        return Finding("witness", none)
-    try:
-        seen = witness.read()
-    except OSError as error:
-        return Finding("witness", "", str(error))
-    return Finding("witness", "it knows this journal", "" if seen == head else "it knows another journal")
+def _words(error: Exception) -> str:
+    """Return the first line of what an error says, of a driver's own error without the statement."""
+    return str(getattr(error, "orig", None) or error).partition("\n")[0] or type(error).__name__

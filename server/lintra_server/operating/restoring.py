@@ -8,17 +8,24 @@ before a restore are not registered afterwards, since they may have been release
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from sqlalchemy.exc import DatabaseError
+
 from lintra_protocol.randomness import RandomBytes
 from lintra_server.clock import Clock
-from lintra_server.disk.folders import write_new
-from lintra_server.disk.journal import NOT_AWAITED, BatchId, DamagedJournalError, Head, Journal, Line
+from lintra_server.disk.folders import sync_file, sync_folder, write_new
+from lintra_server.disk.journal import NOT_AWAITED, BatchId, Head, Journal, Line
+from lintra_server.disk.notes import DamagedNotesError
 from lintra_server.disk.vault import Vault
+from lintra_server.operating.looking import read_journal, read_notes
+from lintra_server.operating.manifests import MANIFEST_FILE, DoctoredBackupError, Manifest, copied
 from lintra_server.operating.starting import learn
 from lintra_server.settings import Settings
 from lintra_server.storage.database import REVISION
+from lintra_server.storage.history import History
 from lintra_server.storage.key_folder import KeyFolder
 from lintra_server.storage.parts import NotStartedError, Parts, database_path, open_vault, parts_with
-from lintra_server.storage.states import FINAL_STATES, BatchRow, Standing
+from lintra_server.storage.reading import ReadOnlyDatabase
+from lintra_server.storage.states import FINAL_STATES, BatchRow, Standing, standing_in
 from lintra_server.storage.steps import Step
 
 
@@ -78,6 +85,7 @@ def restore(
     vault = open_vault(settings, random_bytes)
     if journal_lost:
         return _begin_anew(settings, random_bytes, folder, clock, vault)
+    folder.put_damaged_notes_aside()
     parts = parts_with(settings, random_bytes, folder, vault, _journal(folder, vault))
     try:
         journal, seen = parts.journal, _witnessed(parts) if parts.witness is not None else None
@@ -134,20 +142,79 @@ _POSTGRES = (
 )
 
 
-def put_database(settings: Settings, backup: Path) -> Path | None:
+_NO_MANIFEST = (
+    "has no manifest, so nobody can tell whether somebody changed it. Take another backup; or, if it is the only one, "
+    "add --without-manifest: then journal and notes alone judge it, and what does not fit is lost batch by batch"
+)
+
+
+def put_database(settings: Settings, backup: Path, *, without_manifest: bool = False) -> Path | None:
     """Put the database of a backup in place; return where the one that was there went, if there was one.
 
+    Args:
+        settings: where the folders are.
+        backup: the folder of the backup.
+        without_manifest: let journal and notes alone judge it.
+
     Raises:
-        NotStartedError: there is no database in the backup.
+        NotStartedError: there is no database in the backup, or no manifest.
+        DoctoredBackupError: file, manifest, journal and notes do not fit together; nothing was put in place.
+        InvalidSettingsError: the key folder is not what it was.
     """
     if settings.database_url is not None:
         raise NotStartedError(f"{_POSTGRES}, then run `lintra server restore` without --from")
     source = backup / database_path(settings).name
     if not source.is_file():
         raise NotStartedError(f"{source} is missing: {backup} is not a folder that `lintra server backup` wrote")
-    aside = put_aside(settings)
-    write_new(database_path(settings), source.read_bytes())
+    manifest = backup / MANIFEST_FILE
+    if not without_manifest and not manifest.is_file():
+        raise NotStartedError(f"{backup} {_NO_MANIFEST}")
+    # What is compared is what is put in place: the backup may change meanwhile.
+    incoming = database_path(settings).with_name(f"{source.name}.incoming")
+    incoming.unlink(missing_ok=True)
+    write_new(incoming, b"")
+    try:
+        digest = copied(source, incoming)
+        sync_file(incoming)
+        _judge(settings, incoming, digest, None if without_manifest else manifest.read_bytes())
+        aside = put_aside(settings)
+        incoming.rename(database_path(settings))
+        sync_folder(settings.data_dir)
+    finally:
+        for suffix in ("", "-wal", "-shm"):
+            incoming.with_name(incoming.name + suffix).unlink(missing_ok=True)
     return aside
+
+
+def _judge(settings: Settings, database: Path, digest: bytes, manifest: bytes | None) -> None:
+    """Compare a copy of a database with the key folder, and with its manifest if there is one."""
+    vault = open_vault(settings, _no_key)
+    journal = read_journal(settings, vault)
+    if manifest is not None:
+        history = History(journal)
+        history.learn(journal.lines)
+        try:
+            notes = read_notes(settings)
+        except (DamagedNotesError, FileNotFoundError):
+            notes = {}  # every open batch will be given up
+        public_key = settings.signing_key(_no_key).public_key
+        Manifest.opened(manifest, journal, public_key).require(digest, journal, history, notes)
+    copy = ReadOnlyDatabase(f"sqlite:///{database.absolute()}")
+    try:
+        with copy.reading() as connection:
+            standing = standing_in(connection)
+    except DatabaseError:
+        raise DoctoredBackupError(
+            f"{database.name.removesuffix('.incoming')} is no database that can be read"
+        ) from None
+    finally:
+        copy.close()
+    if standing is None or not journal.has(standing.head):
+        raise DoctoredBackupError("the journal of the key folder never stood where this copy does")
+
+
+def _no_key(_: int) -> bytes:
+    raise NotStartedError("a key is missing: bring it back from its own backup first")
 
 
 def put_aside(settings: Settings) -> Path | None:
@@ -171,10 +238,7 @@ def put_aside(settings: Settings) -> Path | None:
 def _journal(folder: KeyFolder, vault: Vault) -> Journal:
     if not folder.has_journal:
         raise NotStartedError("there is no journal: run `lintra server restore --journal-lost`")
-    try:
-        return folder.open_journal(vault)
-    except DamagedJournalError as error:
-        raise NotStartedError(f"{error}: run `lintra server restore --journal-lost`") from None
+    return folder.open_journal(vault)
 
 
 def _witnessed(parts: Parts) -> Head:
@@ -203,11 +267,16 @@ def _decide(parts: Parts, from_line: int, trusted: bool) -> _Decision:
             step = parts.folder.files.read(line) if line is not None and line.state == "released" else None
             if step is not None:
                 decision.release.append(step)
-        elif trusted and batch not in missing and not any(each.is_destroyed for each in members):
+        elif trusted and batch not in missing and all(_goes_on(parts, each) for each in members):
             decision.kept.append(row)
         else:
             decision.abandon += members
     return decision
+
+
+def _goes_on(parts: Parts, row: BatchRow) -> bool:
+    """Return whether a batch has its keys, and a note of where it ends: without one nobody knows what is missing."""
+    return not row.is_destroyed and parts.notes.get(BatchId(row.task_id, row.number).name) is not None
 
 
 def _carry_out(parts: Parts, decision: _Decision, barred: int, seen: Head | None) -> None:

@@ -5,6 +5,7 @@ Afterwards the later ones can be taken off the list.
 
 from sqlalchemy import select, update
 
+from lintra_server.disk.journal import BatchId
 from lintra_server.storage.database import tasks
 from lintra_server.storage.parts import Parts
 from lintra_server.storage.tasks import TOKEN_KEY
@@ -14,11 +15,7 @@ from lintra_service.settings import InvalidSettingsError
 def renew(parts: Parts) -> int:
     """Wrap everything under the first root key; return how much there was to do."""
     parts.folder.renew_journal_key(parts.vault)
-    done = sum(
-        parts.batch_keys.renew(history.batch.name, *history.batch.bound)
-        for history in parts.history.batches.values()
-        if not history.is_destroyed
-    )
+    done = sum(_renewed(parts, history.batch) for history in parts.history.batches.values() if not history.is_destroyed)
     done += sum(parts.sealing_keys.renew(name, name) for name in parts.sealing_keys.names())
     places = {task.place: task_id for task_id, task in parts.history.tasks.items()}
     with parts.database.writing() as connection:
@@ -32,3 +29,10 @@ def renew(parts: Parts) -> int:
                 connection.execute(update(tasks).where(tasks.c.task == place).values(wrapped_token_key=renewed))
                 done += 1
     return done
+
+
+def _renewed(parts: Parts, batch: BatchId) -> bool:
+    try:
+        return parts.batch_keys.renew(batch.name, *batch.bound)
+    except InvalidSettingsError:
+        return False  # it was changed; whoever needs it is told

@@ -4,20 +4,24 @@ Crashes alone always lead to a server that begins. Anything else, a copy, a loss
 that changes nothing and names the command that comes next.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 
 import structlog
 
 from lintra_server.disk.journal import EMPTY, NOT_AWAITED, BatchId, Halt, Head, Journal, JournalState, Line
+from lintra_server.disk.key_files import KeyFiles
+from lintra_server.disk.notes import Note
 from lintra_server.disk.reserve import is_full
 from lintra_server.storage.database import REVISION
+from lintra_server.storage.history import History
 from lintra_server.storage.parts import NotStartedError, Parts
 from lintra_server.storage.states import FINAL_STATES, BatchRow
 from lintra_server.storage.steps import KEPT_STATES, Step, Stepper
 
 log = structlog.get_logger()
 
-_BY_A_START = NOT_AWAITED | frozenset[JournalState]({"started"})
+BY_A_START = NOT_AWAITED | frozenset[JournalState]({"started"})
 """What a start may find that neither the database nor the witness knows: it changed no batch."""
 
 _RESTORE = "nothing was changed; run `lintra server restore`"
@@ -41,6 +45,8 @@ def begin(parts: Parts, halt: Halt) -> Stepper:
             "the key folder is of a version before 0.1.0, which was never published: make a new server"
         )
     learn(parts, in_flight)
+    if unknown_notes(parts.history, {name: note for name in parts.notes.names() if (note := parts.notes.get(name))}):
+        raise NotStartedError(f"the journal lacks lines: there are notes of batches that it does not know: {_LOST}")
     if parts.history.revision != REVISION:
         parts.history.record("migrated", BatchId(b"", 0), {"revision": REVISION})
     _require_keys(parts)
@@ -51,7 +57,7 @@ def begin(parts: Parts, halt: Halt) -> Stepper:
     head = parts.journal.head
     parts.states.catch_up(head)
     if parts.witness is not None:
-        parts.witness.advance(lambda seen: parts.journal.lacks_little(seen, head, _BY_A_START), head)
+        parts.witness.advance(lambda seen: parts.journal.lacks_little(seen, head, BY_A_START), head)
     standing = parts.states.standing()
     start = max(parts.journal.last_start, standing.start if standing else 0) + 1
     stepper.start = start
@@ -68,16 +74,28 @@ def learn(parts: Parts, in_flight: tuple[Step, Line] | None = None) -> None:
     """Learn of all that the journal says, but of a step that the database lacks, and which keys were destroyed."""
     lines = parts.journal.lines
     parts.history.learn(line for line in lines if in_flight is None or line.number != in_flight[1].number)
-    there, noted = parts.batch_keys.names(), parts.notes.names()
-    for history in parts.history.batches.values():
-        history.is_destroyed = history.batch.name not in there or (
-            history.is_final and not parts.batch_keys.has(history.batch.name)
-        )
-        history.is_emptied = history.is_destroyed and history.batch.name not in noted
+    learn_destroyed(parts.history, parts.batch_keys, parts.notes.names())
     parts.store.read_cut_tasks()
     if in_flight is not None and in_flight[0].state == "closed":
         places = (parts.history.place(batch) for batch in in_flight[1].of_all)
         parts.history.closing.update(place for place in places if place is not None)
+
+
+def learn_destroyed(history: History, keys: KeyFiles, noted: AbstractSet[bytes]) -> None:
+    """Learn which batches' keys were destroyed, and of which of these the shares were deleted, too: no note is left."""
+    there = keys.names()
+    for batch in history.batches.values():
+        batch.is_destroyed = batch.batch.name not in there or (batch.is_final and not keys.has(batch.batch.name))
+        batch.is_emptied = batch.is_destroyed and batch.batch.name not in noted
+
+
+def unknown_notes(history: History, notes: Mapping[bytes, Note]) -> set[bytes]:
+    """Return the names of batches that held reports once, and that the journal does not know: it lost lines.
+
+    A note without reports may be that of a batch before whose line a crash came.
+    """
+    known = {batch.batch.name for batch in history.batches.values()}
+    return {name for name, note in notes.items() if note.total and name not in known}
 
 
 def compare(parts: Parts) -> tuple[Step, Line] | None:
@@ -94,7 +112,7 @@ def compare(parts: Parts) -> tuple[Step, Line] | None:
         )
     if not journal.has(standing.head):
         raise NotStartedError(f"the journal lacks lines that the database has, or is another server's: {_LOST}")
-    lacking = [line for line in journal.since(standing.head) if line.state not in _BY_A_START]
+    lacking = [line for line in journal.since(standing.head) if line.state not in BY_A_START]
     seen = parts.witness.read() if parts.witness is not None else None
     if seen is not None:
         before = journal.head_at(lacking[-1].number - 1) if lacking else None
@@ -132,7 +150,7 @@ def _require_witnessed(journal: Journal, seen: Head, allowed: Sequence[Head]) ->
             "the witness remembers nothing. If it is new, and this server is the original, run "
             "`lintra server witness`; if it was lost, make sure first that neither folder was set back"
         )
-    if not any(journal.lacks_little(seen, head, _BY_A_START) for head in allowed):
+    if not any(journal.lacks_little(seen, head, BY_A_START) for head in allowed):
         raise NotStartedError(
             "the witness knows another journal: this is a copy of a server, or both folders were set back. "
             "If the other one is still running, stop here; else " + _LOST

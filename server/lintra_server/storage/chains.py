@@ -251,9 +251,14 @@ class Chains:
             raise BrokenChainError(batch)
 
 
+def gone_in_words(last: int, noted: int) -> str:
+    """Return what is missing where `last` reports are what was stored and `noted` should be there."""
+    return f"reports {last + 1} to {noted} of {noted} are gone" if last < noted else "at least one report is gone"
+
+
 def _said(history: BatchHistory, last: int, noted: int) -> str:
     """Return what is wrong with a batch of which `last` reports are what was stored, where `noted` should be."""
-    gone = f"reports {last + 1} to {noted} of {noted} are gone" if last < noted else "at least one report is gone"
+    gone = gone_in_words(last, noted)
     command = "accept-loss" if history.line is None else "abandon"
     return f"{history.batch}: {gone}; it takes and gives nothing: lintra server {command} {history.batch.words}"
 
@@ -285,9 +290,9 @@ def raw_rows_backwards(connection: Connection, batch: int) -> Iterator[Row]:
 
 def _row(raw: Sequence[object], batch: int) -> Row:
     key, total, ids, serials, mark = raw
-    if not isinstance(key, int) or not isinstance(total, int):
-        raise UnavailableError("a row of the database is not what was stored: lintra server doctor")
-    return Row(key - batch * SPAN, total, _bytes(ids), _bytes(serials), _bytes(mark))
+    # What is of another kind than was stored makes a row that follows no other.
+    number = key - batch * SPAN if isinstance(key, int) else -1
+    return Row(number, total if isinstance(total, int) else -1, _bytes(ids), _bytes(serials), _bytes(mark))
 
 
 def _bytes(value: object) -> bytes:

@@ -7,10 +7,9 @@ A commit of reports writes one row of `segments`: a row of its own for each repo
 would each cost more than the reports do. That a report is stored once is seen to by the one who commits (see `known`).
 """
 
-import sqlite3
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +35,7 @@ from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import DatabaseError
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from lintra_server.disk.folders import sync_file, write_new
+from lintra_server.disk.folders import write_new
 from lintra_server.storage.direct import Value
 from lintra_server.storage.identity import Watched
 from lintra_server.storage.kept import Conditional, Kept, KeptSqlite
@@ -314,26 +313,6 @@ class Database(AnyDatabase):
         done = self._kept.run(statement, rows)
         self._look()
         return done
-
-    def copy_to(self, path: Path) -> None:
-        """Write a consistent copy, also while the server runs, that only its owner can read.
-
-        Raises:
-            FileExistsError: there is a file of this name.
-        """
-        write_new(path, b"")
-        raw = self._engine.raw_connection()
-        try:
-            with closing(sqlite3.connect(path)) as copy:
-                source = raw.driver_connection
-                if not isinstance(source, sqlite3.Connection):
-                    raise TypeError("the driver is not sqlite3")
-                source.backup(copy)
-                # One file that is whole by itself, without a log beside it.
-                copy.execute("PRAGMA journal_mode=DELETE")
-        finally:
-            raw.close()
-        sync_file(path)
 
     def intact(self) -> list[str]:
         """Return what SQLite's own check of every page complains of."""

@@ -14,7 +14,7 @@ from lintra_server.clock import Seen
 from lintra_server.disk.folders import FILE_MODE, make_folder, replace, require_private, write_new
 from lintra_server.disk.journal import Journal
 from lintra_server.disk.key_files import KeyFiles
-from lintra_server.disk.notes import Notes
+from lintra_server.disk.notes import DamagedNotesError, Notes
 from lintra_server.disk.vault import KEY_BYTES, Vault
 from lintra_server.storage.steps import StepFiles
 from lintra_service.settings import InvalidSettingsError
@@ -72,11 +72,11 @@ class KeyFolder:
 
     def batch_keys(self, vault: Vault) -> KeyFiles:
         """Return the files that hold the keys of batches."""
-        return KeyFiles(self.path / "batches", vault, "batch keys")
+        return batch_key_files(self.path, vault)
 
     def sealing_keys(self, vault: Vault) -> KeyFiles:
         """Return the files that hold the sealing keys."""
-        return KeyFiles(self.path / "sealing", vault, "sealing key")
+        return sealing_key_files(self.path, vault)
 
     def open_notes(self) -> Notes:
         """Read the notes of where batches end; they are begun if there are none (see `Notes` for errors)."""
@@ -86,6 +86,13 @@ class KeyFolder:
         """Begin notes in the place of others."""
         (self.path / NOTES_FILE).unlink(missing_ok=True)
         return self.open_notes()
+
+    def put_damaged_notes_aside(self) -> None:
+        """Rename notes that are not what this server wrote; the next who opens them begins new ones."""
+        try:
+            self.open_notes().close()
+        except DamagedNotesError:
+            (self.path / NOTES_FILE).rename(self._unused(NOTES_FILE))
 
     def open_journal(self, vault: Vault) -> Journal:
         """Read and verify the journal.
@@ -130,6 +137,16 @@ class KeyFolder:
         return path
 
 
+def batch_key_files(folder: Path, vault: Vault) -> KeyFiles:
+    """Return the files of a key folder that hold the keys of batches."""
+    return KeyFiles(folder / "batches", vault, "batch keys")
+
+
+def sealing_key_files(folder: Path, vault: Vault) -> KeyFiles:
+    """Return the files of a key folder that hold the sealing keys."""
+    return KeyFiles(folder / "sealing", vault, "sealing key")
+
+
 def journal_key(folder: Path, vault: Vault) -> bytes:
     """Return the key of a folder's journal.
 
@@ -137,7 +154,14 @@ def journal_key(folder: Path, vault: Vault) -> bytes:
         InvalidSettingsError: it is of another root key.
         FileNotFoundError: there is none.
     """
-    return vault.unwrap((folder / JOURNAL_KEY_FILE).read_bytes(), _LABEL)
+    path = folder / JOURNAL_KEY_FILE
+    try:
+        return vault.unwrap(path.read_bytes(), _LABEL)
+    except InvalidSettingsError as error:
+        raise InvalidSettingsError(
+            f"{path} does not open: {error}, or the file was changed. Bring back storage-root.key from its backup; if "
+            "it is the right one, run `lintra server restore --journal-lost`"
+        ) from None
 
 
 def last_seen(folder: Path) -> Seen | None:

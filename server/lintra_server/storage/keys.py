@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import get_args
 
 from lintra_protocol.canonical import base64url, canonical_json, domain_hash, parse_base64url, parse_canonical_json
-from lintra_protocol.errors import OutdatedKeyError, UnavailableError
+from lintra_protocol.errors import LintraError, OutdatedKeyError, UnavailableError
 from lintra_protocol.messages import KeyList, SealingKeyEntry, Signed, sign
 from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.sealing import SealingKey, SuiteName
@@ -97,9 +97,15 @@ class Keyring:
         self._now = now
         self._keys: dict[bytes, StoredKey] = {}
         for name in files.names():
-            data = files.read(name, name)
-            if data is not None:
-                self._keys[name] = StoredKey.decode(data)
+            try:
+                data = files.read(name, name)
+                if data is not None:
+                    self._keys[name] = StoredKey.decode(data)
+            except (InvalidSettingsError, LintraError):
+                raise InvalidSettingsError(
+                    f"the sealing key sealing/{name.hex()}.key in key_dir does not open: it was changed, or the "
+                    "storage root key is another one: lintra server doctor"
+                ) from None
         self.signed_list = b""
         try:
             self.maintain()

@@ -16,6 +16,7 @@ from lintra_server.settings import Settings
 from lintra_server.storage.database import AnyDatabase, Database
 from lintra_server.storage.history import History
 from lintra_server.storage.key_folder import KeyFolder, journal_key
+from lintra_server.storage.reading import ReadOnlyDatabase
 from lintra_server.storage.states import BatchStates
 from lintra_server.storage.store import Store
 from lintra_service.settings import InvalidSettingsError
@@ -69,7 +70,8 @@ def has_database(settings: Settings) -> bool:
         InvalidSettingsError: PostgreSQL cannot be reached.
     """
     if settings.database_url is None:
-        return database_path(settings).exists()
+        path = database_path(settings)
+        return path.exists() and path.stat().st_size > 0
     from lintra_server.storage.postgres import holds_tables
 
     return holds_tables(settings.database_url.get_secret_value())
@@ -91,6 +93,15 @@ def open_database(settings: Settings, revision: str) -> AnyDatabase:
     from lintra_server.storage.postgres import PostgresDatabase
 
     return PostgresDatabase(settings.database_url.get_secret_value(), revision)
+
+
+def reading_only(settings: Settings) -> ReadOnlyDatabase:
+    """Open a server's database to look at it, also while the server runs; it must be there."""
+    if settings.database_url is None:
+        return ReadOnlyDatabase(f"sqlite:///{database_path(settings).absolute()}")
+    from lintra_server.storage.postgres import reading_url
+
+    return ReadOnlyDatabase(reading_url(settings.database_url.get_secret_value()))
 
 
 def lock_folders(settings: Settings, random_bytes: RandomBytes) -> KeyFolder:
@@ -126,9 +137,8 @@ def open_parts(settings: Settings, random_bytes: RandomBytes, folder: KeyFolder)
     missing = [name for name, there in _presence(settings, folder) if not there]
     if missing:
         raise NotStartedError(
-            f"missing: {', '.join(missing)}. Bring back what is missing from its own backup; if the database is lost "
-            "or came from a backup run `lintra server restore`, if the journal is lost `lintra server restore "
-            "--journal-lost`, and for a new server `lintra server init`"
+            f"missing: {', '.join(missing)}; nothing was made in its place. `lintra server doctor` names the command "
+            "that brings it back, and what that costs; for a new server run `lintra server init`"
         )
     vault = open_vault(settings, random_bytes)
     identity = settings.signing_key(random_bytes)

@@ -275,6 +275,15 @@ def holds_tables(url: str) -> bool:
         engine.dispose()
 
 
+def reading_url(url: str) -> str:
+    """Return the address as SQLAlchemy has it, with its password (see `_engine` for errors)."""
+    engine = _engine(url)
+    try:
+        return engine.url.render_as_string(hide_password=False)
+    finally:
+        engine.dispose()
+
+
 def _engine(url: str) -> Engine:
     try:
         parsed = make_url(url)

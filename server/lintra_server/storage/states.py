@@ -103,8 +103,7 @@ class BatchStates:
     def standing(self) -> Standing | None:
         """Return where the journal stands as far as the database knows; None if it never belonged to one."""
         with self._database.reading() as connection:
-            row = connection.execute(select(journal)).one_or_none()
-        return None if row is None else Standing(Head(row.length, row.digest), row.start)
+            return standing_in(connection)
 
     def may(self, step: Step) -> bool:
         """Return whether the batch is in the state that a step leaves, and those that it merges are open.
@@ -321,7 +320,8 @@ class BatchStates:
         """Refuse a database that lacks steps which this process committed."""
         length = self._length  # before the look: what is committed meanwhile is no loss
         self._require_last(connection)
-        if (connection.execute(select(journal.c.length)).scalar() or 0) < length:
+        standing = standing_in(connection)
+        if length and (standing is None or standing.head.length < length):
             raise ForkedError("the database lacks the journal's last lines: it was set back")
 
     def _require_last(self, connection: Connection) -> None:
@@ -332,3 +332,23 @@ class BatchStates:
 
 def _set(connection: Connection, batch: int, values: Values | Mapping[str, None]) -> None:
     connection.execute(update(batches).where(batches.c.batch == batch).values(**values))
+
+
+def standing_in(connection: Connection) -> Standing | None:
+    """Return where a database says that the journal stands; None if it says nothing of the kind."""
+    match connection.execute(select(journal.c.length, journal.c.digest, journal.c.start)).all():
+        case [(int(length), bytes(digest), int(start))]:
+            return Standing(Head(length, digest), start)
+    return None
+
+
+def abandoning(start: int, row: BatchRow) -> Step:
+    """Return the step that gives a batch up, by the gate process of a start number."""
+    return Step(start, "abandoned", row.task_id, row.state, {"state": "abandoned"}, row.number, row.first)
+
+
+def destroy_batch(store: Store, states: BatchStates, row: BatchRow) -> None:
+    """Destroy the keys and the shares of a batch that is over."""
+    store.forget_key(row.batch)
+    store.delete_shares(row.batch)
+    states.mark_destroyed(row.batch)  # last, so that a crash before it leads here again

@@ -21,6 +21,7 @@ from lintra_server.storage.database import AnyDatabase, batches, tasks
 from lintra_server.storage.history import History, Registered, edited
 from lintra_server.storage.marks import NO_CHAIN
 from lintra_server.storage.steps import ForkedError
+from lintra_service.settings import InvalidSettingsError
 
 TOKEN_KEY = "token key"
 
@@ -114,6 +115,7 @@ class Tasks:
         with self._deciding():
             known = self.history.tasks.get(task_id)
             if known is None:
+                self._definition_bytes += len(definition)
                 known = Registered(self.history.next_task(), task_id, author, ends, retention, len(definition))
                 facts = known.facts(fact(token_key), fact(policy))
                 self.history.record("registered", BatchId(task_id, 0), facts)
@@ -123,16 +125,23 @@ class Tasks:
                 "wrapped_token_key": None if token_key is None else self._vault.wrap(token_key, TOKEN_KEY, task_id),
             }  # fmt: skip
             with self.database.writing() as connection:
-                there = connection.execute(select(tasks.c.definition).where(tasks.c.task == known.place)).one_or_none()
-                if there is not None and there.definition == definition:
+                stored = select(tasks.c.definition, tasks.c.wrapped_token_key).where(tasks.c.task == known.place)
+                there = connection.execute(stored).one_or_none()
+                if there is not None and there.definition == definition and self._wraps(there[1], task_id, token_key):
                     return False
                 if there is None:
                     connection.execute(insert(tasks), {"task": known.place, **values})
                 else:
                     connection.execute(update(tasks).where(tasks.c.task == known.place).values(**values))
-            self._definition_bytes += len(definition)
             self.open_batch(task_id, 0, ends if batch_ends is None else batch_ends)
         return True
+
+    def _wraps(self, wrapped: bytes | None, task_id: bytes, token_key: bytes | None) -> bool:
+        """Return whether a row holds the key of a task's tokens, or none if the task has no tokens."""
+        try:
+            return (None if wrapped is None else self._vault.unwrap(wrapped, TOKEN_KEY, task_id)) == token_key
+        except (ValueError, TypeError):
+            return False
 
     def open_batch(self, task_id: bytes, number: int, ends: int) -> int:
         """Open a batch of a registered task if that was not done before; return its place.
@@ -197,7 +206,7 @@ class Tasks:
         wrapped = row.wrapped_token_key
         try:
             key = None if wrapped is None else self._vault.unwrap(wrapped, TOKEN_KEY, task_id)
-        except ValueError:
+        except (ValueError, TypeError):
             raise edited(f"table tasks, row {known.place}, column wrapped_token_key was changed") from None
         return TaskRow(row.task, row.definition, key)
 
@@ -209,12 +218,17 @@ class Tasks:
         """Return the keys of a batch.
 
         Raises:
-            UnavailableError: they were destroyed.
+            UnavailableError: they were destroyed, or their file was changed.
         """
         key = self._keys.get(batch)
         if key is None:
             known = self.history.batches[batch].batch
-            secret = self._key_files.read(known.name, *known.bound)
+            try:
+                secret = self._key_files.read(known.name, *known.bound)
+            except InvalidSettingsError:
+                raise UnavailableError(
+                    f"{known}: the file of its keys was changed: lintra server abandon {known.words}"
+                ) from None
             if secret is None:
                 raise UnavailableError("the keys of this batch were destroyed, or are missing from key_dir")
             key = self._keys[batch] = BatchKey(secret, self._random_bytes)
