@@ -29,8 +29,9 @@ from lintra_protocol.canonical import base64url
 from lintra_protocol.errors import InvalidMessageError, LedgerRefusedError
 from lintra_protocol.privacy.composition import Spent
 from lintra_server.disk.journal import Journal, Line
+from lintra_server.disk.notes import CHAIN_BYTES, Notes
 from lintra_server.settings import Settings as ServerSettings
-from lintra_server.storage.key_folder import SEEN_FILE, read_noted
+from lintra_server.storage.key_folder import SEEN_FILE, last_seen
 from lintra_server.storage.steps import Step
 from lintra_service.secrets import write_secret
 from lintra_service.settings import InvalidSettingsError
@@ -141,6 +142,7 @@ def _journal(folder: Path) -> Decoder:
     journal = Journal(path, KEY)
     for number, state in enumerate(("started", "closed", "frozen"), 1):
         journal.append(Line(number, 1, state, bytes(32) if number > 1 else b"", bytes(32)))  # type: ignore[arg-type]
+    journal.append(Line(4, 1, "opened", bytes(32), batch=2, facts={"place": 7, "ends": 9, "other": {"sha256": "A"}}))
     journal.close()
 
     def decode(data: bytes) -> bytes:
@@ -155,13 +157,36 @@ def _journal(folder: Path) -> Decoder:
     return Decoder(decode, [path.read_bytes()], refusal=InvalidSettingsError)
 
 
+def _notes(folder: Path) -> Decoder:
+    path = folder / "notes"
+    path.unlink(missing_ok=True)
+    notes = Notes(path)
+    for number in range(3):
+        for total in range(number + 1):
+            notes.put(bytes([number + 1]) * 32, total, bytes([total]) * CHAIN_BYTES)
+    notes.tell(bytes([2]) * 32, 7)
+    notes.close()
+
+    def decode(data: bytes) -> None:
+        path.write_bytes(data)
+        found = Notes(path)
+        try:
+            for name in found.names():
+                if found.get(name) is None:
+                    raise UnlawfulError("a batch has a slot and no note")
+        finally:
+            found.close()
+
+    return Decoder(decode, [path.read_bytes()], refusal=InvalidSettingsError)
+
+
 def _seen(folder: Path) -> Decoder:
     def decode(data: bytes) -> None:
         (folder / SEEN_FILE).write_bytes(data)
-        if read_noted(folder) is None:
+        if last_seen(folder) is None:
             raise InvalidMessageError("nothing that a server noted")
 
-    return Decoder(decode, [b'{"allowance":3,"clock":1800000000,"commits":7}\n'], is_json=True)
+    return Decoder(decode, [b'{"allowance":3,"clock":1800000000}\n'], is_json=True)
 
 
 def _record() -> Decoder:
@@ -199,6 +224,7 @@ def own_files(folder: Path) -> dict[str, Decoder]:
         "settings of an analyzer": _settings(folder / "analyzer.toml", AnalyzerSettings, analyzer),
         "a step file": _step(),
         "a journal": _journal(folder),
+        "where batches end": _notes(folder),
         "what a server saw last": _seen(folder),
         "a signed record": _record(),
         "whom an analyzer trusts": _trusted(folder),
