@@ -71,12 +71,18 @@ def key_side(settings: Settings) -> KeySide:
         InvalidSettingsError, OSError: a part is missing, or is not what this server wrote.
     """
     vault = Vault(settings.storage_root_keys(_no_randomness), _no_randomness)
-    # First the notes: what they say is in the database, whatever that gets meanwhile.
+    # Before the database: what the notes say is in it, whatever it gets meanwhile.
     return KeySide(vault, read_journal(settings, vault), read_notes(settings), batch_key_files(settings.key_dir, vault))
 
 
 def read_journal(settings: Settings, vault: Vault) -> Journal:
-    """Read the journal as it is now (see `KeyFolder.open_journal` for errors)."""
+    """Read the journal as it is now (see `KeyFolder.open_journal` for errors).
+
+    Raises:
+        InvalidSettingsError: there is none.
+    """
+    if not (settings.key_dir / JOURNAL_FILE).exists():
+        raise InvalidSettingsError(f"the journal is missing from {settings.key_dir}: lintra server doctor")
     return Journal(settings.key_dir / JOURNAL_FILE, journal_key(settings.key_dir, vault), repair=False)
 
 
