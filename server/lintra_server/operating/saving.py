@@ -98,7 +98,7 @@ def _said(
 ) -> Iterator[str]:
     counts = Counter(batch.state for batch in history.batches.values())
     listed = ", ".join(f"{count} {state}" for state, count in sorted(counts.items())) or "none"
-    yield f"batches: {listed}; {sum(total for total, _ in ends.values()):,} reports"
+    yield f"batches: {listed}; {sum(total for total, _ in ends.values())} reports"
     yield f"journal line {standing.head.length}, start number {standing.start}"
     for batch in damaged:
         yield f"DAMAGED: {batch} is not what was stored; it is so in the server, too: lintra server doctor"
