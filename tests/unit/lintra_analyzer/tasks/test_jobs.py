@@ -57,6 +57,19 @@ async def test_reports_that_are_not_everywhere_are_left_out(life: Life, form: st
     assert_array_equal(task.mechanism.decode(sketch, task.num_columns), life.ideal(task, 20).values)
 
 
+async def test_a_certificate_says_how_many_reports_each_server_lost_and_nothing_of_those_that_lost_none(
+    life: Life,
+) -> None:
+    task = await life.create("osnap")
+    await life.upload(task, 20)
+    (batch,) = life.servers[1].node.store.history.batches.values()
+    batch.lost = 3  # as a line of its journal would have it
+    signed = life.service.record(await life.release(task))
+    assert [part.lost for part in signed.record.servers] == [0, 3, 0]
+    assert signed.record.canonical().count(b'"lost"') == 1
+    assert type(signed).from_canonical(signed.canonical()) == signed
+
+
 @pytest.mark.parametrize("last", ["batches", "inventory", "ids", "cohort", "aggregate"])
 @pytest.mark.grid(6)
 async def test_a_job_that_died_while_an_answer_was_on_its_way_goes_on_after_a_restart(
