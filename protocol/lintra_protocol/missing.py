@@ -22,9 +22,13 @@ def least_max_missing(claim: Claim) -> Fraction:
 def organisations_max_missing(min_clients: int, max_clients: int) -> Fraction:
     """Return the same of a task of organisations: so many that the smallest cohort is left, in whole hundredths.
 
-    Rounded up. Their reports are few: .05 of five would be none at all.
+    Rounded up. Their reports are few: .05 of five would be none at all. Where the smallest cohort is less than a
+    hundredth of the largest there are more digits, since a part of 1 is none that a task may state.
     """
-    return Fraction(-(-100 * (max_clients - min_clients) // max_clients), 100)
+    scale = 100
+    while scale * min_clients < max_clients:
+        scale *= 10
+    return Fraction(-(-scale * (max_clients - min_clients) // max_clients), scale)
 
 
 def most_reports(max_clients: int, max_missing: Fraction) -> int:

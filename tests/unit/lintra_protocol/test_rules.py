@@ -21,7 +21,7 @@ from lintra_protocol.errors import (
     UnauthorizedError,
 )
 from lintra_protocol.mechanisms import Osnap
-from lintra_protocol.messages import Cohort, Signed, sign
+from lintra_protocol.messages import Cohort, Signed, census_of, inventory_of, sign
 from lintra_protocol.privacy.leverage import LeverageBounds
 from lintra_protocol.report_ids import ReportIds
 from lintra_protocol.rules import (
@@ -29,6 +29,7 @@ from lintra_protocol.rules import (
     check_cohort,
     draw_matrix,
     late_seed,
+    verify_census,
     verify_cohorts,
     verify_inventories,
     verify_list,
@@ -265,3 +266,20 @@ def test_a_sketch_share_is_bound_to_task_server_cohort_and_seed() -> None:
         aggregate_context(TASK, 0, 0, b"\x01" * 32, bytes(32)), aggregate_context(TASK, 0, 0, bytes(32), b"\x01" * 32),
     ]  # fmt: skip
     assert len({base, *others}) == 5
+
+
+@pytest.mark.parametrize(("started", "lost", "is_a_lie"), [
+    (7, 0, True), (7, 1, True), (7, 2, False), (8, 0, False), (6, 0, False),
+])  # fmt: skip
+def test_a_census_report_that_is_gone_proves_a_lie_only_if_the_server_was_not_restarted_since(
+    started: int, lost: int, is_a_lie: bool
+) -> None:
+    key = identity("server 0")
+    counted, held = ReportIds.of(IDS), ReportIds.of(IDS[:8])
+    census = sign(key, census_of(TASK, 0, 0, counted, 0, 7))
+    inventory = sign(key, inventory_of(TASK, 0, 0, held, bytes(32), 0, started, lost=lost))
+    if is_a_lie:
+        with pytest.raises(InventoryMismatchError, match="signed for 2 reports in its census that are not in its inv"):
+            verify_census(TASK, census, counted, inventory, held)
+    else:
+        assert verify_census(TASK, census, counted, inventory, held) == 2

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from lintra_protocol.cli import describe
-from lintra_protocol.errors import InvalidTaskError, PolicyRefusedError
+from lintra_protocol.errors import InvalidMessageError, InvalidTaskError, PolicyRefusedError
 from lintra_protocol.messages import nonce_commitment
 from lintra_protocol.privacy.ceiling import Ceiling
 from lintra_protocol.rules import aggregate_context, late_seed
@@ -106,3 +106,29 @@ def test_a_task_says_both_epsilons_to_people() -> None:
     lines = "\n".join(describe(TASK))
     assert "in 4 windows of 180 s, each released by itself" in lines
     assert f"2 windows together: epsilon {TASK.worst_together().epsilon:.6g}" in lines
+
+
+def merging(most: int, corrupt: int, **fields: object) -> Task:
+    windows = WINDOWS.model_copy(update={"max_windows": 6, "max_merge": most})
+    return windowed(windows, min_clients=20, max_corrupt_clients=corrupt, check=False, **fields)
+
+
+@pytest.mark.parametrize(("most", "corrupt"), [(2, 1), (2, 3), (3, 1), (3, 4), (3, 8)])
+def test_max_corrupt_clients_is_a_multiple_of_max_merge(most: int, corrupt: int) -> None:
+    with pytest.raises(InvalidTaskError, match=f"{corrupt} counts reports, {most} for each of them"):
+        merging(most, corrupt)._require_mergeable()
+    merging(most, corrupt - corrupt % most)._require_mergeable()
+    # Where servers add the noise no client weakens it, so none is counted; alone a window has one report of each.
+    merging(most, corrupt, noise="servers")._require_mergeable()
+    merging(1, corrupt)._require_mergeable()
+
+
+@given(st.integers(1, 6), st.integers(-2, 6), st.integers(0, 5))
+def test_at_most_max_merge_windows_in_a_row_are_merged_and_so_many_are(most: int, first: int, batch: int) -> None:
+    task = merging(most, 0)
+    if 0 <= first < batch and batch - first + 1 <= most:
+        assert list(task.group(batch, first)) == list(range(first, batch + 1))
+    else:
+        with pytest.raises(InvalidMessageError, match=f"this task merges at most {most} in a row"):
+            task.group(batch, first)
+    assert list(task.group(batch, None)) == [batch]

@@ -1,13 +1,15 @@
 """What follows for all mechanisms from what each says."""
 
+import math
+
 import numpy as np
 import pytest
 
 from lintra_protocol.clipping import MAX_SQUARED_BOUND
 from lintra_protocol.documents import fraction, real
 from lintra_protocol.errors import FalseClaimError, InvalidTaskError, RowUnderfilledError
-from lintra_protocol.mechanisms import Sum
-from lintra_protocol.mechanisms.base import LOG_MAX_WRAP, Mechanism
+from lintra_protocol.mechanisms import Osnap, Sum
+from lintra_protocol.mechanisms.base import LOG_MAX_WRAP, MAX_SERVERS, Mechanism
 from lintra_protocol.mechanisms.encoder import MIN_SIGMA
 from lintra_protocol.noise import MAX_SIGMA
 from lintra_protocol.privacy.statement import Claim
@@ -117,3 +119,34 @@ def test_the_squared_bound_is_exact() -> None:
     mechanism = Sum(row_bound="0.1", fraction_bits=20, sigma=4)
     assert mechanism.squared_bound == int(fraction("0.1") ** 2 * 4**20)
     assert Sum(row_bound=real(2**30), fraction_bits=0, sigma=4).squared_bound == MAX_SQUARED_BOUND
+
+
+class _Smoothed(Sum):
+    """A sum to which every server adds a little noise."""
+
+    @property
+    def smoothing(self) -> int:
+        return 500
+
+
+@pytest.mark.parametrize("kind", ["sum", "osnap", "osnap that counts"])
+def test_headroom_counts_the_smoothing_noise_of_all_servers(kind: str) -> None:
+    """The room is the one that is left with the noise of as many servers as a task may have."""
+    rows, sigma, clients = 8, 8, 40
+    if kind == "sum":
+        mechanism: Mechanism = _Smoothed(row_bound="1", fraction_bits=4, sigma=sigma)
+        fullest, num_rows, smoothing = clients, 1, 500
+    else:
+        weight = "0.2" if kind.endswith("counts") else "0"
+        mechanism = Osnap(
+            row_bound="1", fraction_bits=4, sigma=sigma, rows=rows, sparsity=2, clip_count_weight=weight
+        )  # fmt: skip
+        fullest, num_rows, smoothing = clients * 2 // rows, rows, 3
+    assert mechanism.smoothing == smoothing
+
+    def expected(entries: int, reports: int) -> float:
+        return math.log(2 * entries) - 2.0**126 / (2 * (reports * sigma**2 + MAX_SERVERS * smoothing**2))
+
+    # A counter's total has the noise of all reports, an entry that of the fullest row.
+    shown = expected(rows, clients) if mechanism.clip_words else expected(3 * num_rows, fullest)
+    assert mechanism.log_wrap_probability(3, clients) == pytest.approx(shown, rel=1e-9)

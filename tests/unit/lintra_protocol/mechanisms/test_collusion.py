@@ -4,6 +4,8 @@ import math
 from fractions import Fraction
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lintra_protocol.mechanisms.collusion import (
     PERCENTAGES,
@@ -79,3 +81,18 @@ def test_the_default_is_a_twentieth_rounded_down_and_half_of_delta() -> None:
     assert [default_corrupt_clients(clients) for clients in (2, 19, 20, 600, 999)] == [0, 0, 1, 30, 49]
     assert half_of("0.000001") == "0.0000005"
     assert half_of("0.0000000000000000000000000000000000000001") == "0"
+
+
+@pytest.mark.parametrize("num_clients", [8, 19, 20, 21, 39, 99, 1000, 1019])
+def test_per_cent_of_clients_that_collude_are_rounded_down(num_clients: int) -> None:
+    claim = Claim(epsilon="1", delta="0.000001", min_clients=num_clients)
+    task = make_task("sum", claim=claim, max_clients=2000)
+    mu = task.privacy(num_clients).mu
+    for percent, epsilon in epsilons_if_colluding(task.mechanism, claim, 3).items():
+        honest = num_clients - math.floor(Fraction(percent, 100) * num_clients)
+        assert epsilon == pytest.approx(gaussian_epsilon(mu * math.sqrt(num_clients / honest), 1e-6), rel=1e-6)
+
+
+@given(st.integers(1, 10_000))
+def test_the_usual_number_of_corrupt_clients_is_five_per_cent_rounded_down(min_clients: int) -> None:
+    assert default_corrupt_clients(min_clients) == min_clients // 20
