@@ -70,6 +70,8 @@ class Tasks:
         self._keys: dict[int, BatchKey] = {}
         self.chains = Chains(history, notes, self._key, database.reading)
         self._definition_bytes = 0
+        self._last_entered = 0
+        database.expect(self._require_entered)
 
     def read_cut_tasks(self) -> None:
         """Find out which definitions were deleted because their tasks are long over, and how large the others are."""
@@ -133,6 +135,7 @@ class Tasks:
                     connection.execute(insert(tasks), {"task": known.place, **values})
                 else:
                     connection.execute(update(tasks).where(tasks.c.task == known.place).values(**values))
+            self._last_entered = max(self._last_entered, known.place)
             self.open_batch(task_id, 0, ends if batch_ends is None else batch_ends)
         return True
 
@@ -213,6 +216,12 @@ class Tasks:
     def definition_bytes(self) -> int:
         """Return how many bytes the definitions of all tasks have that are still kept."""
         return self._definition_bytes
+
+    def _require_entered(self, connection: Connection) -> None:
+        """Refuse a database that lacks the last task which this process entered: no step tells it from an old copy."""
+        place = self._last_entered  # before the look: what is committed meanwhile is no loss
+        if (connection.execute(select(func.max(tasks.c.task))).scalar() or 0) < place:
+            raise ForkedError("the database lacks tasks that were registered in it: it was set back")
 
     def _key(self, batch: int) -> BatchKey:
         """Return the keys of a batch.
