@@ -11,6 +11,7 @@ from starlette.types import Scope
 
 from lintra_protocol.canonical import base64url
 from lintra_protocol.errors import UnavailableError
+from lintra_protocol.messages import Signed, TaskRecord
 from lintra_protocol.randomness import RandomBytes, bulk_system_randomness
 from lintra_server.auth import Doorkeeper
 from lintra_server.batches.batch_lists import BatchLists, roots_of
@@ -213,6 +214,18 @@ class Node:
     def _check_keys(self) -> None:
         if not self.keys.has_active():
             raise UnavailableError("no sealing key is active")
+
+    def register(
+        self, task_id: str, signed: Signed[TaskRecord], sealed_key: tuple[bytes, bytes] | None
+    ) -> tuple[HeldTask, bool]:
+        """Take part in a task; return it, and whether it is new here (see `Registry.register` for errors)."""
+        with self.stepper.guarded():
+            return self.registry.register(task_id, signed, sealed_key)
+
+    def open_group(self, held: HeldTask, batch: int, first: int) -> None:
+        """Open the windows of a group in which nobody answered here (see `Registry.open_group` for errors)."""
+        with self.stepper.guarded():
+            self.registry.open_group(held, batch, first)
 
     def opened(self, held: HeldTask, batch: int) -> int:
         """Return the number of a batch in the store, which is opened if need be (see `Registry.opened` for errors)."""

@@ -136,6 +136,8 @@ class Tasks:
                 else:
                     connection.execute(update(tasks).where(tasks.c.task == known.place).values(**values))
             self._last_entered = max(self._last_entered, known.place)
+            if known.is_cut:  # it is back, and is cut again in its time
+                known.is_cut, self._definition_bytes = False, self._definition_bytes + known.size
             self.open_batch(task_id, 0, ends if batch_ends is None else batch_ends)
         return True
 

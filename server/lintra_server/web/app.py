@@ -123,7 +123,7 @@ def _add_task_routes(app: FastAPI) -> None:
     async def register(task_id: str, request: Request) -> Response:
         node = _node(request)
         signed, sealed_key = await _registration(node, request)
-        held, created = await run_in_threadpool(node.registry.register, task_id, signed, sealed_key)
+        held, created = await run_in_threadpool(node.register, task_id, signed, sealed_key)
         return answer("task", held.record, status=201 if created else 200)
 
     @app.get("/v1/tasks/{task_id}/counters")
@@ -359,7 +359,7 @@ async def _signed(request: Request, task_id: str) -> tuple[Node, HeldTask, Signe
 async def _asked_batch(request: Request, node: Node, held: HeldTask, batch: str) -> HeldBatch:
     first = _first(request)
     if first is not None:
-        await run_in_threadpool(node.registry.open_group, held, _number(batch), first)
+        await run_in_threadpool(node.open_group, held, _number(batch), first)
     return await run_in_threadpool(node.registry.find_batch, held.task.task_id, _number(batch))
 
 

@@ -35,7 +35,6 @@ async def test_a_released_task_is_cut_to_its_end_a_year_later_and_never_taken_ag
         path = f"/v1/tasks/{world.task.task_id}"
         assert (await world.http[0].get(path)).status_code == 200
         assert (await world.http[0].get(f"{path}/batches/0/inclusion/{text(reports[0])}")).status_code == 200
-        commits = world.apps[0].node.store.commits()
         pass_days(world, 366)
         for _ in range(2):
             gone = await world.http[0].get(path)
@@ -43,16 +42,20 @@ async def test_a_released_task_is_cut_to_its_end_a_year_later_and_never_taken_ag
             assert "its batch is scrubbed" in gone.text
             assert [counted(world, name) for name in ("segments", "looks")] == [0, 0]
             assert world.apps[0].node.store.definition_bytes() == 0
-            # What was noted in the key folder still holds: nothing looks lost at the next start.
-            assert world.apps[0].node.store.commits() == commits
+            # Nothing looks lost, now and at the next start.
+            assert world.apps[0].node.store.check_ends() == []
             world.reopen(0)
         # Even with the clock set back its end stays: it is known, and takes nothing.
         world.clock.seconds = world.task.not_before * world.task.time_precision
         world.apps[0].node.clock.accept()
         world.apps[0].node.keys.maintain()
-        assert (await world.register(0)).status_code == 200
+        assert (await world.register(0)).status_code == 201
         refused = (await world.upload(0, reports)).failures
         assert {failure.type for failure in refused} == {"batch_closed"}
+        assert world.apps[0].node.store.definition_bytes() == len(world.task.canonical())
+        # What came back is cut once more.
+        pass_days(world, 366)
+        assert world.apps[0].node.store.definition_bytes() == 0
 
 
 async def test_a_task_that_was_given_up_is_cut_as_well(tmp_path: Path) -> None:
