@@ -4,8 +4,12 @@ The database cannot show that its newest rows are gone. So where a batch ends is
 answer. A note lies in the system's memory at once, where it survives the end of this process; it is synchronised to the
 disk every second, before segments are joined and before a batch is closed. After a power cut the notes of the last
 second may be missing, and nothing else.
+
+The file is mapped: written in the ordinary way it would change its time with each note, and every commit of the
+database would have to wait for that, too.
 """
 
+import mmap
 import os
 import threading
 import zlib
@@ -73,16 +77,15 @@ class Notes:
         self._notes: dict[bytes, Note] = {}
         self._free: list[int] = []
         self._changed = False
-        created = not read_only and not path.exists()
         self._file = os.open(path, os.O_RDONLY if read_only else os.O_RDWR | os.O_CREAT, FILE_MODE)
         try:
-            if created or (not read_only and os.fstat(self._file).st_size == 0):
-                os.pwrite(self._file, _HEADER, 0)
-                self._grow(_FIRST_SLOTS)
-                os.fsync(self._file)
+            if os.fstat(self._file).st_size == 0:
+                if read_only:
+                    raise DamagedNotesError(f"{path} is empty: {_MENDS}")
+                self._extend(_HEADER.ljust(_SLOT_BYTES, b"\0") + bytes(_FIRST_SLOTS * _SLOT_BYTES))
                 sync_folder(path.parent)
-            else:
-                self._read(path)
+            self._map = mmap.mmap(self._file, 0, access=mmap.ACCESS_READ if read_only else mmap.ACCESS_WRITE)
+            self._read(path)
         except BaseException:
             os.close(self._file)
             raise
@@ -111,7 +114,7 @@ class Notes:
         with self._lock:
             slot = self._slots.pop(name, None)
             if slot is not None:
-                os.pwrite(self._file, bytes(_SLOT_BYTES), slot * _SLOT_BYTES)
+                self._map[slot * _SLOT_BYTES : (slot + 1) * _SLOT_BYTES] = bytes(_SLOT_BYTES)
                 self._free.append(slot)
                 del self._notes[name], self._counters[name]
                 self._changed = True
@@ -125,7 +128,7 @@ class Notes:
         if self._changed:
             self._changed = False  # first, so that a note that comes meanwhile is synchronised the next time
             try:
-                os.fdatasync(self._file)
+                self._map.flush()
             except OSError:
                 self._changed = True
                 raise
@@ -146,8 +149,9 @@ class Notes:
         try:
             self.sync()
         finally:
+            self._map.close()
             os.close(self._file)
-            self._file = -1  # a number that no other file has
+            self._file = -1
 
     def _put(self, name: bytes, note: Note) -> None:
         if len(name) != NAME_BYTES or len(note.chain) != CHAIN_BYTES:
@@ -156,26 +160,38 @@ class Notes:
         new = slot is None
         if slot is None:
             if not self._free:
-                self._grow(len(self._slots) + 1)
+                self._grow()
             slot = self._free.pop()
         counter = self._counters.get(name, 0) + 1
         body = _encoded(counter, note)
         place = slot * _SLOT_BYTES + NAME_BYTES + counter % 2 * _PLACE_BYTES
-        os.pwrite(self._file, body + zlib.crc32(name + body).to_bytes(4, "big"), place)
+        self._map[place : place + _PLACE_BYTES] = body + zlib.crc32(name + body).to_bytes(4, "big")
         if new:  # last: a slot without a name is free
-            os.pwrite(self._file, name, slot * _SLOT_BYTES)
+            self._map[slot * _SLOT_BYTES : slot * _SLOT_BYTES + NAME_BYTES] = name
         self._slots[name], self._counters[name], self._notes[name] = slot, counter, note
         self._changed = True
 
-    def _grow(self, more: int) -> None:
-        """Make room for so many more slots; the disk's room is taken now, so that no later note lacks it."""
+    def _grow(self) -> None:
+        """Make room for as many slots again; the disk's room is taken now, so that no later note lacks it."""
+        first = len(self._map) // _SLOT_BYTES
+        self._map.flush()
+        self._extend(bytes(len(self._map)))
+        self._map = mmap.mmap(self._file, 0)
+        self._free += reversed(range(first, len(self._map) // _SLOT_BYTES))
+
+    def _extend(self, data: bytes) -> None:
+        """Write bytes behind the last, durably; if they do not fit the file stays as long as it was."""
         size = os.fstat(self._file).st_size
-        first = max(1, size // _SLOT_BYTES)
-        os.posix_fallocate(self._file, 0, (first + more) * _SLOT_BYTES)
-        self._free += reversed(range(first, first + more))
+        try:
+            while data:
+                data = data[os.pwrite(self._file, data, os.fstat(self._file).st_size) :]
+            os.fsync(self._file)
+        except OSError:
+            os.ftruncate(self._file, size)
+            raise
 
     def _read(self, path: Path) -> None:
-        data = path.read_bytes()
+        data = self._map[:]
         if not data.startswith(_HEADER) or len(data) % _SLOT_BYTES:
             raise DamagedNotesError(f"{path} is not a file of notes: {_MENDS}")
         for slot in range(1, len(data) // _SLOT_BYTES):
