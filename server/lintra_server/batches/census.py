@@ -172,4 +172,4 @@ class CensusTaker:
             return look_at(connection, held.number, self._mac, self._name(held))
 
     def _name(self, held: HeldBatch) -> bytes:
-        return self._store.history.batches[held.number].batch.name
+        return self._store.history.batches[held.number].name

@@ -30,7 +30,7 @@ _SLOT_BYTES = 128
 
 _place = Struct(f">HIHII{CHAIN_BYTES}s")
 _PLACE_BYTES = _place.size + 4
-_HIGH = 32
+_HIGH, _LOW = 32, 2**32 - 1
 
 
 _MENDS = "nobody knows whether reports are gone; `lintra server restore` gives up every unreleased batch"
@@ -54,6 +54,18 @@ class Note(NamedTuple):
     told_at: int = 0
 
 
+class _Slot:
+    """Where a batch has its slot, and what is there; `check` is the checksum of its name alone."""
+
+    __slots__ = ("check", "counter", "note", "start")
+
+    def __init__(self, name: bytes, slot: int) -> None:
+        self.start = slot * _SLOT_BYTES
+        self.check = zlib.crc32(name)
+        self.counter = 0
+        self.note = Note(0, bytes(CHAIN_BYTES))
+
+
 class Notes:
     """The file; thread-safe. Each batch has one slot with two places, which are written in turn.
 
@@ -72,9 +84,7 @@ class Notes:
             FileNotFoundError: there is none, and it is only looked for.
         """
         self._lock = threading.Lock()
-        self._slots: dict[bytes, int] = {}
-        self._counters: dict[bytes, int] = {}
-        self._notes: dict[bytes, Note] = {}
+        self._slots: dict[bytes, _Slot] = {}
         self._free: list[int] = []
         self._changed = False
         self._file = os.open(path, os.O_RDONLY if read_only else os.O_RDWR | os.O_CREAT, FILE_MODE)
@@ -92,7 +102,8 @@ class Notes:
 
     def get(self, name: bytes) -> Note | None:
         """Return what was noted of a batch, None if it has no slot."""
-        return self._notes.get(name)
+        slot = self._slots.get(name)
+        return None if slot is None else slot.note
 
     def put(self, name: bytes, total: int, chain: bytes) -> None:
         """Note where a batch ends now.
@@ -101,22 +112,25 @@ class Notes:
             OSError: there is no room for a new slot.
         """
         with self._lock:
-            known = self._notes.get(name)
-            self._put(name, Note(total, chain, known.told_at if known else 0))
+            slot = self._slots.get(name)
+            if slot is None:
+                self._take(name, Note(total, chain))
+            else:
+                self._put(slot, Note(total, chain, slot.note.told_at))
 
     def tell(self, name: bytes, told_at: int) -> None:
         """Note when somebody was last told how many reports a batch holds; it must have a slot."""
         with self._lock:
-            self._put(name, self._notes[name]._replace(told_at=told_at))
+            slot = self._slots[name]
+            self._put(slot, slot.note._replace(told_at=told_at))
 
     def remove(self, name: bytes) -> None:
         """Free the slot of a batch whose keys were destroyed; nothing happens if it has none."""
         with self._lock:
             slot = self._slots.pop(name, None)
             if slot is not None:
-                self._map[slot * _SLOT_BYTES : (slot + 1) * _SLOT_BYTES] = bytes(_SLOT_BYTES)
-                self._free.append(slot)
-                del self._notes[name], self._counters[name]
+                self._map[slot.start : slot.start + _SLOT_BYTES] = bytes(_SLOT_BYTES)
+                self._free.append(slot.start // _SLOT_BYTES)
                 self._changed = True
 
     def sync(self) -> None:
@@ -153,22 +167,26 @@ class Notes:
             os.close(self._file)
             self._file = -1
 
-    def _put(self, name: bytes, note: Note) -> None:
-        if len(name) != NAME_BYTES or len(note.chain) != CHAIN_BYTES:
-            raise ValueError(f"a note needs a name of {NAME_BYTES} bytes and a chain value of {CHAIN_BYTES}")
-        slot = self._slots.get(name)
-        new = slot is None
-        if slot is None:
-            if not self._free:
-                self._grow()
-            slot = self._free.pop()
-        counter = self._counters.get(name, 0) + 1
+    def _take(self, name: bytes, note: Note) -> None:
+        """Write the first note of a batch into a free slot."""
+        if len(name) != NAME_BYTES:
+            raise ValueError(f"a note needs a name of {NAME_BYTES} bytes")
+        if not self._free:
+            self._grow()
+        slot = _Slot(name, self._free[-1])
+        self._put(slot, note)
+        self._map[slot.start : slot.start + NAME_BYTES] = name  # last: a slot without a name is free
+        self._free.pop()
+        self._slots[name] = slot
+
+    def _put(self, slot: _Slot, note: Note) -> None:
+        if len(note.chain) != CHAIN_BYTES:
+            raise ValueError(f"a note needs a chain value of {CHAIN_BYTES} bytes")
+        counter = slot.counter + 1
         body = _encoded(counter, note)
-        place = slot * _SLOT_BYTES + NAME_BYTES + counter % 2 * _PLACE_BYTES
-        self._map[place : place + _PLACE_BYTES] = body + zlib.crc32(name + body).to_bytes(4, "big")
-        if new:  # last: a slot without a name is free
-            self._map[slot * _SLOT_BYTES : slot * _SLOT_BYTES + NAME_BYTES] = name
-        self._slots[name], self._counters[name], self._notes[name] = slot, counter, note
+        place = slot.start + NAME_BYTES + counter % 2 * _PLACE_BYTES
+        self._map[place : place + _PLACE_BYTES] = body + zlib.crc32(body, slot.check).to_bytes(4, "big")
+        slot.counter, slot.note = counter, note
         self._changed = True
 
     def _grow(self) -> None:
@@ -207,15 +225,14 @@ class Notes:
             ]
             if not whole:
                 raise DamagedNotesError(f"{path}, slot {slot}: neither of its two notes is whole: {_MENDS}")
-            counter, note = max(whole)
-            self._slots[name], self._counters[name], self._notes[name] = slot, counter, note
+            held = self._slots[name] = _Slot(name, slot)
+            held.counter, held.note = max(whole)
 
 
 def _encoded(counter: int, note: Note) -> bytes:
     """Return a place without its checksum: two numbers of 48 bits, one of 32, and a chain value."""
-    high = counter >> _HIGH, note.total >> _HIGH
-    low = counter & 2**_HIGH - 1, note.total & 2**_HIGH - 1
-    return _place.pack(high[0], low[0], high[1], low[1], note.told_at, note.chain)
+    total, chain, told_at = note
+    return _place.pack(counter >> _HIGH, counter & _LOW, total >> _HIGH, total & _LOW, told_at, chain)
 
 
 def _decoded(data: bytes) -> tuple[int, Note]:

@@ -133,7 +133,7 @@ def tidy(parts: Parts) -> None:
     for number in files.numbers():
         if number > journal.head.length or journal.lines[number - 1].state not in KEPT_STATES:
             files.remove(number)
-    needed = {history.batch.name for history in parts.history.batches.values() if not history.is_destroyed}
+    needed = {history.name for history in parts.history.batches.values() if not history.is_destroyed}
     destroyed = parts.batch_keys.destroy_all_but(needed)
     if destroyed:
         log.info("destroyed keys that nothing needs", count=destroyed)

@@ -129,7 +129,7 @@ class Chains:
 
     def reached(self, batch: int, end: End) -> None:
         """Note where a batch ends, in memory and in the key folder, now that the commit is durable."""
-        self._notes.put(self._history.batches[batch].batch.name, end.total, end.chain)
+        self._notes.put(self._history.batches[batch].name, end.total, end.chain)
         self._ends[batch] = end
         self._attempted.pop(batch, None)
 
@@ -159,7 +159,7 @@ class Chains:
             for row in raw_rows(connection, batch, start.number + 1):
                 if not marks.follows(at, row):
                     break
-                at = End(row.number, row.total, row.mark)
+                at = row.end
                 if at.total > end.total:
                     break
                 yield row
@@ -182,7 +182,7 @@ class Chains:
             rows = [_row(raw, batch) for raw in connection.execute(_BACKWARDS, values)]
             if not rows or rows[0].number != number:
                 return None
-            before = End(rows[1].number, rows[1].total, rows[1].mark) if len(rows) > 1 else BEGIN
+            before = rows[1].end if len(rows) > 1 else BEGIN
             if not marks.follows(before, rows[0]):
                 raise BrokenChainError(batch)
             found[number] = rows[0].ids
@@ -194,7 +194,7 @@ class Chains:
         for row in raw_rows(connection, batch):
             if not marks.follows(at, row):
                 break
-            at = End(row.number, row.total, row.mark)
+            at = row.end
         return at
 
     def damage(self, batch: int) -> UnavailableError:
@@ -205,7 +205,7 @@ class Chains:
         history = self._history.batches[batch]
         with self._history.adding, self._reading() as connection:
             at, tail = self.whole(connection, batch), _tail(connection, batch)
-            end, note = self._ends.get(batch), self._notes.get(history.batch.name)
+            end, note = self._ends.get(batch), self._notes.get(history.name)
             ends = [*self._attempted.get(batch, ()), *([end] if end is not None else ())]
             if at == tail and at in ends:
                 return UnavailableError("the stored reports were just being rewritten")
@@ -219,14 +219,14 @@ class Chains:
     def _load(self, batch: int) -> None:
         """Learn where a batch ends: at its note, or behind it, where a crash came between a commit and its note."""
         history = self._history.batches[batch]
-        note = self._notes.get(history.batch.name)
+        note = self._notes.get(history.name)
         if note is None:
             raise UnavailableError(f"{history.batch}: its note is gone from the key folder: lintra server doctor")
         marks, later, at = self.marks(batch), list[Row](), BEGIN
         with self._reading() as connection:
             for row in raw_rows_backwards(connection, batch):
                 if row.total <= note.total:
-                    at = End(row.number, row.total, row.mark)
+                    at = row.end
                     break
                 later.append(row)
         # A closed batch takes nothing more.
@@ -235,7 +235,7 @@ class Chains:
         for row in reversed(later):
             if not marks.follows(at, row):
                 raise BrokenChainError(batch)
-            at = End(row.number, row.total, row.mark)
+            at = row.end
         # What an answer rests on is noted before it, also the answer that a report is there already.
         self.reached(batch, at)
 

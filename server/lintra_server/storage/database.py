@@ -132,11 +132,11 @@ segments = Table(
     Column("key", Whole, primary_key=True, autoincrement=False),
     # Reports of the batch up to the end of this segment.
     Column("total", Whole, nullable=False),
+    # Shows that the row is the one that was stored here (see `marks`); before what is long, for who looks at the last.
+    Column("mark", LargeBinary, nullable=False),
     Column("ids", LargeBinary, nullable=False),
     # Of the tokens of its reports, in their order.
     Column("serials", LargeBinary),
-    # Shows that the row is the one that was stored here (see `marks`).
-    Column("mark", LargeBinary, nullable=False),
     # Encrypted under the batch's key; last, so that the others are read without it. None after scrubbing.
     Column("payloads", LargeBinary),
 )

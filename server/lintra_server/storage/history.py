@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import structlog
 
@@ -98,6 +99,11 @@ class BatchHistory:
     lost: int = 0
     is_destroyed: bool = False
     is_emptied: bool = False
+
+    @cached_property
+    def name(self) -> bytes:
+        """Return the name of its key file and of its note (see `BatchId.name`)."""
+        return self.batch.name
 
     @property
     def state(self) -> BatchState:

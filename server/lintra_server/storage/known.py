@@ -201,16 +201,17 @@ MOST_RECENT = 1024
 
 
 class HeldIds:
-    """The identifiers of one batch and their segments: the last ones in a dictionary, all before them in a table.
+    """The identifiers of one batch and their segments: the last ones in a set, all before them in a table.
 
     Arrays are filled fast only if many come at once, and commits are small, so what they store waits until it is worth
-    the call. A dictionary takes some 150 bytes an identifier, which these few may.
+    the call. A set takes some 150 bytes an identifier, which these few may.
     """
 
     def __init__(self, random_bytes: RandomBytes, expected: int) -> None:
         """Hold nothing yet, with room for some identifiers."""
         self._table = IdTable(random_bytes, expected)
-        self._recent: dict[bytes, int] = {}
+        self._recent = set[bytes]()
+        self._waiting: list[Written] = []
         self.end = BEGIN
         """Where the last row ends whose identifiers are here."""
 
@@ -227,7 +228,8 @@ class HeldIds:
 
     def note(self, segment: Written) -> None:
         """Add the identifiers of the segment that follows the last one."""
-        self._recent.update(dict.fromkeys(segment.report_ids, segment.number))
+        self._recent.update(segment.report_ids)
+        self._waiting.append(segment)
         self.end = segment.end
         if len(self._recent) >= MOST_RECENT:
             self._enter()
@@ -235,16 +237,18 @@ class HeldIds:
     def candidates(self, report_ids: Sequence[bytes]) -> list[tuple[int, int]]:
         """Return which segments may hold which of some identifiers: places among these, and segment numbers."""
         pairs = self._table.candidates(report_ids)
-        recent = self._recent
-        if not recent.keys().isdisjoint(report_ids):
+        if not self._recent.isdisjoint(report_ids):
+            recent = {one: segment.number for segment in self._waiting for one in segment.report_ids}
             pairs += [(place, recent[one]) for place, one in enumerate(report_ids) if one in recent]
         return pairs
 
     def _enter(self) -> None:
-        if self._recent:
-            numbers = np.fromiter(self._recent.values(), np.uint32, len(self._recent))
-            self._table.add(numbers, b"".join(self._recent))
+        if self._waiting:
+            counts = [len(segment.report_ids) for segment in self._waiting]
+            numbers = np.repeat(np.array([segment.number for segment in self._waiting], np.uint32), counts)
+            self._table.add(numbers, b"".join([one for segment in self._waiting for one in segment.report_ids]))
             self._recent.clear()
+            self._waiting.clear()
 
 
 class KnownIds:
@@ -369,8 +373,7 @@ class KnownIds:
 def _add(table: HeldIds, rows: Sequence[Row]) -> None:
     counts = [len(row.ids) // HASH_BYTES for row in rows]
     numbers = np.repeat(np.array([row.number for row in rows], np.uint32), counts)
-    last = rows[-1]
-    table.add(numbers, b"".join([row.ids for row in rows]), End(last.number, last.total, last.mark))
+    table.add(numbers, b"".join([row.ids for row in rows]), rows[-1].end)
 
 
 def _held(report_ids: Sequence[bytes], pairs: Sequence[tuple[int, int]], segments: Mapping[int, bytes]) -> set[bytes]:

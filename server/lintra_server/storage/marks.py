@@ -56,6 +56,11 @@ class Row(NamedTuple):
     serials: bytes
     mark: bytes
 
+    @property
+    def end(self) -> End:
+        """Return where a run ends whose last row it is."""
+        return End(self.number, self.total, self.mark)
+
 
 class BrokenChainError(Exception):
     """A row of a batch is not the one that follows the row before it."""

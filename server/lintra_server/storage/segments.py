@@ -203,7 +203,7 @@ def new_segments(
             "ids": row.ids,
             "serials": row.serials or None,
             "mark": mark,
-            "payloads": key.encrypt(b"".join([new[report_id] for report_id in ids]), mark),
+            "payloads": key.encrypt(b"".join(map(new.__getitem__, ids)), mark),
             "of_batch": batch,
             "end": batch * SPAN + end.number,
             "before": end.total,
@@ -256,7 +256,7 @@ def merge_some(connection: Connection, batch: int, before: End, key: BatchKey, m
         row = Row(raw.key - batch * SPAN, raw.total, raw.ids, raw.serials or b"", raw.mark or b"")
         if not marks.follows(at, row):
             raise BrokenChainError(batch)
-        at = End(row.number, row.total, row.mark)
+        at = row.end
         rows.append(row)
         if len(run) > 1:
             opened.append(key.decrypt(raw.payloads or b"", row.mark))

@@ -212,7 +212,7 @@ class BatchStates:
         with self._database.writing() as connection:
             self._require_last(connection)
             _set(connection, batch, values)
-        self._notes.remove(self._history.batches[batch].batch.name)
+        self._notes.remove(self._history.batches[batch].name)
         self._history.batches[batch].is_emptied = True
 
     def cut(self, task_id: bytes) -> None:

@@ -368,7 +368,7 @@ class Store(HeldReports):
         known = self.history.batches[batch]
         if not known.is_destroyed:
             self._keys.pop(batch, None)
-            self._key_files.destroy(known.batch.name)
+            self._key_files.destroy(known.name)
             known.is_destroyed = True
             self._spent.forget(batch)
             self._known.forget(batch)
