@@ -56,6 +56,8 @@ VERIFIED = (
 """Of a verified task, in the place of what is said of bounds that nobody else checks."""
 
 
+NOT_WITNESSED = "not witnessed: if both of its folders were set back together nobody would have noticed"
+
 _WORD, _NPY_HEADER = 8, 1024
 """Bytes of a number in an archive, and at most so many before the first of an array."""
 
@@ -177,6 +179,7 @@ class ServerPart(Frozen):
         reports: how many it held when it closed the batch.
         left_out: how many of these are in no release, since some other server lacks them.
         lost: how many more it had acknowledged and lost, at most; left out if none is.
+        witnessed: whether its inventory says that it had a witness; left out if not.
     """
 
     server: ServerIndex
@@ -184,6 +187,7 @@ class ServerPart(Frozen):
     reports: Count
     left_out: Count
     lost: Count = Field(default=0, exclude_if=lambda lost: lost == 0)
+    witnessed: bool = Field(default=False, exclude_if=lambda witnessed: not witnessed)
     nonce: Key
     sketch_share: Key
 
@@ -243,6 +247,14 @@ class SignedRecord(Frozen):
         """
         verify(public_key, self.signature, self.record.kind, self.record.canonical())
         return self.record
+
+
+def witness_lines(record: ReleaseRecord, task: Task) -> list[str]:
+    """Return for each server in words whether it had a witness when it closed the batch."""
+    return [
+        f"server {task.servers[part.server].url}: {'witnessed' if part.witnessed else NOT_WITNESSED}"
+        for part in record.servers
+    ]
 
 
 def stated(

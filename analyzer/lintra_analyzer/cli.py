@@ -13,7 +13,9 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from lintra_analysis.access.rest_client import AnalyzerClient
 from lintra_analysis.commands.waiting import waiting
+from lintra_analysis.record import witness_lines
 from lintra_analyzer.commands import access, analyses
 from lintra_analyzer.commands.asking import (
     DEFAULT_URL,
@@ -31,6 +33,7 @@ from lintra_analyzer.listing import release_line, task_line, window_line
 from lintra_analyzer.settings import Settings
 from lintra_analyzer.storage.keys import load_keys
 from lintra_protocol.randomness import system_randomness
+from lintra_protocol.task import Task
 from lintra_service.findings import print_findings
 from lintra_service.settings import InvalidSettingsError
 from lintra_service.tokens import new_token, token_hash
@@ -218,9 +221,11 @@ def release(
     wait: Annotated[float, typer.Option("--wait", help="Seconds to wait for a running release.")] = 600.0,
 ) -> None:
     """Release a task's batch and print the release's identifier; exit code 75 if it is not ready yet."""
-    with client_of(url, token) as client, _progress() as progress:
-        release_id = client.release(task_id, wait, progress=progress)
-    typer.echo(release_id)
+    with client_of(url, token) as client:
+        with _progress() as progress:
+            release_id = client.release(task_id, wait, progress=progress)
+        typer.echo(release_id)
+        _tell_witnesses(client, release_id)
 
 
 @app.command(context_settings=IDENTIFIERS)
@@ -231,9 +236,11 @@ def download(
     token: Token = "",
 ) -> None:
     """Write a release as three files, which lintra_analysis.open_release reads without a network."""
-    with client_of(url, token) as client, waiting("fetching the release"):
-        client.download_release(release_id, name)
-    typer.echo(f"{name}.npz")
+    with client_of(url, token) as client:
+        with waiting("fetching the release"):
+            client.download_release(release_id, name)
+        typer.echo(f"{name}.npz")
+        _tell_witnesses(client, release_id)
 
 
 @app.command(context_settings=IDENTIFIERS)
@@ -259,6 +266,14 @@ def list_releases(url: Url = DEFAULT_URL, token: Token = "", as_json: AsJson = F
         return
     for each in found:
         typer.echo(release_line(each))
+
+
+def _tell_witnesses(client: AnalyzerClient, release_id: str) -> None:
+    """Say on the standard error which servers had a witness: the standard output holds what a script reads."""
+    record = client.record(release_id).record
+    task = Task.from_value(client.task(record.task_id)["definition"])
+    for line in witness_lines(record, task):
+        typer.echo(line, err=True)
 
 
 @contextmanager

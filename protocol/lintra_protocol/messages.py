@@ -93,6 +93,7 @@ class Inventory(Frozen):
         start: how often this server had begun; whoever sees it fall knows that the server was set back.
         first: of the windows whose reports it lists together, all up to `batch`; left out if it is that one alone.
         lost: acknowledged reports that are gone, at most; left out if none is. In R9 they are own and missing.
+        witnessed: whether this server had a witness when it closed the batch, by its own word; left out if it had none.
     """
 
     kind: Literal["inventory"] = "inventory"
@@ -107,6 +108,7 @@ class Inventory(Frozen):
     matrix_nonce_commitment: Key | None = Field(default=None, exclude_if=lambda commitment: commitment is None)
     closed_at: Count
     start: Count
+    witnessed: bool = Field(default=False, exclude_if=lambda witnessed: not witnessed)
 
 
 class Census(Frozen):
@@ -347,22 +349,17 @@ def inventory_of(
     first: int | None = None,
     matrix_nonce: bytes | None = None,
     lost: int = 0,
+    *,
+    witnessed: bool = False,
 ) -> Inventory:
     """Describe a server's sorted report identifiers; `first` of the windows that were merged, if they were."""
     second = None if matrix_nonce is None else nonce_commitment(task, batch, matrix_nonce, first, MATRIX_NONCE)
     return Inventory(
-        task_id=task.task_id,
-        batch=batch,
-        first=first,
-        server=server,
-        count=len(report_ids),
-        lost=lost,
-        root=base64url(report_ids.root),
-        nonce_commitment=base64url(nonce_commitment(task, batch, nonce, first)),
-        matrix_nonce_commitment=None if second is None else base64url(second),
-        closed_at=closed_at,
-        start=start,
-    )
+        task_id=task.task_id, batch=batch, first=first, server=server, count=len(report_ids), lost=lost,
+        root=base64url(report_ids.root), nonce_commitment=base64url(nonce_commitment(task, batch, nonce, first)),
+        matrix_nonce_commitment=None if second is None else base64url(second), closed_at=closed_at, start=start,
+        witnessed=witnessed,
+    )  # fmt: skip
 
 
 def census_of(task: Task, batch: int, server: int, report_ids: ReportIds, counted_at: int, start: int) -> Census:

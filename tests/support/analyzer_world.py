@@ -1,7 +1,7 @@
 """The analyzer among real servers in one process: real stores, in-process HTTP, a clock that stands still."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -197,10 +197,13 @@ def clients(count: int, label: str = "client") -> list[tuple[FloatArray, RandomB
 
 
 @asynccontextmanager
-async def living(folder: Path, policy: Mapping[str, object] | None = None, **changes: object) -> AsyncIterator[Life]:
+async def living(
+    folder: Path, policy: Mapping[str, object] | None = None, *, witnessed: Collection[int] = (), **changes: object
+) -> AsyncIterator[Life]:
     """Start three servers and an analyzer below a folder; `changes` replace the analyzer's settings.
 
-    The servers judge at the delta of `specification`, unless `policy` says otherwise.
+    The servers `witnessed` have a witness each. All judge at the delta of `specification`, unless `policy` says
+    otherwise.
     """
     first = ServerSettings.model_validate(
         {
@@ -212,6 +215,8 @@ async def living(folder: Path, policy: Mapping[str, object] | None = None, **cha
             "policy": {"allowed_authors": "any", "open": True, "delta": "0.00001", **(policy or {})},
         }
     )
+    for server in witnessed:
+        (folder / f"witness-{server}").mkdir()
     apps = [
         create_server(
             first.model_copy(
@@ -219,6 +224,7 @@ async def living(folder: Path, policy: Mapping[str, object] | None = None, **cha
                     "public_url": server_url(server),
                     "data_dir": folder / f"server-{server}",
                     "key_dir": folder / f"keys-{server}",
+                    "witness_dir": folder / f"witness-{server}" if server in witnessed else None,
                 }
             ),
             now=lambda: NOW,

@@ -340,16 +340,14 @@ def messages() -> list[Vector]:
         result.append(bad(f"{kind}, {name}", "parse_message", "invalid_message", kind=kind, text=text))
     text = canonical(examples()["CohortRequest"] | {"differences": [examples()["DifferenceInPieces"]]})
     result.append(good("CohortRequest, in pieces", "parse_message", text, kind="CohortRequest", text=text))
+    text = canonical(examples()["Inventory"] | {"witnessed": True})
+    result.append(good("Inventory, of a server with a witness", "parse_message", text, kind="Inventory", text=text))
     joined = (5).to_bytes(4, "big") + b"12345" + b"sealed"
     result.append(
         good("a sealed document", "decode_sealed_document", [b"12345".hex(), b"sealed".hex()], data=joined.hex())
     )
-    for name, data in {
-        "empty": b"",
-        "no length": b"\0\0\0",
-        "truncated": joined[:8],
-        "a huge length": b"\xff" * 12,
-    }.items():
+    broken = {"empty": b"", "no length": b"\0\0\0", "truncated": joined[:8], "a huge length": b"\xff" * 12}
+    for name, data in broken.items():
         result.append(bad(f"a sealed document, {name}", "decode_sealed_document", "invalid_message", data=data.hex()))
     return result
 

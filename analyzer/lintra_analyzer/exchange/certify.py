@@ -66,6 +66,7 @@ def certify(
                 reports=inventory.message.count,
                 left_out=inventory.message.count - frozen,
                 lost=inventory.message.lost,
+                witnessed=inventory.message.witnessed,
                 nonce=nonce,
                 sketch_share=share.sealed,
             )

@@ -119,6 +119,7 @@ def _written_again(evidence: Evidence, judgement: Judgement, nonces: Sequence[by
                 "reports": inventory.message.count,
                 "left_out": inventory.message.count - frozen.cohort.count,
                 "lost": inventory.message.lost,
+                "witnessed": inventory.message.witnessed,
                 "nonce": base64url(nonce),
             }
         )

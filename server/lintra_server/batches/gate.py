@@ -308,7 +308,7 @@ class Gate(Turns):
         lost = sum(self._store.history.batches[place].lost for place in members)
         inventory = inventory_of(
             held.task, held.batch, held.server, report_ids, nonce, closed_at, self._stepper.start, first, matrix_nonce,
-            lost,
+            lost, witnessed=self._stepper.witnessed,
         )  # fmt: skip
         signed = sign(self._identity, inventory).canonical()
         return signed, {

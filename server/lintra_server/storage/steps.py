@@ -211,6 +211,11 @@ class Stepper:
         self._halted = False
 
     @property
+    def witnessed(self) -> bool:
+        """Return whether a witness is asked before every step, and moved on after it."""
+        return self._witness is not None
+
+    @property
     def in_flight(self) -> bool:
         """Return whether a step has its journal line, but the database does not have it yet."""
         return self._in_flight is not None

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from lintra_analysis.access.rest_client import AnalyzerClient
 from lintra_analysis.commands.plan import app as plan
 from lintra_analysis.estimators.regression import regression
+from lintra_analysis.record import NOT_WITNESSED
 from lintra_analyzer import cli
 from lintra_analyzer.commands import asking
 from lintra_analyzer.settings import Settings
@@ -178,8 +179,9 @@ def test_the_commands_walk_the_whole_way(desk: Desk, tmp_path: Path, monkeypatch
     assert "fewer than 12 reports" in complaint
     desk.upload(task_id)
     monkeypatch.setattr(analyzer_world, "NOW", NOW + 60)  # when servers count again
-    code, release_id, _ = desk.type("release", task_id)
+    code, release_id, said = desk.type("release", task_id)
     assert code == 0
+    assert f"server http://server-0.test: {NOT_WITNESSED}" in said.splitlines()
     code, table, _ = desk.type("analyse", release_id, "--kind", "ridge", "--target", "a", "--feature", "b")
     assert code == 0
     assert "P>|t|" in table
@@ -267,7 +269,9 @@ def test_a_pilot_is_asked_for_released_and_gives_the_main_task_its_bounds(desk: 
     task_id = desk.type("task", "create", str(tmp_path / "pilot.json"))[1]
     desk.upload(task_id)
     release_id = desk.type("release", task_id)[1]
-    assert desk.type("download", release_id, str(tmp_path / "pilot")) == (0, str(tmp_path / "pilot.npz"), "")
+    code, file, said = desk.type("download", release_id, str(tmp_path / "pilot"))
+    assert (code, file) == (0, str(tmp_path / "pilot.npz"))
+    assert said.splitlines() == [f"server http://server-{server}.test: {NOT_WITNESSED}" for server in range(3)]
     main = CliRunner().invoke(plan, [str(study), "--pilot-release", str(tmp_path / "pilot.npz")])
     (tmp_path / "main.json").write_text(main.stdout, "utf-8")
     second = desk.type("task", "create", str(tmp_path / "main.json"))[1]

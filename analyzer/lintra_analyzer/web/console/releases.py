@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 from fastapi import Path, Request
 from fastapi.responses import HTMLResponse, Response
 
+from lintra_analysis.record import witness_lines
 from lintra_analyzer.storage.readable import purpose_in
 from lintra_analyzer.web.admission import Before, ThisService, holder_of
 from lintra_analyzer.web.analyses import summary
@@ -57,6 +58,7 @@ def release(request: Request, service: ThisService, release_id: ReleaseId) -> HT
         task=task,
         sentences=sentences(signed.record, task),
         warnings=summary(signed.record)["warnings"],
+        witnesses=witness_lines(signed.record, task),
         population=population,
         same=service.populations.to(population).by_release,
         offers=offers,
