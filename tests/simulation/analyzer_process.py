@@ -39,10 +39,11 @@ from lintra_protocol.randomness import RandomBytes, expand
 from lintra_protocol.ring import FloatArray, RingArray, from_ring, to_ring
 from lintra_protocol.task import Task
 from lintra_service.tokens import token_hash
-from simulation.books import ONCE, law, read_journal
+from simulation.books import ONCE, law
 from simulation.outside import _FORKS, OutsideServer, RealTimes, ensure_forks, outside_settings
 from simulation.processes import free_ports
 from simulation.proxy import Proxy
+from simulation.reading import read_journal
 from simulation.running import FAST
 from simulation.trouble import Trouble
 from simulation.world import seeded
@@ -441,6 +442,8 @@ def _released(client: AnalyzerClient, release: str) -> Found:
 
 def _require_once(journal: Path, task: Task) -> None:
     """(law) No server closed, froze or released a window twice."""
-    steps = Counter((batch, state) for batches, state in read_journal(journal) for batch in batches if state in ONCE)
+    steps = Counter(
+        (batch, line.state) for line in read_journal(journal) for batch in line.batches if line.state in ONCE
+    )
     law(all(count == 1 for count in steps.values()), "a window is released twice", steps)
     law(bool(steps), "a journal holds nothing of the task", task.task_id)

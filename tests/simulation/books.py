@@ -4,21 +4,17 @@ The books are kept from answers alone, and from plain reading of the files; noth
 would be right. The reference sketch is the plain implementation of tests/vectors.
 """
 
-import json
-import sqlite3
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from lintra_protocol.report import Report
 from lintra_protocol.task import Task
 from lintra_protocol.tokens import Token
 from vectors import plain
 
-TRUE_FINAL = ("released", "scrubbed", "abandoned")
-ONCE = ("closed", "frozen", "checked", "judged", "released")
-"""Steps that a journal names once for a batch."""
+ONCE = ("registered", "opened", "closed", "frozen", "checked", "judged", "released")
+"""Lines that a journal has once for a task or a batch."""
 
 
 class ViolationError(AssertionError):
@@ -173,6 +169,9 @@ class Seat:
         never: windows that had begun before the last restore, and which it did not know.
         barred: until when a window may begin for a restored server to refuse it, in seconds since the epoch.
         merging: windows that somebody tried to merge into later ones here.
+        damaged: batches of which the server said that reports are gone; they wait for the operator.
+        cut: acknowledged reports whose loss the operator accepted, by batch.
+        edited: batches of which somebody edited a row, so that the server may refuse whatever they are asked for.
         listed: the inventory that a report is in, by its identifier.
     """
 
@@ -188,6 +187,9 @@ class Seat:
     never: set[str] = field(default_factory=set)
     barred: float = 0.0
     merging: set[str] = field(default_factory=set)
+    damaged: set[str] = field(default_factory=set)
+    cut: dict[str, set[bytes]] = field(default_factory=dict)
+    edited: set[str] = field(default_factory=set)
     listed: dict[bytes, str] = field(default_factory=dict)
 
     def reached(self, task: str, report_ids: Iterable[bytes]) -> None:
@@ -229,6 +231,8 @@ class Seat:
     def stored(self, course: Course, report_ids: Sequence[bytes], counted: int) -> None:
         """Compare with what is in the database. (law) What was acknowledged is stored, once."""
         task = course.key
+        if self.hurt(course):
+            return  # what the server says of it is looked at, not what lies in its database
         held = set(report_ids)
         law(len(held) == len(report_ids) == counted, "a report counts more than once", len(held), counted, task)
         missing = self.must.get(task, set()) - held
@@ -238,8 +242,18 @@ class Seat:
             serials = Counter(_serial(course, report_id) for report_id in held)
             law(not serials or max(serials.values()) == 1, "two stored reports have one token", task)
 
-    def journal(self, lines: Iterable[tuple[tuple[str, ...], str]]) -> None:
-        """Hold a journal against the laws. (law) No batch, of whatever window, is closed, frozen or released twice."""
+    def hurt(self, course: Course) -> bool:
+        """Return whether a batch may be refused because somebody edited it, or reports of it are gone."""
+        return bool((self.damaged | self.edited).intersection(course.keys))
+
+    def journal(self, lines: Iterable[tuple[Sequence[str], str]]) -> None:
+        """Hold a journal against the laws. (law) No batch, of whatever window, is closed, frozen or released twice.
+
+        (law) Nor is it opened twice.
+
+        Args:
+            lines: batches and state of each.
+        """
         said_of_each = Counter((batch, state) for batches, state in lines for batch in batches)
         twice = [said for said, times in said_of_each.items() if times > 1 and said[0] and said[1] in ONCE]
         law(not twice, "a step of one batch is in the journal twice", f"server {self.number}", *twice)
@@ -286,134 +300,3 @@ def plain_total(course: Course, cohort: Sequence[bytes], seed: bytes) -> list[li
     rows, columns = plain_matrix(course.task, len(cohort), seed)
     reports = course.all_reports
     return plain.sketch(rows, columns, [reports[report_id].words for report_id in cohort])
-
-
-# --- plain reading of a server's files -----------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Held:
-    """What a database file holds of one batch."""
-
-    state: str
-    report_ids: frozenset[bytes]
-    counted: int
-    secret: bytes | None = field(repr=False)
-    parts: frozenset[str] = frozenset()
-    """What was merged into it."""
-
-
-@dataclass(frozen=True)
-class Snapshot:
-    """What a database file holds: its batches, and how many lines of the journal it knows."""
-
-    tasks: dict[str, Held]
-    lines: int
-
-
-def read_database(path: Path) -> Snapshot:
-    """Read a database file with nothing but SQLite."""
-    connection = sqlite3.connect(path)
-    try:
-        return read_tables(lambda query: connection.execute(query).fetchall())
-    finally:
-        connection.close()
-
-
-def read_tables(rows_of: Callable[[str], Sequence[tuple]]) -> Snapshot:
-    """Read what a database holds; `rows_of` answers a query, all of them from one state."""
-    rows = rows_of(
-        "SELECT batch, task_id, state, num_reports, secret, number, first FROM tasks JOIN batches USING (task)"
-    )
-    ids: dict[int, set[bytes]] = {}
-    counts: dict[int, int] = {}
-    for key, total, joined in rows_of("SELECT key, total, ids FROM segments ORDER BY key"):
-        ids.setdefault(key >> 32, set()).update(report_ids_of(joined))
-        counts[key >> 32] = total
-    ((lines,),) = rows_of("SELECT length FROM journal")
-    tasks = {
-        batch_key(plain.b64(task_id), number): Held(
-            state,
-            frozenset(ids.get(batch, ())),
-            counts.get(batch, reports),
-            secret,
-            frozenset(
-                batch_key(plain.b64(task_id), part) for part in range(number if first is None else first, number)
-            ),
-        )
-        for batch, task_id, state, reports, secret, number, first in rows
-    }
-    return Snapshot(tasks, lines)
-
-
-def read_journal(path: Path) -> list[tuple[tuple[str, ...], str]]:
-    """Return (batches, state) of every whole line of a journal; of windows that were merged the last is released."""
-    whole = path.read_bytes().split(b"\n")[:-1]
-    lines = [json.loads(line.rpartition(b" ")[0]) for line in whole]
-    spans = [(line.get("first", line.get("batch", 0)), line.get("batch", 0)) for line in lines]
-    return [
-        (tuple(batch_key(line["task"], number) for number in range(first, last + 1)), line["state"])
-        for line, (first, last) in zip(lines, spans, strict=True)
-    ]
-
-
-def read_secret(folder: Path, name: bytes | None) -> bytes | None:
-    """Return a secret of a key folder, if it is still there."""
-    path = folder / "secrets" / f"{(name or b'').hex()}.secret"
-    return path.read_bytes() if name and path.exists() else None
-
-
-def after_restore(
-    found: Snapshot,
-    lines: Sequence[tuple[tuple[str, ...], str]],
-    files: set[int],
-    *,
-    trusted: bool,
-    keyless: Collection[str] = (),
-) -> dict[str, str]:
-    """Return the state that docs/how-to/operations.md promises a batch after a restore: kept, released, given up.
-
-    Args:
-        found: the database that was put in place.
-        lines: the journal, of which the database knows `found.lines`.
-        files: the numbers of lines whose step file is left.
-        trusted: whether somebody vouches that the journal is whole.
-        keyless: batches whose secret is gone from the key folder.
-    """
-    result = {}
-    of: dict[str, list[tuple[int, str]]] = {}
-    inside: set[str] = set()
-    for number, (batches, state) in enumerate(lines, start=1):
-        for task in batches if batches[-1] else ():
-            of.setdefault(task, []).append((number, state))
-        inside.update(batches[:-1])
-    merged = {task for task, held in found.tasks.items() if held.state == "merged"}
-    keyless = {task for task, held in found.tasks.items() if ({task} | held.parts) & set(keyless)}
-    for task in {*found.tasks, *of} - merged:
-        held, own = found.tasks.get(task), of.get(task, [])
-        final = next((each for each in own if each[1] in TRUE_FINAL), None)
-        if held is not None and held.state in TRUE_FINAL:
-            result[task] = held.state
-        elif task not in inside and final is not None and final[1] == "released" and final[0] in files:
-            result[task] = "released"
-        elif (
-            held is not None
-            and trusted
-            and task not in keyless
-            and final is None
-            and all(number <= found.lines for number, _ in own)
-        ):
-            result[task] = "kept"
-        else:
-            result[task] = "abandoned"
-    # What was merged stays so, or is given up with the window that it is in.
-    gone = {
-        part for task, held in found.tasks.items() for part in held.parts
-        if result.get(task) == "abandoned" and held.state not in TRUE_FINAL
-    }  # fmt: skip
-    return result | {task: "abandoned" if task in gone else "kept" for task in merged}
-
-
-def report_ids_of(data: bytes) -> list[bytes]:
-    """Split a list of identifiers as it is sent."""
-    return [data[start : start + 32] for start in range(0, len(data), 32)]

@@ -10,7 +10,8 @@ from lintra_protocol.errors import LintraError
 from lintra_server.storage.key_folder import ACCEPT_FILE, BusyError
 from lintra_server.storage.parts import NotStartedError
 from lintra_service.settings import InvalidSettingsError
-from simulation.books import TRUE_FINAL, Snapshot, after_restore, law, read_journal
+from simulation.books import Course, law
+from simulation.reading import STATES, UNKEPT, Snapshot, after_restore, key_file, read_journal
 from simulation.requesting import ask, burst, hostile_question, next_question, parcel_of, register, repeat_question
 from simulation.trouble import CrashError
 from simulation.world import Backup, World
@@ -39,7 +40,7 @@ def audit(world: World, server: int) -> None:
     one, seat = world.servers[server], world.seats[server]
     held = one.held()
     if (one.key_dir / "journal").exists():
-        seat.journal(read_journal(one.key_dir / "journal"))
+        seat.journal((line.batches, line.state) for line in read_journal(one.key_dir / "journal"))
     for course in world.courses:
         batch = course.key
         law(batch not in seat.never or batch not in held.tasks, "a window from before a restore was opened", batch)
@@ -51,35 +52,42 @@ def audit(world: World, server: int) -> None:
             law(batch in seat.given_up or batch not in seat.tasks, "a registered task is unknown", batch)
 
 
-def files_left(world: World, server: int) -> set[int]:
-    # Of one that was overwritten when a crash came nothing is left but its name.
-    files = (world.servers[server].key_dir / "steps").glob("*.step")
-    return {int(path.stem) for path in files if any(path.read_bytes())}
-
-
 def restore(
     world: World, server: int, backup: Backup | None, *, journal_lost: bool = False, trusted: bool = True
 ) -> None:
-    """Run the restore command on a stopped server, hold its decisions against the docs, and start it."""
-    one = world.servers[server]
+    """Run the restore command on a stopped server, hold its decisions against the docs, and start it.
+
+    (law) Of a batch that goes on it says how many reports are gone.
+    """
+    one, seat = world.servers[server], world.seats[server]
     world.did("restore")
-    found = backup.held if backup else one.held()
-    lines = read_journal(one.key_dir / "journal") if (one.key_dir / "journal").exists() else []
-    keyless = {
-        task for task, held in found.tasks.items()
-        if held.secret is None or not (one.key_dir / "secrets" / f"{held.secret.hex()}.secret").exists()
-    }  # fmt: skip
+    lines = read_journal(one.key_dir / "journal")
+    found = (backup.held if backup else one.held()).by(lines)
+    keyless = {task for task, held in found.tasks.items() if not key_file(one.key_dir, held).exists()}
     vouched = (trusted or world.witnessed) and not journal_lost
-    expected = after_restore(found, lines, files_left(world, server), trusted=vouched, keyless=keyless)
-    one.restore(backup.folder if backup else None, journal_lost=journal_lost, never_copied=trusted and not journal_lost)
+    expected = {} if journal_lost else after_restore(found, lines, trusted=vouched, keyless=keyless)
+    done = one.restore(
+        backup.folder if backup else None, journal_lost=journal_lost, never_copied=trusted and not journal_lost
+    )
     now = world.times.wall
     if journal_lost:
         world.backups[server] = []  # they belong to the journal that is lost
+    learn(world, server, found, expected, now)
+    for course in world.courses:
+        if (
+            expected.get(course.key) == "kept"
+            and found.tasks[course.key].state != "merged"
+            and lacking(world, server, course)
+        ):
+            told = any(named(course) in text for text in done.lost)
+            law(told or seat.hurt(course), "a restore lost reports in silence", course.key)
+            seat.damaged.add(course.key)
     # What is registered from now on begins later than what may have been lost.
     world.times.pass_(3 * HOUR)
+    if world.maybe(0.7):
+        mend(world, server)
     one.start()
     world.seats[server].barred = world.times.wall
-    learn(world, server, found, expected, now)
     audit(world, server)
 
 
@@ -90,30 +98,104 @@ def learn(world: World, server: int, found: Snapshot, expected: dict[str, str], 
         task = course.key
         state = now.tasks[task].state if task in now.tasks else "unknown"
         promised = expected.get(task, "unknown")
+        entered = course.task.task_id in now.entered
         if promised == "kept":
-            before = found.tasks[task].state
-            law(state == {"closing": "open"}.get(before, before), "a restore changed a batch it keeps", before, state)
-        else:
-            if promised == "released" and (task not in found.tasks or found.tasks[task].state not in TRUE_FINAL):
-                seat.bare.add(task)
-            right = {"released": ("released", "scrubbed")}.get(promised, (promised,))
-            law(state in right, "a restore decided otherwise than the docs say", promised, state, task)
+            law(state == found.tasks[task].state, "a restore changed a batch it keeps", found.tasks[task].state, state)
+            if not entered:
+                seat.tasks.discard(course.task.task_id)  # its author registers it again
+            if state != "merged":  # of one that was released with another nothing has to be there any more
+                continue
+        if promised == "released":
+            seat.bare.add(task)  # or all of it is there
+        law(
+            state == promised or promised == "kept",
+            "a restore decided otherwise than the docs say",
+            promised,
+            state,
+            task,
+        )
         kept = now.tasks[task].report_ids if task in now.tasks else frozenset()
         acknowledged = seat.must.get(task, set())
         seat.lost.setdefault(task, set()).update(acknowledged - kept)
         seat.must[task] = acknowledged & kept
+        seat.damaged.discard(task)
         seat.never.discard(task)
-        registered = course.task.task_id in found.tasks
-        if promised == "unknown" and registered and course.begins > restored:
+        if promised == "unknown" and entered and course.begins > restored:
             continue  # a window that nobody could answer yet
         if promised in ("abandoned", "unknown") and course.task.task_id in seat.maybe_tasks:
             seat.given_up.add(task)
             if promised == "unknown" and course.batch:
                 seat.never.add(task)
-            if not (course.closes and registered):  # of a task with windows the others go on
+            if not (course.closes and entered):  # of a task with windows the others go on
                 seat.tasks.discard(course.task.task_id)
             course.over = True
             world.outcomes["batch given up by a restore"] += 1
+
+
+# --- reports that are gone ------------------------------------------------------------------------------------
+
+
+def named(course: Course) -> str:
+    """Return how a server names a batch when it says that reports are gone."""
+    return f"task {course.task.task_id}, batch {course.batch}:"
+
+
+def lacking(world: World, server: int, course: Course) -> set[bytes]:
+    """Return which acknowledged reports of a batch a server's database lacks."""
+    held = world.servers[server].held().tasks.get(course.key)
+    return world.seats[server].must.get(course.key, set()) - (held.report_ids if held else set())
+
+
+async def hear_losses(world: World, server: int) -> None:
+    """Ask a server that started on an older database. (law) It names every batch of which reports are gone."""
+    seat, entered = world.seats[server], world.servers[server].held().entered
+    for course in world.courses:
+        gone = lacking(world, server, course)
+        if course.task.task_id in seat.tasks and course.task.task_id not in entered:
+            await register(world, course, server)
+        if gone and not seat.hurt(course):
+            answer = await ask(world, course, server, "census")
+            over = course.task.not_after * course.task.time_precision <= world.times.wall
+            told = named(course).encode() in answer.body or (over and answer.problem == "unrecognized_task")
+            law(told, "reports were lost in silence", len(gone), course.key, answer.body)
+            seat.damaged.add(course.key)
+            world.outcomes["batch was damaged"] += 1
+
+
+def mend(world: World, server: int) -> None:
+    """Let the operator of a stopped server accept what is lost, or give batches up.
+
+    (law) It says at least how many there were.
+    """
+    one, seat = world.servers[server], world.seats[server]
+    for course in [each for each in world.courses if each.key in seat.damaged]:
+        world.did("loss accepted or given up")
+        gone = lacking(world, server, course)
+        state = one.held().tasks[course.key].state
+        if state == "open" and world.maybe(0.8):
+            said = one.accept_loss(course.task.task_id, course.batch)
+            law(said >= len(gone), "fewer reports are said to be lost than are", said, len(gone), course.key)
+            gone = lacking(world, server, course)  # whatever stood behind the gap is gone, too
+            law(said >= len(gone), "fewer reports are said to be lost than are", said, len(gone), course.key)
+            seat.cut.setdefault(course.key, set()).update(gone)
+        elif state not in ("released", "abandoned"):
+            one.abandon(course.task.task_id, course.batch)
+            held = one.held().tasks
+            for each in world.courses:
+                if each.key in held and held[each.key].state == "abandoned":
+                    seat.given_up.add(each.key)
+                    each.over = True
+        seat.lost.setdefault(course.key, set()).update(gone)
+        seat.must[course.key] -= gone
+        seat.damaged.discard(course.key)
+
+
+async def mended(world: World, server: int) -> None:
+    """Stop a server that has damaged batches, let its operator decide, and start it."""
+    if world.seats[server].damaged:
+        world.servers[server].terminate()
+        mend(world, server)
+        start(world, server)
 
 
 # --- crashes and disks ---------------------------------------------------------------------------------------
@@ -215,37 +297,35 @@ def any_backup(world: World, server: int) -> Backup | None:
     return world.chance.choice(kept) if kept else None
 
 
-def lacks(old: Snapshot, new: Snapshot) -> bool:
-    """Return whether an older state lacks reports or tasks."""
-    return any(
-        task not in old.tasks or held.report_ids - old.tasks[task].report_ids for task, held in new.tasks.items()
-    )
-
-
 async def old_copy(world: World, server: int) -> None:
-    """Put an old database in the place of the newer one. (law) It is refused, and nothing is changed."""
+    """Put an old database in the place of the newer one.
+
+    (law) It is refused if it lacks steps, and nothing is changed. (law) Else the server says of which batches reports
+    are gone.
+    """
     one, backup = world.servers[server], any_backup(world, server)
     if backup is None:
         return
     world.did("restore of an old copy")
     one.note()
     one.kill()
-    newer = one.held()
     trusted = world.maybe(0.7)
     if world.maybe(0.5):
         restore(world, server, backup, trusted=trusted)
         return
     one.put_raw(backup.folder)
-    before, ahead = one.files(), len(read_journal(one.key_dir / "journal")) - backup.held.lines
+    before, lines = one.files(), read_journal(one.key_dir / "journal")
+    ahead = sum(line.state not in (*UNKEPT, "started") for line in lines[backup.held.lines :])
     try:
         one.start()
     except NotStartedError as error:
-        law(ahead > 0 or lacks(backup.held, newer), "a database that lacks nothing was refused", error)
+        law(ahead > 0, "a database that lacks no step was refused", error)
         law(one.files() == before, "a refused start changed the key folder")
         restore(world, server, None, trusted=trusted)
         return
-    # One line ahead, with its step file: the start finished that step, as after a crash.
-    law(ahead < 2 and not lacks(backup.held, newer), "a server started on an old copy", ahead)
+    # One step ahead, with its file: the start finished it, as after a crash.
+    law(ahead < 2, "a server started on an old copy", ahead)
+    await hear_losses(world, server)
     audit(world, server)
 
 
@@ -280,6 +360,7 @@ async def failover(world: World, server: int) -> None:
     except NotStartedError:
         restore(world, server, None, trusted=world.maybe(0.7))
     else:
+        await hear_losses(world, server)
         audit(world, server)
 
 
@@ -321,13 +402,9 @@ async def lost_part(world: World, server: int) -> None:
     one = world.servers[server]
     one.note()
     one.kill()
-    secrets = [
-        one.key_dir / "secrets" / f"{held.secret.hex()}.secret"
-        for held in one.held().tasks.values()
-        if held.state in ("open", "closed", "frozen", "checked", "judged") and held.secret is not None
-    ]
-    choices = [one.key_dir / name for name in ("identity.key", "storage-root.key", "journal", "journal.key", "seen")]
-    lost = world.chance.choice([*choices, *secrets[:2]])
+    keys = [key_file(one.key_dir, held) for held in one.held().tasks.values() if held.state in ("open", *STATES[:4])]
+    choices = [one.key_dir / name for name in ("identity.key", "storage-root.key", "journal", "journal.key", "notes")]
+    lost = world.chance.choice([*choices, *keys[:2]])
     aside = world.folder / "aside"
     lost.rename(aside)
     before = one.files()
@@ -339,7 +416,7 @@ async def lost_part(world: World, server: int) -> None:
     if lost.name == "journal" and world.maybe(0.3):
         aside.unlink()
         restore(world, server, None, journal_lost=True)
-    elif lost.suffix == ".secret" and world.maybe(0.5):
+    elif lost in keys and world.maybe(0.5):
         aside.unlink()
         restore(world, server, None)
     else:
@@ -403,7 +480,7 @@ async def wrong_clock(world: World, server: int) -> None:
         law(False, "a wrong clock is believed", one.offset / DAY)
     except LintraError:
         pass
-    gone = {name for name in there - set(one.files()) if name.startswith("secrets")}
+    gone = {name for name in there - set(one.files()) if name.startswith("batches")}
     law(not gone, "a wrong clock destroyed something", gone)
     one.terminate()
     one.offset = 0
@@ -452,7 +529,8 @@ async def from_the_start(world: World, server: int) -> None:
     world.did("task from before a restore")
     course = world.chance.choice(gone[-6:])
     await register(world, course, server)
-    known = sorted(seat.may.get(course.key, ()))
+    known = sorted(seat.may.get(course.key, ())) or course.waiting.get(server, [])[:5]
+    seat.reached(course.key, known)
     parcels = [parcel_of(world, "upload recorded before", course, server, known[:100])] if known else []
     for parcel in parcels:
         world.did(parcel.kind)
@@ -478,6 +556,7 @@ FAULTS: dict[Fault, float] = {
     wrong_clock: 2,
     long_stop: 0.3,
     from_the_start: 2.5,
+    mended: 2,
     an_hour: 3,
 }
 """How often each happens, relative to the others."""

@@ -10,9 +10,10 @@ import shutil
 import sqlite3
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Executor, Future
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from starlette.types import Message
 
@@ -26,14 +27,16 @@ from lintra_protocol.transport import media_type
 from lintra_protocol.verdicts import ChecksRequest, VerifiedAggregateRequest
 from lintra_server.batches.registry import HeldBatch
 from lintra_server.node import Node, new_clock
+from lintra_server.operating.losses import batch_named, begun
 from lintra_server.operating.restoring import Restored, put_database, restore
 from lintra_server.operating.saving import back_up
 from lintra_server.settings import Policy, Settings
 from lintra_server.storage.parts import database_path, lock_folders
 from lintra_server.storage.store import NonceLabel
 from lintra_server.web.upload_route import UploadRoute
-from simulation.books import LOST, Answer, Snapshot, read_database
-from simulation.trouble import Trouble
+from simulation.books import LOST, Answer
+from simulation.reading import Snapshot, read_database
+from simulation.trouble import CrashError, Trouble
 from simulation.verified import judged_inside
 from support.server_world import url
 
@@ -131,6 +134,12 @@ class InsideServer:
     def wall(self) -> float:
         return self.times.wall + self.offset
 
+    def open(self) -> None:
+        """Make what its database needs."""
+
+    def close(self) -> None:
+        """End what its database needed."""
+
     # --- its life --------------------------------------------------------------------------------------------
 
     def new_node(self, settings: Settings | None = None) -> Node:
@@ -161,7 +170,8 @@ class InsideServer:
         node._stopping.set()
         node._notes.join()
         node.writer.close()
-        node._parts.close()
+        with suppress(CrashError):  # nothing is synchronised any more
+            node._parts.close()
         self.trouble.disarm()
 
     def terminate(self) -> None:
@@ -282,14 +292,56 @@ class InsideServer:
         finally:
             folder.close()
 
+    def accept_loss(self, task_id: str, batch: int) -> int:
+        """Run what `lintra server accept-loss` runs, while the server is stopped; return how many reports are lost."""
+        folder = lock_folders(self.settings, self.random_bytes)
+        try:
+            with begun(self.settings, self.random_bytes, folder) as server:
+                loss = server.loss(batch_named(task_id, batch))
+                server.accept(loss)
+                return loss.lost
+        finally:
+            folder.close()
+
+    def abandon(self, task_id: str, batch: int) -> None:
+        """Run what `lintra server abandon` runs, while the server is stopped."""
+        folder = lock_folders(self.settings, self.random_bytes)
+        try:
+            with begun(self.settings, self.random_bytes, folder) as server:
+                server.abandon(server.given_up(batch_named(task_id, batch)))
+        finally:
+            folder.close()
+
     def held(self) -> Snapshot:
         """Return what the database holds, read past the server."""
-        return read_database(self.database)
+        return read_database(self.database, self.key_dir / "journal")
 
     def back_up(self, folder: Path) -> Snapshot:
         """Copy the database while the server runs, as `lintra server backup` does; return what the copy holds."""
         list(back_up(self.settings, folder))
-        return read_database(folder / self.database.name)
+        return read_database(folder / self.database.name, self.key_dir / "journal")
+
+    def past(self, statement: str, values: Sequence[object] = ()) -> list[dict[str, Any]]:
+        """Run a statement on the database past the server; return its rows."""
+        with closing(sqlite3.connect(self.database, timeout=30, isolation_level=None)) as connection:
+            cursor = connection.execute(statement, values)
+            names = [column[0] for column in cursor.description or ()]
+            return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+    untrigger = "DROP TRIGGER IF EXISTS planted"
+
+    def triggers(self, place: int) -> dict[str, list[str]]:
+        """Return statements that plant triggers which act on one batch."""
+        rows = f"AFTER INSERT ON segments WHEN NEW.key >> 32 = {place}"
+        steps = f"AFTER UPDATE ON batches WHEN NEW.batch = {place}"
+        made = {
+            "no row stays": f"{rows} BEGIN DELETE FROM segments WHERE key = NEW.key; END",
+            "no row is written": f"{rows.replace('AFTER', 'BEFORE')} BEGIN SELECT RAISE(IGNORE); END",
+            "identifiers change": f"{rows} BEGIN UPDATE segments SET ids = zeroblob(32) WHERE key = NEW.key; END",
+            "it stays open": f"{steps} BEGIN UPDATE batches SET state = 'open' WHERE batch = NEW.batch; END",
+            "no inventory": f"{steps} BEGIN UPDATE batches SET inventory = NULL WHERE batch = NEW.batch; END",
+        }
+        return {name: [f"CREATE TRIGGER IF NOT EXISTS planted {text}"] for name, text in made.items()}
 
     def fall_back(self, backup: Path) -> None:
         """Set the database back beneath the running server, as a failover to a late replica does."""

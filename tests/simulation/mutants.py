@@ -8,11 +8,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 import structlog
-from lintra_server.disk.batch_secrets import Secrets
-from sqlalchemy import Connection, update
+from sqlalchemy import update
 
 from lintra_protocol.mechanisms.base import Mechanism
-from lintra_protocol.messages import AggregateRequest, BatchState
+from lintra_protocol.messages import AggregateRequest
 from lintra_protocol.report_ids import ReportIds
 from lintra_protocol.task import Task
 from lintra_server import serve
@@ -20,13 +19,17 @@ from lintra_server.batches import census, group, judge, opening
 from lintra_server.batches.gate import Gate
 from lintra_server.batches.registry import HeldBatch, HeldTask, Registry
 from lintra_server.clock import Clock
-from lintra_server.disk.journal import Head
+from lintra_server.disk.journal import Head, Line
+from lintra_server.disk.key_files import KeyFiles
+from lintra_server.disk.notes import Notes
 from lintra_server.operating import starting
 from lintra_server.storage import store
-from lintra_server.storage.database import SPAN, batches, journal, segments, tasks
-from lintra_server.storage.segments import tail
+from lintra_server.storage.chains import Chains
+from lintra_server.storage.database import journal
+from lintra_server.storage.history import History
+from lintra_server.storage.known import KnownIds
 from lintra_server.storage.spent import SerialSet, SpentSerials
-from lintra_server.storage.states import BatchStates, Standing, _apply
+from lintra_server.storage.states import BatchStates
 from lintra_server.storage.steps import Step, StepFiles, Stepper
 from lintra_server.storage.store import Store, Upload
 from lintra_server.storage.writer import Tell, Writer
@@ -35,6 +38,7 @@ from lintra_service.supervisor import Supervisor
 from simulation.faults import (
     Fault,
     back_up,
+    copied_keys,
     crash,
     failover,
     from_the_start,
@@ -50,51 +54,35 @@ Mutant = Callable[[pytest.MonkeyPatch], None]
 
 def no_closing(patch: pytest.MonkeyPatch) -> None:
     """Uploads go on while an inventory is made."""
-
-    def begin(self: BatchStates, task: int, min_clients: int, others: Sequence[int] = ()) -> bool:
-        return True
-
-    def may(self: BatchStates, step: Step) -> bool:
-        return True
-
-    def apply(connection: Connection, step: Step) -> bool:
-        own = batches.c.task == tasks.select().with_only_columns(tasks.c.task).where(
-            tasks.c.task_id == step.task_id
-        ).scalar_subquery()  # fmt: skip
-        return connection.execute(update(batches).where(own).values(**step.values)).rowcount == 1
-
-    patch.setattr(BatchStates, "begin_closing", begin)
-    patch.setattr(BatchStates, "may", may)
-    patch.setattr("lintra_server.storage.states._apply", apply)
+    patch.setattr(BatchStates, "begin_closing", lambda *_: True)
+    patch.setattr(BatchStates, "may", lambda *_: True)
 
 
 def no_condition(patch: pytest.MonkeyPatch) -> None:
     """A step is committed wherever the database stands, and nobody asks who began on it last."""
-    real = BatchStates.may
 
-    def may(self: BatchStates, step: Step) -> bool:
-        start, self._start = self._start, None
-        try:
-            return real(self, step)
-        finally:
-            self._start = start
-
-    def commit(self: BatchStates, step: Step, before: Head, after: Head) -> None:
-        with self._database.writing() as connection:
+    def commit(self: BatchStates, step: Step, line: Line, before: Head, after: Head) -> None:
+        with self._history.lock, self._database.writing() as connection:
             connection.execute(update(journal).values(length=after.length, digest=after.digest, start=step.start))
             if step.task_id:
-                _apply(connection, step)
-        self._start = step.start
+                self._apply(connection, step)
+            self._history.learn([line])
+            self._history.closing.difference_update(place for place in self._members(step) if place is not None)
+            self._history.waiting = None
 
     patch.setattr(BatchStates, "commit_step", commit)
-    patch.setattr(BatchStates, "may", may)
+    patch.setattr(BatchStates, "_require_last", lambda *_: None)
     patch.setattr(Stepper, "_require_known", lambda *_: None)
 
 
-def no_counts(patch: pytest.MonkeyPatch) -> None:
-    """A process does not compare what the database holds with what it stored."""
-    patch.setattr(Store, "num_durable", lambda *_: 0)
-    patch.setattr(starting, "lost_commits", lambda parts: parts.folder.noted() and 0)
+def no_notes(patch: pytest.MonkeyPatch) -> None:
+    """After a start a batch ends where the database says."""
+
+    def load(self: Chains, batch: int) -> None:
+        with self._reading() as connection:
+            self.reached(batch, self.whole(connection, batch))
+
+    patch.setattr(Chains, "_load", load)
 
 
 def no_serials(patch: pytest.MonkeyPatch) -> None:
@@ -117,35 +105,30 @@ def answer_first(patch: pytest.MonkeyPatch) -> None:
 
 
 def any_copy(patch: pytest.MonkeyPatch) -> None:
-    """A start takes any database for the one that ran last, and secrets stay."""
+    """A start takes any database for the one that ran last, forgets what it lacks, and keys stay."""
+    learn = starting.learn
 
-    def adopt(parts: starting.Parts) -> None:
-        parts.states.establish(Standing(parts.journal.head, 0, 0))
+    def old(parts: starting.Parts, in_flight: None = None) -> None:
+        standing = parts.states.standing()
+        lines = parts.journal.lines
+        parts.journal.lines = lines[: standing.head.length] if standing else []
+        learn(parts, in_flight)
+        parts.journal.lines = lines
 
-    patch.setattr(starting, "compare", adopt)
-    patch.setattr(starting, "lost_commits", lambda parts: parts.folder.noted() and 0)
-    patch.setattr(starting, "without_secret", lambda _: [])
+    patch.setattr(starting, "compare", lambda _: None)
+    patch.setattr(starting, "learn", old)
     patch.setattr(Stepper, "_require_known", lambda *_: None)
-    patch.setattr(Secrets, "destroy", lambda *_: None)
-    patch.setattr(Secrets, "destroy_all_but", lambda *_: 0)
+    patch.setattr(KeyFiles, "destroy", lambda *_: None)
 
 
-def counted_again(patch: pytest.MonkeyPatch) -> None:
-    """A repeated report is counted, though not stored again."""
-    grow = Store._add_to_batch
-
-    def grown(self: Store, connection: Connection, batch: int, group: Sequence[Upload]):  # type: ignore[no-untyped-def]
-        outcomes, stored = grow(self, connection, batch, group)
-        repeated = sum(outcome is False for taken in outcomes.values() for outcome in taken)
-        last = batch * SPAN + tail(connection, batch).number
-        connection.execute(update(segments).where(segments.c.key == last).values(total=stored.total + repeated))
-        return outcomes, replace(stored, total=stored.total + repeated)
-
-    patch.setattr(Store, "_add_to_batch", grown)
+def stored_again(patch: pytest.MonkeyPatch) -> None:
+    """A repeated report is stored again."""
+    patch.setattr(Store, "stored", lambda *_: set())
+    patch.setattr(KnownIds, "among", lambda *_: set())
 
 
-def secrets_stay(patch: pytest.MonkeyPatch) -> None:
-    """A batch's secret is not destroyed at its release."""
+def keys_stay(patch: pytest.MonkeyPatch) -> None:
+    """A batch's key is not destroyed at its release."""
     patch.setattr(Store, "forget_key", lambda *_: None)
 
 
@@ -180,13 +163,13 @@ def releases_again(patch: pytest.MonkeyPatch) -> None:
 
 def anew_after_a_start(patch: pytest.MonkeyPatch) -> None:
     """A release that an earlier start gave out is computed anew when it is asked for again."""
-    release, batch, own = Gate.release, Gate.batch, set[int]()
+    release, batch, own = Gate.release, Gate.batch, set[tuple[Gate, int]]()
 
     def again(self: Gate, held: HeldBatch, request: AggregateRequest) -> bytes:
         answer = batch(self, held).aggregate
         if answer is None:
-            own.add(held.number)
-        elif held.number not in own:
+            own.add((self, held.number))
+        elif (self, held.number) not in own:
             return answer[:-1] + bytes([answer[-1] ^ 1])  # as other noise would make it
         return release(self, held, request)
 
@@ -196,29 +179,32 @@ def anew_after_a_start(patch: pytest.MonkeyPatch) -> None:
 def no_inventory_list(patch: pytest.MonkeyPatch) -> None:
     """An inventory forgets the last report."""
     ids = Store.report_ids
-    patch.setattr(Store, "report_ids", lambda self, task: ReportIds.of(ids(self, task)[:-1]))
+    patch.setattr(Store, "report_ids", lambda self, *places: ReportIds.of(ids(self, *places)[:-1]))
 
 
 def wrong_share(patch: pytest.MonkeyPatch) -> None:
     """The first report of a cohort is added twice."""
-    ranks = group.ranks_of
+    ranked = group.ranked
 
     def twice(*arguments, **options):  # type: ignore[no-untyped-def]
-        found = ranks(*arguments, **options)
-        last, first = found[-1].argsort()[[-1, 0]]
-        found[-1][last] = found[-1][first]
+        found = ranked(*arguments, **options)
+        ranks = found[-1][0]
+        last, first = ranks.argsort()[[-1, 0]]
+        ranks[last] = ranks[first]
         return found
 
-    patch.setattr(group, "ranks_of", twice)
+    patch.setattr(group, "ranked", twice)
 
 
 def late_reports(patch: pytest.MonkeyPatch) -> None:
     """A closed batch still takes reports."""
+    refusal = Store._refusal
 
-    def closed(state: BatchState) -> None:
-        return None
+    def closing(self: Store, batch: int):  # type: ignore[no-untyped-def]
+        return refusal(self, batch) if batch in self.history.closing else None
 
-    patch.setattr(store, "_closed", closed)
+    patch.setattr(Store, "_refusal", closing)
+    patch.setattr(Store, "_require_state", lambda *_: None)
 
 
 def unchecked_tokens(patch: pytest.MonkeyPatch) -> None:
@@ -228,18 +214,19 @@ def unchecked_tokens(patch: pytest.MonkeyPatch) -> None:
 
 def never_resumed(patch: pytest.MonkeyPatch) -> None:
     """A start forgets a step that has its journal line, but never came to the database."""
-    patch.setattr(starting.Stepper, "resume", lambda self, step, before: None)
+    patch.setattr(starting.Stepper, "resume", lambda *_: None)
 
 
 def told_at_once(patch: pytest.MonkeyPatch) -> None:
     """A census counts anew whenever it is asked for."""
-    last = census._last
+    last = census.CensusTaker._last
 
-    def old(connection: Connection, task: int) -> census._Look | None:
-        look = last(connection, task)
+    def old(self: census.CensusTaker, held: HeldBatch) -> census._Look | None:
+        look = last(self, held)
         return None if look is None else replace(look, told_at=-1)
 
-    patch.setattr(census, "_last", old)
+    patch.setattr(census.CensusTaker, "_last", old)
+    patch.setattr(Notes, "tell", lambda *_: None)
 
 
 def closes_early(patch: pytest.MonkeyPatch) -> None:
@@ -251,12 +238,13 @@ def opens_again(patch: pytest.MonkeyPatch) -> None:
     """A restored server opens windows that had begun before, and which may have been released in the lost part."""
     opened = Registry.opened
 
-    def anew(self: Registry, held: HeldTask, batch: int) -> HeldBatch:
-        barred, self._barred_before = self._barred_before, 0
+    def anew(self: Registry, held: HeldTask, batch: int) -> int:
+        history = self._store.history
+        barred, history.barred_before = history.barred_before, 0
         try:
             return opened(self, held, batch)
         finally:
-            self._barred_before = barred
+            history.barred_before = barred
 
     patch.setattr(Registry, "opened", anew)
 
@@ -264,13 +252,16 @@ def opens_again(patch: pytest.MonkeyPatch) -> None:
 def merges_closed(patch: pytest.MonkeyPatch) -> None:
     """A window is merged into the next also when its own inventory was given out."""
 
-    def begin(self: BatchStates, batch: int, min_clients: int, others: Sequence[int] = ()) -> bool:
-        with self._database.writing() as connection:
-            connection.execute(update(batches).where(batches.c.batch.in_([*others, batch])).values(state="closing"))
-        return True
+    real = BatchStates.begin_closing
+
+    def begin(self: BatchStates, batch: int, counts: Store, min_clients: int, others: Sequence[int] = ()) -> bool:
+        self._history.closing.update(others)
+        return real(self, batch, counts, min_clients)
 
     known = Stepper._require_known
+    patch.setattr("simulation.world.WINDOWED", 1.0)  # attackers who merge windows are few
     patch.setattr(BatchStates, "begin_closing", begin)
+    patch.setattr(BatchStates, "may", lambda *_: True)
     patch.setattr(Stepper, "_require_known", lambda self, step: known(self, replace(step, first=None)))
 
 
@@ -280,12 +271,12 @@ def counts_once(patch: pytest.MonkeyPatch) -> None:
 
 
 def forgets_the_last(patch: pytest.MonkeyPatch) -> None:
-    """After a release only the secret of the window is destroyed that others were merged into."""
+    """After a release only the key of the window is destroyed that others were merged into."""
     alone = Gate._alone
 
     def one(self: Gate, held: HeldBatch, aggregate: bytes) -> bytes:
         with pytest.MonkeyPatch.context() as inner:
-            inner.setattr(self._store, "members", lambda number: [number])
+            inner.setattr(History, "members", lambda _, number: [number])
             return alone(self, held, aggregate)
 
     patch.setattr(Gate, "_alone", one)
@@ -327,23 +318,25 @@ LATE = "a report was acknowledged after the inventory that lacks it"
 TWO = "two different documents of one name"
 UNLISTED = "acknowledged reports are not in the inventory"
 UNSTORED = "acknowledged reports are not stored"
+SILENT = "reports were lost in silence"
+COPIED = "a server started whose database belongs to a copy of its key folder"
 NO_START = "a server does not start after a crash"
 
 MUTANTS: dict[str, Planted] = {
     "no state `closing`": Planted(no_closing, (LATE, UNLISTED, "an inventory is not of its list")),
-    "no condition on the journal's head": Planted(no_condition, (LATE, TWO), (failover,)),
-    "no count of what was stored": Planted(no_counts, (UNSTORED, UNLISTED), (failover, old_copy)),
+    "no condition on the journal's head": Planted(no_condition, (COPIED,), (copied_keys,)),
+    "no notes of where batches end": Planted(no_notes, (SILENT, UNSTORED, UNLISTED), (failover, old_copy)),
     "no serials of tokens": Planted(no_serials, ("one token was good for two reports",)),
     "tokens are not checked": Planted(unchecked_tokens, ("a receipt is not for what was sent, or junk was taken",)),
     "an answer before the commit": Planted(answer_first, (UNSTORED,), (crash, full_disk)),
     "a second release after a restore": Planted(any_copy, (TWO,), (back_up, old_copy)),
-    "a repeated report counts again": Planted(counted_again, ("a report counts more than once",)),
+    "a repeated report is stored again": Planted(stored_again, ("a report counts more than once",)),
     "a closed batch takes reports": Planted(late_reports, (LATE,)),
-    "secrets stay after a release": Planted(secrets_stay, ("a destroyed secret is still in a file",)),
+    "keys stay after a release": Planted(keys_stay, ("a destroyed key is still in a file",)),
     "no step file": Planted(no_step_file, (NO_START,), (crash,)),
     "an interrupted step is not finished": Planted(never_resumed, (NO_START,), (crash,)),
     "restored servers register old tasks": Planted(
-        no_bar, ("a batch that was given up goes on",), (back_up, old_copy, lost_part, from_the_start)
+        no_bar, ("a batch that was given up goes on",), (lost_part, copied_keys, from_the_start)
     ),
     "any clock is believed": Planted(believes_clocks, ("a wrong clock is believed",), (wrong_clock,)),
     "a release is never the same twice": Planted(releases_again, (TWO,)),
@@ -358,7 +351,7 @@ MUTANTS: dict[str, Planted] = {
     ),
     "a window is merged after its close": Planted(merges_closed, ("a report is in two inventories of one server",)),
     "a corrupt client counts once": Planted(counts_once, ("a task was taken that counts a corrupt client once",)),
-    "secrets of merged windows stay": Planted(forgets_the_last, ("a destroyed secret is still in a file",)),
+    "keys of merged windows stay": Planted(forgets_the_last, ("a destroyed key is still in a file",)),
     "a restored server opens an old window": Planted(
         opens_again, ("a window from before a restore was opened",), (back_up, old_copy, from_the_start)
     ),

@@ -1,27 +1,36 @@
-"""A server in a process of its own whose database is a real PostgreSQL, which is killed and started by itself.
+"""A server whose database is a real PostgreSQL: in this process, or in one of its own.
 
 A backup is what pg_dump would write of it: all rows as one transaction sees them.
 """
 
 import pickle
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psycopg
 from psycopg import IsolationLevel, sql
 from pydantic import SecretStr
 
-from simulation.books import Snapshot, read_tables
+from simulation.inside import InsideServer
 from simulation.outside import OutsideServer
+from simulation.reading import Snapshot, read_journal, read_tables
 from support.postgres import Cluster
 
-TABLES = ("alembic_version", "journal", "sealing_keys", "tasks", "batches", "looks", "segments")
+TABLES = ("alembic_version", "journal", "tasks", "batches", "looks", "segments")
 """In an order in which their rows can be entered."""
 
 
+def _copied(connection: psycopg.Connection, table: str) -> bytes:
+    out = sql.SQL("COPY {} TO STDOUT (FORMAT binary)").format(sql.Identifier(table))
+    with connection.cursor().copy(out) as copy:
+        return b"".join(bytes(part) for part in copy)
+
+
 @dataclass
-class PostgresServer(OutsideServer):
-    """One server's folders and process, its proxy, and the cluster that only it uses."""
+class InsidePostgres(InsideServer):
+    """One server in this process, and the cluster that only it uses."""
 
     cluster: Cluster | None = None
 
@@ -44,7 +53,7 @@ class PostgresServer(OutsideServer):
     def held(self) -> Snapshot:
         with psycopg.connect(self._cluster.url) as connection:
             connection.isolation_level = IsolationLevel.REPEATABLE_READ
-            return _read(connection)
+            return self._read(connection)
 
     def back_up(self, folder: Path) -> Snapshot:
         folder.mkdir(mode=0o700, parents=True)
@@ -52,7 +61,7 @@ class PostgresServer(OutsideServer):
             connection.isolation_level = IsolationLevel.REPEATABLE_READ
             rows = {table: _copied(connection, table) for table in TABLES}
             (folder / "rows").write_bytes(pickle.dumps(rows))
-            return _read(connection)
+            return self._read(connection)
 
     def fall_back(self, backup: Path) -> None:
         rows = pickle.loads((backup / "rows").read_bytes())
@@ -63,10 +72,36 @@ class PostgresServer(OutsideServer):
                 into = sql.SQL("COPY {} FROM STDIN (FORMAT binary)").format(sql.Identifier(table))
                 with connection.cursor().copy(into) as copy:
                     copy.write(rows[table])
-            for table, number in (("tasks", "task"), ("batches", "batch")):
-                last = sql.SQL("SELECT max({}) FROM {}").format(sql.Identifier(number), sql.Identifier(table))
-                then = sql.SQL("SELECT setval(pg_get_serial_sequence({}, {}), coalesce(({}), 0) + 1, false)")
-                connection.execute(then.format(table, number, last))
+
+    def _read(self, connection: psycopg.Connection) -> Snapshot:
+        return read_tables(lambda query: connection.execute(query).fetchall(), read_journal(self.key_dir / "journal"))
+
+    def past(self, statement: str, values: Sequence[object] = ()) -> list[dict[str, Any]]:
+        with psycopg.connect(self._cluster.url, autocommit=True) as connection:
+            connection.execute("SET lock_timeout = '5s'")
+            cursor = connection.execute(statement.replace("?", "%s"), values or None)
+            names = [column.name for column in cursor.description or ()]
+            return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()] if names else []
+
+    untrigger = "DROP FUNCTION IF EXISTS planted CASCADE"
+
+    def triggers(self, place: int) -> dict[str, list[str]]:
+        made = {
+            "no row is written": ("INSERT ON segments", f"IF NEW.key >> 32 = {place} THEN RETURN NULL; END IF;"),
+            "identifiers change": (
+                "INSERT ON segments", f"IF NEW.key >> 32 = {place} THEN NEW.ids := substr(NEW.ids, 33); END IF;"
+            ),
+            "it stays open": ("UPDATE ON batches", f"IF NEW.batch = {place} THEN NEW.state := 'open'; END IF;"),
+            "no inventory": ("UPDATE ON batches", f"IF NEW.batch = {place} THEN NEW.inventory := NULL; END IF;"),
+        }  # fmt: skip
+        function = "CREATE OR REPLACE FUNCTION planted() RETURNS trigger LANGUAGE plpgsql AS"
+        return {
+            name: [
+                f"{function} $$BEGIN {body} RETURN NEW; END$$",
+                f"CREATE OR REPLACE TRIGGER planted BEFORE {when} FOR EACH ROW EXECUTE FUNCTION planted()",
+            ]
+            for name, (when, body) in made.items()
+        }
 
     def put_raw(self, backup: Path) -> None:
         self.fall_back(backup)
@@ -75,11 +110,6 @@ class PostgresServer(OutsideServer):
         self.fall_back(backup)
 
 
-def _read(connection: psycopg.Connection) -> Snapshot:
-    return read_tables(lambda query: connection.execute(query).fetchall())
-
-
-def _copied(connection: psycopg.Connection, table: str) -> bytes:
-    out = sql.SQL("COPY {} TO STDOUT (FORMAT binary)").format(sql.Identifier(table))
-    with connection.cursor().copy(out) as copy:
-        return b"".join(bytes(part) for part in copy)
+@dataclass
+class PostgresServer(InsidePostgres, OutsideServer):
+    """One server's folders and process, its proxy, and the cluster that only it uses."""

@@ -33,10 +33,11 @@ from lintra_server.settings import Policy, Settings
 from lintra_server.storage.parts import NotStartedError, lock_folders
 from lintra_server.web import app
 from lintra_service.supervisor import HALTED
-from simulation.books import LOST, Answer, Snapshot, law, read_database
+from simulation.books import LOST, Answer, law
 from simulation.inside import InsideServer, Times, answer_of, release_of
 from simulation.mutants import MUTANTS, OF_PROCESSES
 from simulation.proxy import Proxy
+from simulation.reading import Snapshot, read_database
 from support.pids import children, is_running
 from support.server_world import ANALYZER
 
@@ -265,7 +266,7 @@ class OutsideServer(InsideServer):
 
     def back_up(self, folder: Path) -> Snapshot:
         list(back_up(self.settings, folder))
-        return read_database(folder / self.database.name)
+        return read_database(folder / self.database.name, self.key_dir / "journal")
 
     def tracebacks(self) -> list[str]:
         """Return what stands in the logs that should not."""

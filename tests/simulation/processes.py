@@ -245,7 +245,7 @@ async def moved_clock(world: World, server: int) -> None:
     one = world.servers[server]
     one.terminate()
     one.offset = world.chance.choice([400, 40, -2]) * DAY
-    secrets = {name for name in one.files() if name.startswith("secrets")}
+    secrets = {name for name in one.files() if name.startswith("batches")}
     one.start()
     before = one.held()
     await burst(world, server)

@@ -31,10 +31,10 @@ from simulation.books import (
     batch_key,
     cohort_of,
     law,
-    report_ids_of,
 )
+from simulation.reading import report_ids_of
 from simulation.releasing import check_share, finish
-from simulation.world import World, another_with, identities, registration, remember_secret
+from simulation.world import World, another_with, identities, mark_edited, registration, remember_secret
 from support.server_world import AUTHOR, MECHANISMS
 from vectors import plain
 
@@ -79,6 +79,7 @@ async def burst(world: World, server: int) -> None:
         world.did(parcel.kind)
         world.seats[server].reached(parcel.course.key, parcel.ids)
     answers = await world.servers[server].upload([(each.course.task.task_id, each.body) for each in parcels])
+    mark_edited(world, server)
     for parcel, answer in zip(parcels, answers, strict=True):
         judge_upload(world, parcel, answer)
 
@@ -151,6 +152,7 @@ def judge_upload(world: World, parcel: Parcel, answer: Answer) -> None:
     if not answer.good:
         fair = parcel.kind == "junk" or world.unwell(parcel.server)
         fair = fair or (answer.problem == "unrecognized_task" and task in lost_here(world, parcel.server))
+        fair = fair or (answer.problem in ("unavailable", "unrecognized_task") and seat.hurt(course))
         law(fair, "a healthy server refused an honest upload", parcel.kind, answer.problem, answer.body)
         return
     failures, count, covered = read_answer(world, parcel, answer.body)
@@ -188,7 +190,7 @@ def judge_failure(world: World, parcel: Parcel, report_id: bytes, problem: str) 
     """Hold the refusal of one honest report against the laws."""
     course, seat = parcel.course, world.seats[parcel.server]
     task = course.key
-    if problem in PASSING and (world.unwell(parcel.server) or task in seat.closing):
+    if problem in PASSING and (world.unwell(parcel.server) or task in seat.closing or seat.hurt(course)):
         return
     known = report_id in seat.must.get(task, ())
     if known and world.servers[parcel.server].set_back:
@@ -219,11 +221,12 @@ async def register(world: World, course: Course, server: int) -> None:
     if course.task.max_merge > 1:
         await register_forgetful(world, course, server)
     answer = await world.servers[server].ask(task, "register", registration(world, course, server))
+    mark_edited(world, server)
     if answer.good:
         if course.key not in seat.given_up:
             seat.tasks.add(task)
     else:
-        fair = world.unwell(server) or any(each.startswith(task) for each in seat.given_up)
+        fair = world.unwell(server) or seat.hurt(course) or any(each.startswith(task) for each in seat.given_up)
         # A task with windows may be over before anybody registers it here.
         fair = fair or course.task.not_after * course.task.time_precision <= world.times.wall
         law(fair, "a healthy server refused a task", answer.problem, answer.body)
@@ -248,6 +251,7 @@ async def ask(world: World, course: Course, server: int, name: str, body: bytes 
         closing.update(course.keys)
         world.seats[server].merging.update(course.keys[:-1])
     answer = await world.servers[server].ask(course.task.task_id, name, body, course.batch)
+    mark_edited(world, server)
     if answer.problem in ("cohort_too_small", "batch_open") and name == "inventory" and not world.loose:
         closing.discard(course.key)
     unwell = world.unwell(server)
@@ -269,9 +273,14 @@ async def ask(world: World, course: Course, server: int, name: str, body: bytes 
     if answer.problem in ("abandoned", "unrecognized_task"):
         seat, task = world.seats[server], course.key
         gone = task in lost_here(world, server) or course.task.task_id not in seat.tasks or task in seat.merging
+        if answer.problem == "unrecognized_task":  # its row may be of a time that an older database does not know
+            gone = gone or seat.hurt(course) or course.task.task_id not in world.servers[server].held().entered
         law(gone or unwell, "a batch is gone that nobody gave up", name, answer.problem, task)
+        again = answer.problem == "unrecognized_task" and task not in lost_here(world, server)
         # A release that a restore brought back alone is given out again when its task is registered again.
-        course.over = course.over or not (unwell or task in seat.bare)
+        course.over = course.over or not (unwell or task in seat.bare or again)
+        if again and not unwell and task not in seat.merging:
+            await register(world, course, server)
     return answer
 
 
@@ -287,10 +296,12 @@ async def first_time(world: World, course: Course, server: int, name: str, docum
             root = plain.b64(plain.merkle_root(listed))
             law((message.count, message.root) == (len(listed), root), "an inventory is not of its list", course.key)
             world.seats[server].inventory(course, listed)
+        cut = set().union(*(world.seats[server].cut.get(each, set()) for each in course.keys))
+        law(message.lost >= len(cut), "an inventory does not say what was lost", message.lost, len(cut), course.key)
         law(message.first == course.first, "an inventory merges other windows than were asked for", course.key)
         held = world.servers[server].held().tasks
         for key in course.keys:
-            remember_secret(world, server, key, held[key].secret)
+            remember_secret(world, server, key, held[key])
     if name == "checks":
         answer = await ask(world, course, server, "checks body")
         law(answer.good or world.unwell(server), "a check share without its body", answer.problem)
@@ -417,6 +428,9 @@ class Asked(NamedTuple):
 def judge_refusal(world: World, course: Course, server: int, name: str, answer: Answer, asked: Asked) -> None:
     """(law) A healthy server does every step, unless the numbers say that the release must not be."""
     task, held = course.task, asked.held
+    if answer.problem == "unrecognized_task" or (answer.problem == "unavailable" and world.seats[server].hurt(course)):
+        course.over = course.over or world.maybe(0.2)
+        return  # it was registered again by now; or it waits for the operator
     if name == "inventory":
         # A window that was open when the question left may be over now that its answer is read.
         if answer.problem == "batch_open" and course.closes > asked.at:
@@ -434,13 +448,18 @@ def judge_refusal(world: World, course: Course, server: int, name: str, answer: 
         if course.closes and course.hostile is None:
             merge_into_next(world, course)
         return
-    count, own = len(cohort_of(course)), len(course.lists[server])
+    count, own = len(cohort_of(course)), len(course.lists[server]) + lost_of(course, server)
     few = answer.problem == "cohort_too_small" and count < fewest_reports(task)
     many = answer.problem == "too_many_missing" and task.uses_tokens and own - count > floor(0.25 * own)
     false = answer.problem == "too_many_rejected" and not verified.may_be_released(course, cohort_of(course))
     law(few or many or false, "a step of the release was refused", name, answer.problem, answer.body, count, own)
     course.over = True
     world.outcomes[f"task ended: {answer.problem}"] += 1
+
+
+def lost_of(course: Course, server: int) -> int:
+    """Return how many reports a server's inventory says to be lost."""
+    return Signed[Inventory].from_canonical(course.documents[server, "inventory"]).message.lost
 
 
 async def census(world: World, server: int) -> None:
@@ -539,6 +558,6 @@ async def repeat_question(world: World, of: int | None = None) -> None:
         await ask(world, course, to, "aggregate again")
         return
     answer = await ask(world, course, to, name, body)
-    gone = world.unwell(to) or course.key in lost_here(world, to)
+    gone = world.unwell(to) or course.key in lost_here(world, to) or world.seats[to].hurt(course)
     if same and name == "inventory":
         law(answer.good or gone, "a document that was given out is not given again", answer.problem, answer.body)

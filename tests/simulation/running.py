@@ -14,6 +14,7 @@ from lintra_server import node
 from lintra_server.storage import identity
 from simulation.books import ViolationError, law
 from simulation.faults import DAY, FAULTS, HOUR, Fault, audit
+from simulation.inside import InsideServer
 from simulation.requesting import ask, burst, census, hostile_question, next_question, register, repeat_question
 from simulation.trouble import Trouble, install
 from simulation.world import World, new_course, new_world, require_gone
@@ -31,7 +32,11 @@ FAULT_SHARE = 0.05
 
 
 async def simulate(
-    seed: int, operations: int, fault_share: float = FAULT_SHARE, faults: Mapping[Fault, float] = FAULTS
+    seed: int,
+    operations: int,
+    fault_share: float = FAULT_SHARE,
+    faults: Mapping[Fault, float] = FAULTS,
+    kind: type[InsideServer] = InsideServer,
 ) -> World:
     """Run a simulation and return its world, closed.
 
@@ -40,6 +45,7 @@ async def simulate(
         operations: at least so many requests and faults.
         fault_share: of all steps that are faults.
         faults: how often each happens, relative to the others.
+        kind: of the servers, which says what their databases are.
 
     Raises:
         ViolationError: a law was broken; its notes say at which operation.
@@ -51,7 +57,7 @@ async def simulate(
             for module, name in ((node, "NOTE_SECONDS"), (identity, "LOOK_SECONDS")):
                 patch.setattr(module, name, 1e6)  # seconds pass when the simulation says so
             install(patch, trouble)
-            world = new_world(folder, seed, trouble)
+            world = new_world(folder, seed, trouble, kind)
             with listening(world.logged):
                 try:
                     while world.operations < operations:

@@ -17,8 +17,8 @@ from simulation.processes import simulate_processes
 Record = Callable[[str, object], None]
 QUICK_OPERATIONS, LONG_OPERATIONS = 2000, 6000
 PLANTED = {
-    "no serials of tokens", "a repeated report counts again", "a closed batch takes reports",
-    "secrets stay after a release", "an inventory lacks a report", "an answer before the commit",
+    "no serials of tokens", "a repeated report is stored again", "a closed batch takes reports",
+    "keys stay after a release", "an inventory lacks a report", "an answer before the commit",
     "a release is computed anew after a start", "a window is closed before its grace is over",
 }  # fmt: skip
 """Rules whose absence shows behind a proxy within a few thousand requests."""

@@ -70,7 +70,7 @@ async def test_each_law_finds_the_server_without_its_rule(name: str, monkeypatch
 
 
 async def test_the_simulation_finds_reports_that_count_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert (await found(MUTANTS["a repeated report counts again"], monkeypatch)).startswith("a report counts more")
+    assert (await found(MUTANTS["a repeated report is stored again"], monkeypatch)).startswith("a report counts more")
 
 
 async def test_a_seed_does_the_same_again() -> None:

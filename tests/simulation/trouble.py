@@ -8,18 +8,19 @@ import errno
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import pytest
-from sqlalchemy import Connection
+from sqlalchemy import Connection, select
 from sqlalchemy.exc import OperationalError
 
-from lintra_server.storage.database import Database
+from lintra_server.disk.notes import Notes
+from lintra_server.storage.database import Database, segments
 from lintra_server.storage.direct import Value
 from lintra_server.storage.kept import Conditional
 
-Kind = Literal["none", "crash", "full", "sync"]
+Kind = Literal["none", "crash", "full", "sync", "refused"]
 
 
 class CrashError(RuntimeError):
@@ -31,7 +32,8 @@ class Trouble:
     """What is about to happen to the one server that is working now.
 
     Attributes:
-        kind: nothing; the process is killed; the disk is full, as long as this lasts; a synchronisation fails.
+        kind: nothing; the process is killed; the disk is full, as long as this lasts; a synchronisation fails;
+            a transaction fails after its rows were sent.
         left: how many durable writes succeed before.
         after: whether the write at which it happens is still done.
         fired: whether it happened.
@@ -41,6 +43,8 @@ class Trouble:
     left: int = 0
     after: bool = False
     fired: bool = False
+    refused: list[dict[str, object]] = field(default_factory=list, repr=False)
+    """Rows of segments that a transaction sent which failed."""
 
     def arm(self, kind: Kind, left: int = 0, after: bool = False) -> None:
         """Let something happen."""
@@ -64,12 +68,20 @@ class Trouble:
         hit = self.left < 0 and not self.fired
         self.fired = self.fired or hit
         if hit and self.kind == "sync":
-            raise OSError(errno.EIO, "a synchronisation failed")
+            raise OSError(errno.EIO, "a synchronisation failed", "the commit failed")
         if hit and not self.after:
             raise CrashError
         yield
         if hit:
             raise CrashError
+
+    def refuses(self) -> bool:
+        """Return whether the transaction that is about to end fails."""
+        if self.kind != "refused":
+            return False
+        self.left -= 1
+        self.fired = self.fired or self.left < 0
+        return self.left < 0
 
     def need_room(self) -> None:
         """Refuse to write on a full disk."""
@@ -81,6 +93,7 @@ class Trouble:
 def install(patch: pytest.MonkeyPatch, trouble: Trouble) -> None:
     """Put the trouble beneath everything that writes, and make synchronisation cheap."""
     real_open, real_write = os.open, os.write
+    put, sync = Notes.put, Notes.sync
     writing, at_once = Database.writing, Database.at_once
 
     def fsync(_: int) -> None:
@@ -98,6 +111,14 @@ def install(patch: pytest.MonkeyPatch, trouble: Trouble) -> None:
             trouble.need_room()
         return real_write(descriptor, data)
 
+    def noted(notes: Notes, name: bytes, total: int, chain: bytes) -> None:
+        with trouble.write(sync=False):
+            put(notes, name, total, chain)
+
+    def synced(notes: Notes) -> None:
+        with trouble.write(sync=True):
+            sync(notes)
+
     @contextmanager
     def transaction(database: Database) -> Iterator[Connection]:
         if trouble.kind == "full":
@@ -106,20 +127,36 @@ def install(patch: pytest.MonkeyPatch, trouble: Trouble) -> None:
         # A kill before the commit rolls it back, as the next process to open the file does.
         with trouble.write(sync=False), writing(database) as connection:
             yield connection
+            if trouble.refuses():
+                newest = select(segments).order_by(segments.c.key.desc()).limit(3)
+                trouble.refused += [dict(row) for row in connection.execute(newest).mappings()]
+                raise OperationalError("COMMIT", {}, Exception("the commit failed"))
 
     def one_statement(database: Database, statement: Conditional, rows: Sequence[Mapping[str, Value]]) -> bool:
         if trouble.kind == "full":
             trouble.fired = True
             raise OperationalError("INSERT", {}, Exception("database or disk is full"))
+        if trouble.refuses():
+            names = segments.c.keys()
+            trouble.refused += [{name: row[name] for name in names} for row in rows]
+            raise OperationalError("INSERT", {}, Exception("the commit failed"))
         with trouble.write(sync=False):
             return at_once(database, statement, rows)
 
     patch.setattr(os, "fsync", fsync)
+    patch.setattr(Notes, "put", noted)
+    patch.setattr(Notes, "sync", synced)
     patch.setattr(os, "open", opened)
     patch.setattr(os, "write", written)
     patch.setattr(Database, "writing", transaction)
     patch.setattr(Database, "at_once", one_statement)
 
 
-INJECTED = ("CrashError", "no space left on device", "database or disk is full", "a synchronisation failed")
+INJECTED = (
+    "CrashError",
+    "no space left on device",
+    "database or disk is full",
+    "a synchronisation failed",
+    "the commit failed",
+)
 """The last words of tracebacks that the simulation itself caused."""

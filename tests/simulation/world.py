@@ -19,8 +19,9 @@ from lintra_protocol.signing import SigningKey
 from lintra_protocol.task import AnalyzerEntry, ServerEntry, Task
 from lintra_protocol.tokens import derived_keys, key_commitment, key_context, make_token
 from lintra_protocol.windows import Windows
-from simulation.books import Course, Seat, Sent, Snapshot, law, read_secret
+from simulation.books import Course, Seat, Sent, law
 from simulation.inside import InsideServer, Times, settings_of
+from simulation.reading import Held, Snapshot, key_file, read_journal
 from simulation.trouble import INJECTED, Trouble
 from simulation.verified import FORGED, forged_report
 from support.checked_world import verified
@@ -59,8 +60,9 @@ class World:
         window_units: how long these are.
         window_sizes: numbers of their clients.
         loose: whether a request may arrive long after its answer, or another one of the same, came.
+        touched: tables and keys of rows that somebody edited and that belong to no batch yet, by server.
         moved: how many reports of a source each release holds that it is in, by task and token.
-        secrets: of batches, read from the key folder before their release, by server and batch.
+        secrets: the keys of batches, wrapped, read from the key folder before their release, by server and batch.
     """
 
     folder: Path
@@ -80,6 +82,7 @@ class World:
     sealed: dict[tuple[int, tuple[bytes, ...]], SealedBlock] = field(default_factory=dict)
     analyzer_key: SealingKey = field(default_factory=lambda: SealingKey.generate(CLASSICAL, seeded("analyzer", 0)))
     moved: dict[tuple[str, bytes], list[int]] = field(default_factory=dict)
+    touched: dict[int, set[tuple[str, object]]] = field(default_factory=dict)
     made: int = 0
     precision: int = PRECISION
     sizes: Sequence[int] = (15, 40, 60, 100, 150)
@@ -129,13 +132,14 @@ class World:
         for server in self.servers:
             if server.is_up:
                 server.kill()
+            server.close()
 
 
 def seeded(label: str, seed: int) -> RandomBytes:
     return expand(seed.to_bytes(32, "big"), f"simulation {label}")
 
 
-def new_world(folder: Path, seed: int, trouble: Trouble) -> World:
+def new_world(folder: Path, seed: int, trouble: Trouble, kind: type[InsideServer] = InsideServer) -> World:
     """Found two servers, or now and then three, with or without witnesses."""
     chance = random.Random(seed)
     times = Times(float(START))
@@ -146,10 +150,11 @@ def new_world(folder: Path, seed: int, trouble: Trouble) -> World:
         if witness is not None:
             witness.mkdir(parents=True)
         settings = settings_of(folder, number, witness)
-        servers.append(InsideServer(settings, times, seeded(f"server {number}", seed), trouble))
+        servers.append(kind(settings, times, seeded(f"server {number}", seed), trouble))
     seats = [Seat(number) for number in range(len(servers))]
     world = World(folder, chance, times, trouble, servers, seats, witnessed, windowed=WINDOWED)
     for server in servers:
+        server.open()
         server.start()
     return world
 
@@ -285,19 +290,42 @@ def registration(world: World, course: Course, server: int) -> bytes:
     return Registration(record=record, key_id=base64url(key_id), token_key=base64url(sealed)).canonical()
 
 
+# --- what was edited -----------------------------------------------------------------------------------------
+
+
+def mark_edited(world: World, server: int) -> None:
+    """Note which batches somebody edited, also before they were opened."""
+    pending = world.touched.get(server)
+    if not pending:
+        return
+    lines = read_journal(world.servers[server].key_dir / "journal")
+    batches = {line.facts["place"]: line.batches[0] for line in lines if line.state == "opened"}
+    tasks = {line.facts["place"]: line.task for line in lines if line.state == "registered"}
+    for table, key in list(pending):
+        place = key >> 32 if table == "segments" and isinstance(key, int) else key
+        if table == "tasks" and place in tasks:
+            found = {course.key for course in world.courses if course.task.task_id == tasks[place]}
+        elif table != "tasks" and place in batches:
+            found = {batches[place]}
+        else:
+            continue
+        world.seats[server].edited |= found
+        pending.discard((table, key))
+
+
 # --- what must be gone ---------------------------------------------------------------------------------------
 
 
-def remember_secret(world: World, server: int, batch: str, name: bytes | None) -> None:
-    """Read a batch's secret from the key folder, as a thief does who comes before its release."""
-    secret = read_secret(world.servers[server].key_dir, name)
-    if secret is not None:
-        world.secrets[server, batch] = secret
+def remember_secret(world: World, server: int, batch: str, held: Held) -> None:
+    """Read a batch's key from the key folder, as a thief does who comes before its release."""
+    path = key_file(world.servers[server].key_dir, held)
+    if path.exists():
+        world.secrets[server, batch] = path.read_bytes()
 
 
 def require_gone(world: World, server: int, secrets: Sequence[bytes]) -> None:
-    """(law) Nothing that a server stores holds a destroyed secret, so nothing of its batch opens, in no copy."""
+    """(law) Nothing that a server stores holds a destroyed key, so nothing of its batch opens, in no copy."""
     folders = (world.servers[server].key_dir, world.servers[server].data_dir)
     for path in (path for folder in folders for path in folder.rglob("*") if path.is_file()):
         data = path.read_bytes()
-        law(not any(secret in data for secret in secrets), "a destroyed secret is still in a file", path.name)
+        law(not any(secret in data for secret in secrets), "a destroyed key is still in a file", path.name)

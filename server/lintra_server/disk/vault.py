@@ -54,6 +54,8 @@ class Vault:
         return self.wrap(secret, label, *parts) if number else None
 
     def _open(self, wrapped: bytes, label: str, *parts: bytes) -> tuple[int, bytes]:
+        if not isinstance(wrapped, bytes) or len(wrapped) < NONCE_BYTES:
+            raise InvalidSettingsError("a wrapped secret has another kind or length")  # a database holds anything
         for number, root in enumerate(self._roots):
             try:
                 opened = root.decrypt(wrapped[:NONCE_BYTES], wrapped[NONCE_BYTES:], framed(label, *parts))

@@ -48,8 +48,10 @@ class Parts:
 
     def close(self) -> None:
         """Let go of both folders."""
-        self.close_but_folder()
-        self.folder.close()
+        try:
+            self.close_but_folder()
+        finally:
+            self.folder.close()
 
     def close_but_folder(self) -> None:
         """Let go of everything but the lock of the key folder."""

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from sqlalchemy import Connection, func, insert, select, update
+from sqlalchemy.dialects import postgresql, sqlite
 
 from lintra_protocol.errors import UnavailableError
 from lintra_protocol.randomness import RandomBytes
@@ -252,4 +253,9 @@ def enter(connection: Connection, history: History, place: int) -> None:
     if connection.execute(select(batches.c.batch).where(batches.c.batch == place)).scalar() is None:
         task = history.tasks[known.batch.task_id].place
         values = {"batch": place, "task": task, "number": known.batch.number, "state": known.state, "num_reports": 0}
-        connection.execute(insert(batches), values)
+        # PostgreSQL lets the writer of the first report and whoever opened the batch for it come here at once.
+        connection.execute(_insert(connection).on_conflict_do_nothing(), values)
+
+
+def _insert(connection: Connection) -> postgresql.Insert | sqlite.Insert:
+    return postgresql.insert(batches) if connection.dialect.name == "postgresql" else sqlite.insert(batches)

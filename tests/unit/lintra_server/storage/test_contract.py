@@ -27,6 +27,7 @@ from lintra_server.storage.known import HeldIds
 from lintra_server.storage.states import BatchStates, Standing
 from lintra_server.storage.steps import ForkedError, Step
 from lintra_server.storage.store import Store, Upload
+from lintra_server.storage.tasks import enter
 from support.stores import CAPACITY, KINDS, Stored, add, an_id, empty, in_order, no_commits, payload
 
 
@@ -503,3 +504,16 @@ def num_rows(store: Store) -> int:
     """Return how many rows the batch has."""
     with store.database.reading() as connection:
         return len(list(raw_rows(connection, 1)))
+
+
+def test_who_opens_a_batch_and_who_stores_its_first_report_may_enter_its_row_at_once(stored: Stored) -> None:
+    store = stored.open()
+    with store.database.writing() as connection:
+        connection.execute(batches.delete())
+    uploading = threading.Thread(target=add, args=(store, 1))
+    with store.database.writing() as connection:
+        enter(connection, store.history, 1)
+        uploading.start()
+        uploading.join(0.3)  # it waits for this transaction, or has not come so far
+    uploading.join()
+    assert add(store, 1) == [False]
