@@ -1,5 +1,9 @@
 """The journal: what this server ever decided, one line each, in a folder that is never restored.
 
+A line of `migrated` names the revision of the database's tables, and stands for all formats of both folders: whoever
+changes one of them makes a new revision. A line needs no number of its own, since one with a right MAC that cannot be
+read was written by another version.
+
 A line is canonical JSON and a MAC over it and the line before, under a key that the root key wraps: nobody without the
 root key can write one, leave one out or change the order. A line counts once it is synchronised to the disk. Whatever
 the database says is held against it (see `storage.history`).
@@ -80,6 +84,10 @@ class BatchId(NamedTuple):
 
 class DamagedJournalError(InvalidSettingsError):
     """The journal is not what this server wrote."""
+
+
+class UnknownLineError(InvalidSettingsError):
+    """This server wrote a line under another version of the software, which this one does not know."""
 
 
 class UnsyncedError(OSError):
@@ -210,6 +218,7 @@ class Journal:
 
         Raises:
             DamagedJournalError: a line that ends with its newline is not the one that was written.
+            UnknownLineError: a line was written by another version.
         """
         self._path = path
         self._key = key
@@ -359,7 +368,13 @@ class Journal:
         digest = self._mac(self._digests[-1], body)
         if not hmac.compare_digest(mac, base64url(digest).encode()):
             raise DamagedJournalError("its MAC is wrong: the line was changed, or one before it is missing")
-        line = Line.decode(body)
+        try:
+            line = Line.decode(body)
+        except DamagedJournalError:  # its MAC is right, so this server wrote it
+            raise UnknownLineError(
+                f"{self._path}, line {len(self.lines) + 1}: another version of this software wrote it; go on with that "
+                "version, or with a later one"
+            ) from None
         if line.number != len(self.lines) + 1:
             raise DamagedJournalError(f"it is numbered {line.number}")
         return line, digest

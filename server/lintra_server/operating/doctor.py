@@ -12,7 +12,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from lintra_protocol.errors import LintraError
 from lintra_server.clock import DAY, Clock
 from lintra_server.disk.folders import require_private
-from lintra_server.disk.journal import DamagedJournalError, Journal
+from lintra_server.disk.journal import DamagedJournalError, Journal, UnknownLineError
 from lintra_server.disk.notes import DamagedNotesError
 from lintra_server.disk.vault import Vault
 from lintra_server.operating.looking import KeySide, key_side, read_journal, read_notes
@@ -189,6 +189,8 @@ class Doctor:
                 f"{_UNRELEASED}; only tasks that begin later are taken. Look first whether the disk can bring the file "
                 "back: that costs nothing",
             )  # fmt: skip
+        except UnknownLineError as error:
+            yield Finding("trouble", _words(error), "install that version of lintra, or a later one", "nothing")
         except (InvalidSettingsError, OSError) as error:
             yield Finding(
                 "trouble", _words(error), "bring storage-root.key back from its backup, and look again",

@@ -113,7 +113,7 @@ def _value(value: JsonValue) -> str | bytes | int | None:
 
 
 class StepFiles:
-    """The folder of step files, one for a journal line."""
+    """The folder of step files, one for a journal line, which is of the same version as its file."""
 
     def __init__(self, folder: Path) -> None:
         """Use a folder, which is made if need be."""

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from lintra_protocol.canonical import base64url, canonical_json
-from lintra_server.disk.journal import DamagedJournalError, Journal, Line
+from lintra_server.disk.journal import DamagedJournalError, Journal, Line, UnknownLineError
 
 KEY = bytes(32)
 
@@ -19,7 +19,7 @@ def test_a_last_line_that_a_later_version_wrote_is_refused_and_not_cut_off(tmp_p
     journal.close()
     written = path.read_bytes() + later + b" " + base64url(mac).encode() + b"\n"
     path.write_bytes(written)
-    with pytest.raises(DamagedJournalError, match="line 2"):
+    with pytest.raises(UnknownLineError, match="line 2: another version of this software wrote it"):
         Journal(path, KEY)
     assert path.read_bytes() == written
 

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from faults.test_losses import HONEST, PLACE, batch, config, cut, edit, inventory, stored_one_by_one
 from faults.test_restores import restored
+from lintra_protocol.canonical import base64url, canonical_json
 from lintra_server.cli import _failing_in_words, app
 from lintra_server.operating.doctor import Doctor
 from lintra_server.storage.database import SPAN
@@ -283,3 +284,20 @@ def test_a_zero_byte_database_is_not_made_anew_and_the_backup_comes_first(tmp_pa
     assert database.stat().st_size == 0
     said = CliRunner().invoke(app, ["doctor", "--config", str(path)]).output
     assert said.index("restore --from BACKUP") < said.index("Without a backup")
+
+
+async def test_a_line_of_a_later_version_is_no_damage_and_costs_an_installation(tmp_path: Path) -> None:
+    async with a_world(tmp_path, "sum") as world:
+        journal = world.apps[HONEST].node.stepper._journal
+        number = journal.head.length + 1
+        later = canonical_json({"line": number, "start": 1, "state": "unheard of", "task": "", "step": ""})
+        mac = journal._mac(journal.head.digest, later)
+        world.kill(HONEST)
+        path = world.settings[HONEST].key_dir / "journal"
+        before = path.read_bytes()
+        path.write_bytes(before + later + b" " + base64url(mac).encode() + b"\n")
+        finding = only(world)
+        assert "another version of this software wrote it" in finding.what
+        assert finding.command == "install that version of lintra, or a later one"
+        path.write_bytes(before)
+        world.start(HONEST)
