@@ -280,8 +280,10 @@ class Registry:
             pass  # its row is gone or was changed: the definition speaks for itself, and is stored once more
         task.check()  # (3)
         server = self._own_index(task)  # (4)
-        self._require_allowed(task)  # (5)
-        self._require_later(task)  # (6)
+        known = self._store.history.tasks.get(task.id_bytes)
+        if known is None or known.is_cut:  # else its row is gone from the database, and it was allowed before
+            self._require_allowed(task)  # (5)
+            self._require_later(task)  # (6)
         token_key = self._token_key(task, server, sealed_key)  # (7)
         first_end = task.span(BATCH)[1] + (task.windows.grace if task.windows else 0)
         created = self._store.add_task(
@@ -325,7 +327,7 @@ class Registry:
         # From the first moment at which this server would take a report: clocks of clients may run ahead.
         begins = (task.not_before - SKEW_UNITS) * task.time_precision
         barred_before = self._store.history.barred_before
-        if begins < barred_before and task.id_bytes not in self._store.history.tasks:
+        if begins < barred_before:
             raise PolicyRefusedError(
                 f"this server was restored; tasks that take reports before {barred_before} (seconds since the "
                 f"epoch) are not registered any more, this one does from {begins} on: make it anew, to begin later"

@@ -141,24 +141,22 @@ class Line:
         return tuple(BatchId(self.task_id, number) for number in range(begins, self.batch + 1))
 
     def encode(self) -> bytes:
-        """Return the line without its MAC."""
-        return canonical_json(self._document())
-
-    def _document(self) -> JsonValue:
-        """Return what is encoded; what the line does not have is not named."""
+        """Return the line without its MAC; what it does not have is not named."""
         named: dict[str, JsonValue] = {"batch": self.batch} if self.batch else {}
         if self.first is not None:
             named["first"] = self.first
         if self.facts:
             named["facts"] = dict(self.facts)
-        return {
-            "line": self.number,
-            "start": self.start,
-            "state": self.state,
-            "task": base64url(self.task_id),
-            "step": base64url(self.step),
-            **named,
-        }
+        return canonical_json(
+            {
+                "line": self.number,
+                "start": self.start,
+                "state": self.state,
+                "task": base64url(self.task_id),
+                "step": base64url(self.step),
+                **named,
+            }
+        )
 
     @classmethod
     def decode(cls, data: bytes) -> "Line":
@@ -168,7 +166,7 @@ class Line:
             DamagedJournalError: it is something else.
         """
         try:
-            match parsed := parse_canonical_json(data):
+            match parse_canonical_json(data):
                 case {
                     "line": int(number),
                     "start": int(start),
@@ -183,7 +181,7 @@ class Line:
                     if isinstance(facts, dict):
                         task_id, digest = parse_base64url(task), parse_base64url(step)
                         line = cls(number, start, state, task_id, digest, batch, first, facts)
-                        if line._document() == parsed and (first is None or 0 <= first < batch):
+                        if line.encode() == data and (first is None or 0 <= first < batch):
                             return line
         except (InvalidMessageError, StopIteration):
             pass
@@ -266,8 +264,9 @@ class Journal:
             until: where it really stood when that was asked.
             allowed: what may have happened in between.
         """
-        between = self.lines[head.length : until.length]
-        return self.has(head) and head.length <= until.length and all(line.state in allowed for line in between)
+        if not self.has(head) or head.length > until.length:
+            return False
+        return all(line.state in allowed for line in self.lines[head.length : until.length])
 
     def of(self, task_id: bytes, batch: int) -> Line | None:
         """Return the line that says what became of a batch of a task, or None if it is open.

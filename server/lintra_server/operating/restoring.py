@@ -13,7 +13,7 @@ from sqlalchemy.exc import DatabaseError
 from lintra_protocol.randomness import RandomBytes
 from lintra_server.clock import Clock
 from lintra_server.disk.folders import sync_file, sync_folder, write_new
-from lintra_server.disk.journal import NOT_AWAITED, BatchId, Head, Journal, Line
+from lintra_server.disk.journal import EMPTY, NOT_AWAITED, BatchId, Head, Journal, Line
 from lintra_server.disk.notes import DamagedNotesError
 from lintra_server.disk.vault import Vault
 from lintra_server.operating.looking import read_journal, read_notes
@@ -244,13 +244,18 @@ def _journal(folder: KeyFolder, vault: Vault) -> Journal:
 def _witnessed(parts: Parts) -> Head:
     journal = parts.journal
     seen = parts.witness.read() if parts.witness is not None else journal.head
-    before = journal.head_at(journal.head.length - 1)
-    if not any(journal.lacks_little(seen, head) for head in (journal.head, before) if head is not None):
+    # A crash may have come between the last step's line and the witness, or within another restore.
+    lacking = [line for line in journal.since(seen) if line.state not in NOT_AWAITED and not _is_of_restore(line)]
+    if seen == EMPTY or not journal.has(seen) or len(lacking) > 1:
         raise NotStartedError(
             "the witness knows another journal, so this one is not whole. Make sure that no other copy of this server "
             "runs; then run `lintra server restore --journal-lost`"
         )
     return seen
+
+
+def _is_of_restore(line: Line) -> bool:
+    return line.state == "restored" or (line.state == "abandoned" and not line.step)
 
 
 def _decide(parts: Parts, from_line: int, trusted: bool) -> _Decision:
@@ -280,8 +285,8 @@ def _goes_on(parts: Parts, row: BatchRow) -> bool:
 
 
 def _carry_out(parts: Parts, decision: _Decision, barred: int, seen: Head | None) -> None:
-    standing, journal = parts.states.standing(), parts.journal
-    start = max(journal.last_start, standing.start if standing else 0) + 1
+    journal = parts.journal
+    start = journal.last_start + 1
     lines = [Line(0, start, "abandoned", row.task_id, batch=row.number) for row in decision.abandon]
     lines.append(Line(0, start, "restored", facts={"barred_before": barred}))
     if parts.history.revision != REVISION:

@@ -58,13 +58,10 @@ def begin(parts: Parts, halt: Halt) -> Stepper:
     parts.states.catch_up(head)
     if parts.witness is not None:
         parts.witness.advance(lambda seen: parts.journal.lacks_little(seen, head, BY_A_START), head)
-    standing = parts.states.standing()
-    start = max(parts.journal.last_start, standing.start if standing else 0) + 1
-    stepper.start = start
+    start = stepper.start = parts.journal.last_start + 1
     stepper.perform(Step(start, "started"))
     parts.folder.renew_journal_key(parts.vault)
     parts.states.reopen()
-    parts.store.chains.load([place for place, batch in parts.history.batches.items() if batch.state == "open"])
     # What is wrong is logged, and stops that batch alone.
     parts.store.check_ends()
     tidy(parts)

@@ -4,7 +4,7 @@ Where a batch ends is known from memory, after a start from its note. What the d
 marks lead there. A batch of which something is missing takes and gives nothing until the operator accepts the loss.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
 
 import structlog
@@ -96,19 +96,14 @@ class Chains:
                 raise self.damage(batch) from None
             return self._ends[batch]
 
-    def load(self, places: Iterable[int]) -> None:
-        """Learn at once of those of some batches that end where their notes say; of the others see `end`."""
-        with self._history.adding, self._reading() as connection:
-            for batch in places:
-                note = self._notes.get(self._history.batches[batch].name)
-                tail = _tail(connection, batch)
-                if batch not in self._ends and note is not None and (tail.total, tail.chain) == note[:2]:
-                    self._ends[batch] = tail
-
     # --- while reports are added, under the lock of `History.adding` -------------------------------------------
 
     def confirmed(self, connection: Connection, batch: int) -> End:
         """Return where a batch ends after a look at its last row, which must be the one that memory knows.
+
+        Args:
+            connection: a transaction that holds the lock of the batch's row, so that no other commit is on its way.
+            batch: the batch's place.
 
         Raises:
             BrokenChainError: it is another one.
@@ -117,6 +112,7 @@ class Chains:
         end = self.end(batch)
         if _tail(connection, batch) != end:
             raise BrokenChainError(batch)
+        self.failed(batch)
         return end
 
     def durable(self, batch: int) -> End | None:
@@ -177,7 +173,7 @@ class Chains:
         if (at.total, at.chain) != (end.total, end.chain):
             raise BrokenChainError(batch)
 
-    def some(self, connection: Connection, batch: int, numbers: Sequence[int]) -> dict[int, bytes] | None:
+    def some(self, connection: Connection, batch: int, numbers: Collection[int]) -> dict[int, bytes] | None:
         """Return the identifiers of some rows by number, joined, each after its mark was checked.
 
         None is returned if there is no row of one of these numbers: it was joined into another.
@@ -186,9 +182,9 @@ class Chains:
             BrokenChainError: a row is not the one that was stored.
         """
         marks, found = self.marks(batch), dict[int, bytes]()
-        for number in numbers:
+        for number in sorted(numbers):
             values = {**_span(batch, 0, number), "most": 2}
-            rows = [_row(raw, batch) for raw in connection.execute(_BACKWARDS, values)]
+            rows = [checkable(raw, batch) for raw in connection.execute(_BACKWARDS, values)]
             if not rows or rows[0].number != number:
                 return None
             before = rows[1].end if len(rows) > 1 else BEGIN
@@ -196,6 +192,16 @@ class Chains:
                 raise BrokenChainError(batch)
             found[number] = rows[0].ids
         return found
+
+    def sure(self, connection: Connection, batch: int, numbers: Collection[int], end: End) -> dict[int, bytes] | None:
+        """Return what `some` does, after a look at every row up to an end: a row by itself may be no part of the chain.
+
+        Raises:
+            BrokenChainError: a row is not the one that was stored, or is gone.
+        """
+        rows = self.rows(connection, batch, BEGIN, end)
+        found = {row.number: row.ids for row in rows if row.number in numbers}
+        return found if len(found) == len(numbers) else None
 
     def whole(self, connection: Connection, batch: int) -> End:
         """Return where the longest run of rows ends that are what was stored, from the first one on."""
@@ -249,14 +255,15 @@ class Chains:
         self.reached(batch, at)
 
     def _settle(self, batch: int) -> None:
-        """Find out from the last row whether a commit happened whose answer was lost."""
+        """Find out from the last row whether a commit happened whose answer was lost.
+
+        If it did not, it may be on its way still, in a database that waits for a standby: see `confirmed`.
+        """
         with self._reading() as connection:
             tail = _tail(connection, batch)
         if tail in self._attempted[batch]:
             self.reached(batch, tail)
-        elif tail == self._ends[batch]:
-            self.failed(batch)
-        else:
+        elif tail != self._ends[batch]:
             raise BrokenChainError(batch)
 
 
@@ -276,7 +283,7 @@ def raw_rows(connection: Connection, batch: int, first: int = 0) -> Iterator[Row
     """Yield the rows of a batch as the database has them, unchecked, some megabytes at a time."""
     most = _FEWEST_ROWS
     while True:
-        rows = [_row(raw, batch) for raw in connection.execute(_ROWS, {**_span(batch, first), "most": most})]
+        rows = [checkable(raw, batch) for raw in connection.execute(_ROWS, {**_span(batch, first), "most": most})]
         yield from rows
         if len(rows) < most:
             return
@@ -290,27 +297,31 @@ def raw_rows_backwards(connection: Connection, batch: int) -> Iterator[Row]:
     most, last = 2, SPAN - 1
     while last >= 0:
         values = {**_span(batch, 0, last), "most": most}
-        rows = [_row(raw, batch) for raw in connection.execute(_BACKWARDS, values)]
+        rows = [checkable(raw, batch) for raw in connection.execute(_BACKWARDS, values)]
         yield from rows
         if len(rows) < most:
             return
         last, most = rows[-1].number - 1, min(_MOST_ROWS, 4 * most)
 
 
-def _row(raw: Sequence[object], batch: int) -> Row:
+def checkable(raw: Sequence[object], batch: int) -> Row:
+    """Return a row as the database has it; values of another kind than theirs are replaced by such as no mark holds."""
     key, total, ids, serials, mark = raw
-    # What is of another kind than was stored makes a row that follows no other.
     number = key - batch * SPAN if isinstance(key, int) else -1
-    return Row(number, total if isinstance(total, int) else -1, _bytes(ids), _bytes(serials), _bytes(mark))
+    return Row(number, _whole(total), _bytes(ids), _bytes(serials), _bytes(mark))
 
 
 def _bytes(value: object) -> bytes:
-    return value if isinstance(value, bytes) else b""
+    return value if isinstance(value, bytes) else b"" if value is None else b"no bytes"
+
+
+def _whole(value: object) -> int:
+    return value if isinstance(value, int) else 0
 
 
 def _tail(connection: Connection, batch: int) -> End:
     row = _TAIL.run(connection, _span(batch))
-    return BEGIN if row is None else End(row[0] - batch * SPAN, row[1], _bytes(row[2]))
+    return BEGIN if row is None else End(row[0] - batch * SPAN, _whole(row[1]), _bytes(row[2]))
 
 
 def _span(batch: int, first: int = 0, last: int = SPAN - 1) -> dict[str, int]:

@@ -264,21 +264,20 @@ class KnownIds:
     def among(self, connection: Connection, batch: int, report_ids: Sequence[bytes], end: End) -> set[bytes]:
         """Return those of some identifiers that a batch holds, as its segments stand in this transaction.
 
-        Args:
-            connection: the transaction.
-            batch: the batch's number.
-            report_ids: of 32 bytes each.
-            end: where the batch ends in this transaction.
+        Of 32 bytes each; `end` is where the batch ends in this transaction.
         """
         if not report_ids:
             return set()
         while True:
             with self._lock:
                 pairs = self._table(connection, batch, end).candidates(report_ids)
-            wanted = sorted({number for _, number in pairs})
+            wanted = {number for _, number in pairs}
             held = self._chains.some(connection, batch, wanted)
+            if held is not None and not _are_there(found := _held(report_ids, pairs, held), report_ids, pairs):
+                held = self._chains.sure(connection, batch, wanted, end)
+                found = set() if held is None else _held(report_ids, pairs, held)
             if held is not None:
-                return _held(report_ids, pairs, held)
+                return found
             self.forget(batch)  # segments were rewritten into others meanwhile, or this transaction is an older one
 
     def remembered(
@@ -288,10 +287,7 @@ class KnownIds:
 
         What is returned is stored. Another one may be, too, if another process stored it: only a commit decides.
 
-        Args:
-            reading: begins a transaction, which new identifiers do not need.
-            batch: the batch's number.
-            report_ids: of 32 bytes each.
+        `reading` begins a transaction, which new identifiers do not need.
         """
         with self._lock:
             table = self._tables.get(batch)
@@ -300,12 +296,10 @@ class KnownIds:
             pairs = table.candidates(report_ids)
         if not pairs:
             return set()
-        wanted = sorted({number for _, number in pairs})
         with reading() as connection:
-            held = self._chains.some(connection, batch, wanted)
-        if held is None:
-            return None  # segments were rewritten into others
-        return _held(report_ids, pairs, held)
+            held = self._chains.some(connection, batch, {number for _, number in pairs})
+        found = set() if held is None else _held(report_ids, pairs, held)
+        return found if _are_there(found, report_ids, pairs) else None
 
     def are_new(self, batch: int, report_ids: Sequence[bytes]) -> bool:
         """Return whether memory alone shows that a batch holds none of some identifiers; waits for nothing.
@@ -379,10 +373,7 @@ def _add(table: HeldIds, rows: Sequence[Row]) -> None:
 def _held(report_ids: Sequence[bytes], pairs: Sequence[tuple[int, int]], segments: Mapping[int, bytes]) -> set[bytes]:
     """Return those identifiers that are in the segments which the table named for them.
 
-    Args:
-        report_ids: that were asked for.
-        pairs: places among these, and the number of a segment for each.
-        segments: their identifiers, joined, by number.
+    `pairs` are places among `report_ids` and numbers of segments; `segments` are their identifiers, joined, by number.
     """
     if len(pairs) <= _FEW:
         return {report_ids[place] for place, number in pairs if _holds(segments[number], report_ids[place])}
@@ -391,6 +382,14 @@ def _held(report_ids: Sequence[bytes], pairs: Sequence[tuple[int, int]], segment
         for number, ids in segments.items()
     }
     return {report_ids[place] for place, number in pairs if report_ids[place] in apart[number]}
+
+
+def _are_there(found: set[bytes], report_ids: Sequence[bytes], pairs: Sequence[tuple[int, int]]) -> bool:
+    """Return whether every identifier was found that a table leads to.
+
+    Else two words met, or another row stands there now: that of a commit that failed follows the row before it, too.
+    """
+    return found.issuperset([report_ids[place] for place, _ in pairs])
 
 
 def _holds(ids: bytes, report_id: bytes) -> bool:

@@ -94,6 +94,7 @@ class Marks:
         count = row.total - before.total
         return (
             row.number > before.number
+            and before.total >= 0
             and count > 0
             and len(row.ids) == count * HASH_BYTES
             and len(row.serials) in (0, count * SERIAL_BYTES)

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from cryptography.exceptions import InvalidTag
 from numpy.typing import NDArray
 from sqlalchemy import Connection, Select, bindparam, delete, exists, func, insert, literal_column, select, update
 
@@ -16,8 +17,10 @@ from lintra_protocol.errors import InvalidMessageError, UnavailableError
 from lintra_protocol.report_ids import ReportIds
 from lintra_protocol.ring import IntArray
 from lintra_server.disk.vault import BatchKey, PayloadKey
+from lintra_server.storage.chains import checkable
 from lintra_server.storage.database import SPAN, batches, segments
 from lintra_server.storage.direct import Direct, Value
+from lintra_server.storage.history import edited
 from lintra_server.storage.kept import Conditional
 from lintra_server.storage.marks import BrokenChainError, End, Marks, Row
 from lintra_server.storage.reading import Reader
@@ -253,13 +256,13 @@ def merge_some(connection: Connection, batch: int, before: End, key: BatchKey, m
         return None
     rows, opened, at = list[Row](), list[bytes](), before
     for raw in connection.execute(_WHOLE, {"first": run[0], "last": run[-1]}):
-        row = Row(raw.key - batch * SPAN, raw.total, raw.ids, raw.serials or b"", raw.mark or b"")
+        row = checkable((raw.key, raw.total, raw.ids, raw.serials, raw.mark), batch)
         if not marks.follows(at, row):
             raise BrokenChainError(batch)
         at = row.end
         rows.append(row)
         if len(run) > 1:
-            opened.append(key.decrypt(raw.payloads or b"", row.mark))
+            opened.append(_decrypted(key, raw.payloads, row.mark, raw.key))
     if len(run) == 1:
         return at, False
     whole = Row(at.number, at.total, b"".join([row.ids for row in rows]), b"".join([row.serials for row in rows]), b"")
@@ -271,6 +274,15 @@ def merge_some(connection: Connection, batch: int, before: End, key: BatchKey, m
     connection.execute(_DROP, {"first": run[0], "last": run[-1] - 1})
     connection.execute(_PUT.values(**values), {"of_key": run[-1]})
     return End(at.number, at.total, mark), True
+
+
+def _decrypted(key: BatchKey, payloads: object, mark: bytes, place: int) -> bytes:
+    try:
+        if isinstance(payloads, bytes):
+            return key.decrypt(payloads, mark)
+    except (InvalidTag, ValueError):
+        pass
+    raise edited(f"table segments, row {place}, column payloads was changed")
 
 
 def empty_some(connection: Connection, batch: int, first: int) -> int | None:

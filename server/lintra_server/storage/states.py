@@ -72,6 +72,9 @@ class BatchRow:
         return self.into or self
 
 
+_ONE = journal.c.one == 1
+"""The one row of its table; another one nobody looks at."""
+
 _DOCUMENTS = (
     "inventory", "inventories", "cohort", "missing", "check_share", "verdict", "rejected", "request_hash", "aggregate",
 )  # fmt: skip
@@ -134,7 +137,7 @@ class BatchStates:
         """
         with self._history.lock:
             with self._database.writing() as connection:
-                row = connection.execute(select(journal.c.length, journal.c.digest)).one_or_none()
+                row = connection.execute(select(journal.c.length, journal.c.digest).where(_ONE)).one_or_none()
                 head = None if row is None else Head(*row)
                 # It is `after` if the answer to this very commit was lost.
                 if head is None or (head != after and not self._journal.lacks_little(head, before)):
@@ -143,7 +146,7 @@ class BatchStates:
                     )
                 if head != after:
                     connection.execute(
-                        update(journal).values(length=after.length, digest=after.digest, start=step.start)
+                        update(journal).where(_ONE).values(length=after.length, digest=after.digest, start=step.start)
                     )
                     if step.task_id:
                         self._apply(connection, step)
@@ -233,7 +236,7 @@ class BatchStates:
     def catch_up(self, head: Head) -> None:
         """Move the stored head over lines that changed nothing in the database; the caller saw to that."""
         with self._database.writing() as connection:
-            connection.execute(update(journal).values(length=head.length, digest=head.digest))
+            connection.execute(update(journal).where(_ONE).values(length=head.length, digest=head.digest))
 
     def rows(self) -> Sequence[BatchRow]:
         """Return all batches, in the order of their places."""
@@ -243,9 +246,10 @@ class BatchStates:
             batch: rows[history.batch]
             for history in known
             if history.line is not None and history.line.of == history.batch
-            for batch in history.line.of_all[:-1]
+            for batch in history.line.of_all
+            if batch != history.batch
         }
-        return [replace(row, into=into[batch]) if batch in into else row for batch, row in rows.items()]
+        return [replace(row, into=into.get(batch)) for batch, row in rows.items()]
 
     def described(self) -> list[bytes]:
         """Return the signed inventories, cohorts and verdicts of all batches, as the database has them."""
@@ -324,7 +328,7 @@ class BatchStates:
             raise ForkedError("the database lacks the journal's last lines: it was set back")
 
     def _require_last(self, connection: Connection) -> None:
-        start = connection.execute(select(journal.c.start)).scalar()
+        start = connection.execute(select(journal.c.start).where(_ONE)).scalar()
         if self._start is not None and start != self._start:
             raise ForkedError("another process began on this database, or it was set back")
 
@@ -335,7 +339,7 @@ def _set(connection: Connection, batch: int, values: Values | Mapping[str, None]
 
 def standing_in(connection: Connection) -> Standing | None:
     """Return where a database says that the journal stands; None if it says nothing of the kind."""
-    match connection.execute(select(journal.c.length, journal.c.digest, journal.c.start)).all():
+    match connection.execute(select(journal.c.length, journal.c.digest, journal.c.start).where(_ONE)).all():
         case [(int(length), bytes(digest), int(start))]:
             return Standing(Head(length, digest), start)
     return None

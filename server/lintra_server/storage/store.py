@@ -332,8 +332,13 @@ class Store(HeldReports):
 
     def batch(self, batch: int) -> Batch:
         """Return the state of a batch, as the journal has it, and its documents (see `columns` for errors)."""
-        row: dict[str, Any] = self.columns(batch, *_OF_BATCH)
-        state = self.history.batches[batch].state
+        history = self.history.batches[batch]
+        while True:
+            line = history.line
+            row: dict[str, Any] = self.columns(batch, *_OF_BATCH)
+            state = history.state
+            if history.line is line:  # else the row may be of before it
+                break
         return Batch("closing" if state == "open" and batch in self.history.closing else state, **row)
 
     def wrapped_nonce(self, batch: int, nonce: bytes, label: NonceLabel = "nonce") -> bytes:

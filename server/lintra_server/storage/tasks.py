@@ -77,14 +77,15 @@ class Tasks:
     def read_cut_tasks(self) -> None:
         """Find out which definitions were deleted because their tasks are long over, and how large the others are."""
         finished = defaultdict[bytes, bool](lambda: True)
-        for history in self.history.batches.values():
+        for history in list(self.history.batches.values()):
             finished[history.batch.task_id] &= history.line is not None and history.is_destroyed
         with self.database.reading() as connection:
             query = select(tasks.c.task).where(func.length(tasks.c.definition) == 0)
             empty = set(connection.execute(query).scalars())
-        for task_id, task in self.history.tasks.items():
+        known = list(self.history.tasks.items())
+        for task_id, task in known:
             task.is_cut = task.place in empty and finished[task_id]
-        self._definition_bytes = sum(task.size for task in self.history.tasks.values() if not task.is_cut)
+        self._definition_bytes = sum(task.size for _, task in known if not task.is_cut)
 
     # --- registering -------------------------------------------------------------------------------------------
 
@@ -210,9 +211,6 @@ class Tasks:
                 return None
             raise edited(f"table tasks, row {known.place}, column definition was emptied")
         wrapped = row.wrapped_token_key
-        for name, value in (("definition", row.definition), ("wrapped_token_key", wrapped or b"")):
-            if not isinstance(value, bytes):  # SQLite takes a value of any kind
-                raise edited(f"table tasks, row {known.place}, column {name} was changed")
         try:
             key = None if wrapped is None else self._vault.unwrap(wrapped, TOKEN_KEY, task_id)
         except (ValueError, TypeError):
