@@ -102,6 +102,17 @@ class Doctor:
                 f"stop the server, move {keys} to a volume of its own, and name it as key_dir in {self.config}",
                 "a restart",
             )
+        witness = self.settings.witness_dir
+        beside = {folder.stat().st_dev for folder in (data, keys) if folder.exists()}
+        if witness is not None and witness.exists() and witness.stat().st_dev in beside:
+            yield Finding(
+                "advice",
+                "witness_dir is on one volume with data_dir or key_dir: a snapshot of it sets the witness back, too, "
+                "and certificates say `witnessed` all the same",
+                f"name an empty folder on another machine as witness_dir in {self.config}, "
+                f"then {self.command('witness')}",
+                "a restart",
+            )
 
     def _space(self) -> Iterator[Finding]:
         for folder in (self.settings.data_dir, self.settings.key_dir):

@@ -197,6 +197,29 @@ def test_nobody_but_the_server_sees_the_key_folder() -> None:
     assert "InaccessiblePaths=-/var/lib/lintra-keys" in (BUNDLE / "systemd/lintra-backup.service").read_text()
 
 
+def test_a_witness_is_on_where_its_volume_is_chosen_and_off_where_it_would_be_of_the_same_machine() -> None:
+    server = yaml.safe_load(COMPOSE[1].read_text())["services"]["server"]
+    assert server["environment"]["LINTRA_SERVER_WITNESS_DIR"] == "${SERVER_WITNESS:-}"
+    assert "witness:/witness" in server["volumes"]
+    folders = [Settings.load(path).witness_dir for path in (BUNDLE / "kubernetes").rglob("server.toml")]
+    assert folders == [Path("/witness")] * 2
+    for path in MANIFESTS:
+        for pod in pods(path):
+            (one,) = [each for each in pod["containers"] if each["name"] == "server"]
+            assert {"name": "witness", "mountPath": "/witness"} in one["volumeMounts"]
+            claims = {
+                each["name"]: each["persistentVolumeClaim"] for each in pod["volumes"] if each["name"] == "witness"
+            }
+            assert claims == {"witness": {"claimName": "lintra-witness"}}
+    overlay = (BUNDLE / "kubernetes/overlays/example/kustomization.yaml").read_text()
+    assert "name: lintra-witness }\n    patch: |-\n      - { op: add, path: /spec/storageClassName" in overlay
+    named = 'witness_dir = "/var/lib/lintra-witness"'
+    unit = (BUNDLE / "systemd/lintra-server.service").read_text()
+    assert named in unit
+    assert "ReadWritePaths=-/var/lib/lintra-witness" in unit
+    assert named in (BUNDLE / "server.toml").read_text()
+
+
 def test_the_name_of_a_server_is_one_in_its_settings_and_its_proxy() -> None:
     for folder in (BUNDLE / "kubernetes/base", BUNDLE / "kubernetes/overlays/example"):
         url = tomllib.loads((folder / "server.toml").read_text())["public_url"]

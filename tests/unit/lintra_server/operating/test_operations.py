@@ -138,6 +138,8 @@ def test_a_witness_is_told_once_where_the_journal_stands(config: Path, tmp_path:
     assert "knows where the journal stands" in lintra("witness", "--config", str(config))
     started(config)
     assert "remembers something already" in lintra("witness", "--config", str(config), ok=False)
+    # Here both folders and the witness are on one disk, of which the doctor says that it is no other machine's.
+    assert "witness_dir is on one volume with" in lintra("doctor", "--config", str(config))
 
 
 def commands(page: str) -> list[list[str]]:
