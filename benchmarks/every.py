@@ -41,6 +41,7 @@ RUNS = {
     "bench_client.py": Run("--single 40 --runs 3", ""),
     "bench_coverage.py": Run("--tables uci_concrete --sizes 12 --epsilons 1 --draws 10"),
     "bench_demo.py": Run("--runs 3", "--full"),
+    "bench_edited_store.py": Run("--rows 5000 --tasks 100 --turns 4", ""),
     "bench_linear_score.py": Run(),
     "bench_lists.py": Run("500", ""),
     "bench_missing.py": Run("--draws 4", ""),
