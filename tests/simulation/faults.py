@@ -173,7 +173,12 @@ def mend(world: World, server: int) -> None:
         gone = lacking(world, server, course)
         state = one.held().tasks[course.key].state
         if state == "open" and world.maybe(0.8):
-            said = one.accept_loss(course.task.task_id, course.batch)
+            try:
+                said = one.accept_loss(course.task.task_id, course.batch)
+            except NotStartedError as error:
+                law("nothing of" in str(error), "a loss cannot be accepted", error)
+                seat.damaged.discard(course.key)  # whoever took the rows away put them back
+                continue
             law(said >= len(gone), "fewer reports are said to be lost than are", said, len(gone), course.key)
             gone = lacking(world, server, course)  # whatever stood behind the gap is gone, too
             law(said >= len(gone), "fewer reports are said to be lost than are", said, len(gone), course.key)
