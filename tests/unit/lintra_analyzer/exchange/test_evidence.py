@@ -18,7 +18,7 @@ from lintra_protocol.ideal import client_report
 from lintra_protocol.messages import Signed, sign
 from lintra_protocol.signing import SigningKey
 from lintra_protocol.task import Task
-from support.analyzer_world import Life, clients
+from support.analyzer_world import KEYS, Life, clients
 from support.checked_world import hostile
 
 HONEST, HOSTILE = 36, 2
@@ -144,6 +144,19 @@ async def test_a_verdict_that_servers_signed_and_that_is_wrong_is_found(life: Li
     (found,) = refusals(path, keys_of(task))
     assert found.startswith("Did every server come to this verdict")
     assert "server 0 came to another verdict" in found
+
+
+async def test_an_analyzer_that_certifies_a_witness_which_no_server_signed_for_is_found_out(
+    life: Life, tmp_path: Path
+) -> None:
+    task, signed = await released(life)
+    servers = tuple(part.model_copy(update={"witnessed": True}) for part in signed.record.servers)
+    record = signed.record.model_copy(update={"servers": servers})
+    lie = SignedRecord(record=record, signature=KEYS.identity.sign(record.kind, record.canonical()))
+    path = tmp_path / "witnesses.tar"
+    path.write_bytes(b"".join(written(evidence_of(task, lie, life.service.store))))
+    (found,) = refusals(path, keys_of(task))
+    assert found.endswith("the certificate differs in servers")
 
 
 async def test_there_is_no_evidence_of_reports_that_nobody_checked_or_whose_bodies_are_gone(life: Life) -> None:
