@@ -38,6 +38,7 @@ from lintra_server.storage.steps import StepFiles
 from lintra_server.storage.store import Store
 from lintra_server.web.app import create_app
 from support.server_world import PRECISION, World, a_world, configured, started, token
+from support.stores import allow_any_schema
 
 
 class CrashError(RuntimeError):
@@ -296,6 +297,7 @@ async def test_a_failed_write_is_logged_without_what_was_to_be_written(
 ) -> None:
     async with a_world(tmp_path) as world:
         report, other = world.reports(2)
+        allow_any_schema(world.apps[0].node.database)
         with world.apps[0].node.database.writing() as connection:
             connection.exec_driver_sql(
                 "CREATE TRIGGER full BEFORE INSERT ON segments BEGIN SELECT RAISE(ABORT, 'disk full'); END"

@@ -17,6 +17,7 @@ from lintra_server.storage.database import SPAN, segments
 from lintra_server.storage.direct import Direct
 from lintra_server.storage.history import BatchHistory, History
 from lintra_server.storage.marks import BEGIN, BrokenChainError, End, Marks, Row
+from lintra_server.storage.schema import MOST_IDS_BYTES, MOST_SERIALS_BYTES, MOST_SMALL_BYTES, bounded
 
 log = structlog.get_logger()
 
@@ -24,12 +25,15 @@ _READ_BYTES = 4 << 20
 _FEWEST_ROWS, _MOST_ROWS = 4, 4096
 
 _IN_SPAN = (segments.c.key >= bindparam("first"), segments.c.key <= bindparam("last"))
-_COLUMNS = (segments.c.key, segments.c.total, segments.c.ids, segments.c.serials, segments.c.mark)
+# A value that is longer than what is ever stored is read as none, which no mark fits.
+_COLUMNS = (
+    segments.c.key, segments.c.total, bounded(segments.c.ids, MOST_IDS_BYTES),
+    bounded(segments.c.serials, MOST_SERIALS_BYTES), bounded(segments.c.mark, MOST_SMALL_BYTES),
+)  # fmt: skip
 _ROWS = select(*_COLUMNS).where(*_IN_SPAN).order_by(segments.c.key).limit(bindparam("most"))
 _BACKWARDS = select(*_COLUMNS).where(*_IN_SPAN).order_by(segments.c.key.desc()).limit(bindparam("most"))
-_TAIL = Direct(
-    select(segments.c.key, segments.c.total, segments.c.mark).where(*_IN_SPAN).order_by(segments.c.key.desc()).limit(1)
-)
+_END = select(segments.c.key, segments.c.total, bounded(segments.c.mark, MOST_SMALL_BYTES)).where(*_IN_SPAN)
+_TAIL = Direct(_END.order_by(segments.c.key.desc()).limit(1))
 
 
 Reading = Callable[[], AbstractContextManager[Connection]]

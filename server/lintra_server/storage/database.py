@@ -39,6 +39,7 @@ from lintra_server.disk.folders import write_new
 from lintra_server.storage.direct import Value
 from lintra_server.storage.identity import Watched
 from lintra_server.storage.kept import Conditional, Kept, KeptSqlite
+from lintra_server.storage.schema import acting, at_the_start, foreign, require_none
 from lintra_server.storage.sqlite_files import WatchedSqlite
 from lintra_service.settings import InvalidSettingsError
 
@@ -64,7 +65,7 @@ alembic_version = Table("alembic_version", _metadata, Column("version_num", Stri
 journal = Table(
     "journal",
     _metadata,
-    Column("one", Whole, primary_key=True),
+    Column("one", Whole, primary_key=True, autoincrement=False),
     Column("length", Whole, nullable=False),
     Column("digest", LargeBinary, nullable=False),
     Column("start", Whole, nullable=False),
@@ -180,13 +181,15 @@ class AnyDatabase(Watched):
         """Run a statement for each of some rows of parameters, durably as `writing` does (see `Kept.run`)."""
 
     def check(self) -> None:
-        """Check that the database answers and has this version's schema.
+        """Check that the database answers and has this version's schema, and nothing else.
 
         Raises:
-            InvalidSettingsError: it was written by another version of this software.
+            InvalidSettingsError: it was written by another version of this software, or changed by somebody.
         """
         if (revision := self._revision()) != REVISION:
             raise InvalidSettingsError(f"the database has schema version {revision}, this software needs {REVISION}")
+        with self.reading() as connection, at_the_start():
+            require_none(foreign(connection, _metadata))
 
     def touch(self) -> None:
         """Write one row durably, and change nothing; a full or read-only disk raises here."""
@@ -213,7 +216,8 @@ class AnyDatabase(Watched):
 
     def _found(self) -> None:
         """Make the tables if there are none."""
-        with self.writing() as connection:
+        with self.writing() as connection, at_the_start():
+            require_none(acting(connection, _metadata))
             if not inspect(connection).get_table_names():
                 _metadata.create_all(connection, checkfirst=False)
                 connection.execute(insert(alembic_version).values(version_num=REVISION))
@@ -221,6 +225,9 @@ class AnyDatabase(Watched):
     @abstractmethod
     def _revision(self) -> str:
         """Return the version of the tables."""
+
+    def _require_schema(self, connection: Connection) -> None:
+        require_none(foreign(connection, _metadata))
 
     def holds_tasks(self) -> bool:
         """Return whether there is a task or a batch in it."""
@@ -290,6 +297,7 @@ class Database(AnyDatabase):
         self._found()
         self._bring_up_to_date(brought_to, self._put_aside)
         self.check()
+        self.expect(self._require_schema, quick=True)
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:

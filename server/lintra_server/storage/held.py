@@ -14,6 +14,7 @@ from lintra_server.storage.chains import raw_rows
 from lintra_server.storage.database import batches
 from lintra_server.storage.history import Value
 from lintra_server.storage.marks import BEGIN, BrokenChainError, Row
+from lintra_server.storage.schema import as_read
 from lintra_server.storage.segments import Bytes, SegmentTable, StoredSegments, sort_ids
 from lintra_server.storage.tasks import Tasks
 
@@ -141,5 +142,5 @@ def _gathered(rows: Iterator[Row], count: int) -> tuple[Bytes, SegmentTable]:
 
 
 def _columns(connection: Connection, batch: int, names: tuple[str, ...]) -> dict[str, Value]:
-    row = connection.execute(select(*(batches.c[name] for name in names)).where(batches.c.batch == batch)).one_or_none()
+    row = connection.execute(as_read(batches, *names).where(batches.c.batch == batch)).one_or_none()
     return dict.fromkeys(names) if row is None else dict(zip(names, row, strict=True))

@@ -5,10 +5,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Row, insert, select
+from sqlalchemy import Connection, Row, insert
 
 from lintra_protocol.canonical import canonical_json
 from lintra_server.storage.database import looks
+from lintra_server.storage.schema import as_read
 
 Mac = Callable[..., bytes]
 """Authenticates what only this server may have written."""
@@ -45,7 +46,7 @@ class Look:
 
 def look_at(connection: Connection, batch: int, mac: Mac, name: bytes) -> Look | None:
     """Return the last look at a batch; None if there was none, or if this server did not write its row."""
-    row = connection.execute(select(looks).where(looks.c.batch == batch)).one_or_none()
+    row = connection.execute(as_read(looks).where(looks.c.batch == batch)).one_or_none()
     return None if row is None else look_of(row, mac, name)
 
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import structlog
-from sqlalchemy import Connection, Engine, create_engine, event, inspect, make_url, select
+from sqlalchemy import URL, Connection, Engine, create_engine, event, inspect, make_url, select
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
 from sqlalchemy.pool import ConnectionPoolEntry
@@ -22,6 +22,7 @@ from lintra_server.storage.database import AnyDatabase, alembic_version
 from lintra_server.storage.direct import Value
 from lintra_server.storage.identity import LogPosition, require_position
 from lintra_server.storage.kept import Conditional, Info
+from lintra_server.storage.schema import SEARCH_PATH
 from lintra_server.storage.steps import ForkedError
 from lintra_service.settings import InvalidSettingsError
 from lintra_service.supervisor import elsewhere
@@ -84,6 +85,7 @@ class PostgresDatabase(AnyDatabase):
             self._found()
             self._bring_up_to_date(brought_to, lambda _: "none: a backup is PostgreSQL's own")
             self.check()
+            self.expect(self._require_schema, quick=True)
         except DBAPIError as error:
             self.close()
             raise InvalidSettingsError(f"the database cannot be used: {_first_line(error)}") from None
@@ -291,7 +293,7 @@ def _engine(url: str) -> Engine:
             raise InvalidSettingsError("the address of the database begins with postgresql://")
         # An error's text goes to the log, so it must not hold what was being written.
         return create_engine(
-            parsed.set(drivername="postgresql+psycopg"),
+            _with_search_path(parsed).set(drivername="postgresql+psycopg"),
             connect_args={"connect_timeout": _CONNECT_SECONDS},
             hide_parameters=True,
         )
@@ -299,6 +301,12 @@ def _engine(url: str) -> Engine:
         raise InvalidSettingsError("the address of the database is none: postgresql://user@host/name") from None
     except ModuleNotFoundError:
         raise InvalidSettingsError("PostgreSQL needs a package more: install lintra[postgres]") from None
+
+
+def _with_search_path(url: URL) -> URL:
+    own = url.query.get("options", ())
+    options = [own] if isinstance(own, str) else list(own)
+    return url.update_query_dict({"options": " ".join([*options, SEARCH_PATH])})
 
 
 def _row(row: object) -> tuple[object, ...]:

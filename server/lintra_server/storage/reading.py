@@ -4,8 +4,10 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
-from sqlalchemy import Connection, create_engine
+from sqlalchemy import Connection, create_engine, event
 from sqlalchemy.engine import make_url
+
+from lintra_server.storage.schema import prepare_sqlite
 
 
 class Reader(Protocol):
@@ -34,6 +36,8 @@ class ReadOnlyDatabase:
             parsed = parsed.set(database=f"file:{parsed.database}", query={"mode": "ro", "uri": "true"})
         # An error's text goes to a log, so it must not hold what was being read.
         self._engine = create_engine(parsed, hide_parameters=True)
+        if parsed.get_backend_name() == "sqlite":
+            event.listen(self._engine, "connect", lambda connection, _: prepare_sqlite(connection))
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:

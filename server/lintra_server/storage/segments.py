@@ -24,6 +24,13 @@ from lintra_server.storage.history import edited
 from lintra_server.storage.kept import Conditional
 from lintra_server.storage.marks import BrokenChainError, End, Marks, Row
 from lintra_server.storage.reading import Reader
+from lintra_server.storage.schema import (
+    MOST_IDS_BYTES,
+    MOST_PAYLOADS_BYTES,
+    MOST_SERIALS_BYTES,
+    MOST_SMALL_BYTES,
+    bounded,
+)
 
 MAX_SEGMENT_BYTES = 1 << 20
 """Payload bytes in a segment, unless one payload alone is larger; bounds the memory of a release."""
@@ -42,10 +49,18 @@ _FEWEST_ROWS, _MOST_ROWS = 4, 4096
 # Built once: building a statement costs more than running it.
 _RANGE = (segments.c.key >= bindparam("first"), segments.c.key <= bindparam("last"))
 _ADD = Direct(insert(segments))
-_PAYLOADS = select(segments.c.key, segments.c.payloads).where(*_RANGE).order_by(segments.c.key).limit(bindparam("most"))
+_READ_PAYLOADS = bounded(segments.c.payloads, MOST_PAYLOADS_BYTES)
+_PAYLOADS = select(segments.c.key, _READ_PAYLOADS).where(*_RANGE).order_by(segments.c.key).limit(bindparam("most"))
 _SIZE = func.length(segments.c.ids) + func.coalesce(func.length(segments.c.payloads), 0)
 _SIZES = select(segments.c.key, _SIZE).where(*_RANGE).order_by(segments.c.key).limit(bindparam("most"))
-_WHOLE = select(segments).where(*_RANGE).order_by(segments.c.key)
+_WHOLE = (
+    select(
+        segments.c.key, segments.c.total, bounded(segments.c.ids, MOST_IDS_BYTES),
+        bounded(segments.c.serials, MOST_SERIALS_BYTES), bounded(segments.c.mark, MOST_SMALL_BYTES), _READ_PAYLOADS,
+    )
+    .where(*_RANGE)
+    .order_by(segments.c.key)
+)  # fmt: skip
 _EMPTY = update(segments).where(*_RANGE).values(payloads=None, serials=None)
 _DROP = delete(segments).where(*_RANGE)
 _PUT = update(segments).where(segments.c.key == bindparam("of_key"))

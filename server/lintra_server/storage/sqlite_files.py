@@ -16,6 +16,7 @@ from sqlalchemy import Connection, Engine, event
 from sqlalchemy.engine.interfaces import DBAPIConnection
 
 from lintra_server.disk.file_events import CLOSED_AFTER_WRITING, MODIFIED, NAMES_CHANGED, OPENED, FileEvents
+from lintra_server.storage.schema import prepare_sqlite
 from lintra_server.storage.steps import ForkedError
 from lintra_service.sqlite import forget_read_only
 
@@ -207,6 +208,7 @@ class WatchedSqlite:
         if self._moves_log:
             cursor.execute("PRAGMA wal_autocheckpoint=0")
         cursor.close()
+        prepare_sqlite(connection)
         self.look_closely()
 
     def may_differ(self) -> bool:

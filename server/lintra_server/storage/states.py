@@ -16,6 +16,7 @@ from lintra_server.disk.journal import BatchId, Head, Journal, Line
 from lintra_server.disk.notes import Notes
 from lintra_server.storage.database import AnyDatabase, batches, journal, looks, tasks
 from lintra_server.storage.history import BatchHistory, History
+from lintra_server.storage.schema import as_read
 from lintra_server.storage.steps import ForkedError, Step, Values
 from lintra_server.storage.store import Store
 from lintra_server.storage.tasks import enter
@@ -254,7 +255,7 @@ class BatchStates:
     def described(self) -> list[bytes]:
         """Return the signed inventories, cohorts and verdicts of all batches, as the database has them."""
         with self._database.reading() as connection:
-            rows = connection.execute(select(batches.c.inventory, batches.c.cohort, batches.c.verdict)).all()
+            rows = connection.execute(as_read(batches, "inventory", "cohort", "verdict")).all()
         return [document for row in rows for document in row if document is not None]
 
     def waiting_checks(self, store: Store) -> list[bytes]:

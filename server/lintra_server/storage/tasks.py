@@ -7,8 +7,9 @@ from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
-from sqlalchemy import Connection, func, insert, select, update
+from sqlalchemy import Connection, Select, func, insert, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from lintra_protocol.errors import UnavailableError
@@ -21,6 +22,7 @@ from lintra_server.storage.chains import Chains
 from lintra_server.storage.database import AnyDatabase, batches, tasks
 from lintra_server.storage.history import History, Registered, edited
 from lintra_server.storage.marks import NO_CHAIN
+from lintra_server.storage.schema import MOST_SMALL_BYTES, bounded
 from lintra_server.storage.steps import ForkedError
 from lintra_service.settings import InvalidSettingsError
 
@@ -129,8 +131,8 @@ class Tasks:
                 "wrapped_token_key": None if token_key is None else self._vault.wrap(token_key, TOKEN_KEY, task_id),
             }  # fmt: skip
             with self.database.writing() as connection:
-                stored = select(tasks.c.definition, tasks.c.wrapped_token_key).where(tasks.c.task == known.place)
-                there = connection.execute(stored).one_or_none()
+                read = _as_read(len(definition)).where(tasks.c.task == known.place)
+                there = connection.execute(read).one_or_none()
                 if there is not None and there.definition == definition and self._wraps(there[1], task_id, token_key):
                     return False
                 if there is None:
@@ -203,19 +205,18 @@ class Tasks:
         known = self.history.tasks.get(task_id)
         if known is None:
             return None
-        columns = select(tasks.c.task, tasks.c.definition, tasks.c.wrapped_token_key)
         with self.database.reading() as connection:
-            row = connection.execute(columns.where(tasks.c.task == known.place)).one_or_none()
+            row = connection.execute(_as_read(known.size).where(tasks.c.task == known.place)).one_or_none()
         if row is None or not row.definition:
             if known.is_cut or row is None:
                 return None
-            raise edited(f"table tasks, row {known.place}, column definition was emptied")
+            raise edited(f"table tasks, row {known.place}, column definition was emptied or replaced")
         wrapped = row.wrapped_token_key
         try:
             key = None if wrapped is None else self._vault.unwrap(wrapped, TOKEN_KEY, task_id)
         except (ValueError, TypeError):
             raise edited(f"table tasks, row {known.place}, column wrapped_token_key was changed") from None
-        return TaskRow(row.task, row.definition, key)
+        return TaskRow(known.place, row.definition, key)
 
     def definition_bytes(self) -> int:
         """Return how many bytes the definitions of all tasks have that are still kept."""
@@ -246,6 +247,11 @@ class Tasks:
                 raise UnavailableError("the keys of this batch were destroyed, or are missing from key_dir")
             key = self._keys[batch] = BatchKey(secret, self._random_bytes)
         return key
+
+
+def _as_read(size: int) -> Select[*tuple[Any, ...]]:
+    """Return what reads the definitions of tasks, of so many bytes at most, and the keys of their tokens."""
+    return select(bounded(tasks.c.definition, size), bounded(tasks.c.wrapped_token_key, MOST_SMALL_BYTES))
 
 
 def enter(connection: Connection, history: History, place: int) -> None:

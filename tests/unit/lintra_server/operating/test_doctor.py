@@ -109,6 +109,18 @@ EDITS: dict[str, tuple[str, str, str]] = {
 }  # fmt: skip
 
 
+async def test_a_trigger_beside_the_tables_is_named_with_the_command_that_removes_it(tmp_path: Path) -> None:
+    async with a_world(tmp_path, "sum", num_servers=2) as world:
+        world.kill(HONEST)
+        edit(world, "CREATE TRIGGER evil AFTER INSERT ON looks BEGIN DELETE FROM looks; END")
+        finding = only(world)
+        assert "trigger evil on table looks" in finding.what
+        assert 'DROP TRIGGER "evil"' in finding.command
+        edit(world, 'DROP TRIGGER "evil"')
+        world.start(HONEST)
+        assert (await world.ask(HONEST, "GET", "/batches")).status_code == 200
+
+
 @pytest.mark.parametrize("what", EDITS)
 async def test_whatever_was_edited_is_named_with_one_command_and_its_cost(tmp_path: Path, what: str) -> None:
     statement, said, command = EDITS[what]

@@ -11,7 +11,7 @@ from sqlalchemy.exc import DBAPIError, OperationalError, ProgrammingError
 from lintra_server.storage.database import batches, segments
 from lintra_server.storage.direct import Direct
 from support import postgres
-from support.stores import KINDS, Stored, an_id, empty
+from support.stores import KINDS, Stored, allow_any_schema, an_id, empty
 
 ADD = Direct(insert(segments))
 AT = Direct(select(segments.c.ids, segments.c.total).where(segments.c.key == bindparam("of_key")))
@@ -59,6 +59,7 @@ def test_an_error_of_the_driver_is_the_library_s_rolls_back_and_shows_no_value(s
 def test_a_statement_of_no_table_names_the_fault(stored: Stored) -> None:
     gone = Direct(select(batches.c.state).where(batches.c.batch == bindparam("of_batch")))
     database = stored.open().database
+    allow_any_schema(database)
     with database.writing() as connection:
         connection.exec_driver_sql("ALTER TABLE batches RENAME TO elsewhere")
     with pytest.raises((OperationalError, ProgrammingError), match="batches"), database.reading() as connection:

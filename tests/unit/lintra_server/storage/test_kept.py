@@ -16,7 +16,7 @@ from lintra_server.storage.database import batches, journal, segments
 from lintra_server.storage.kept import Conditional
 from lintra_server.storage.postgres import Place, PostgresDatabase
 from support import postgres
-from support.stores import KINDS, Stored, add, an_id, empty
+from support.stores import KINDS, Stored, add, allow_any_schema, an_id, empty
 
 HALF: Select[*tuple[Any, ...]] = select(*(bindparam(column.name) for column in segments.c))
 SMALL = Conditional(
@@ -59,6 +59,7 @@ def test_all_rows_of_a_call_are_written_or_none(stored: Stored) -> None:
 
 def test_an_error_of_the_driver_is_the_library_s_shows_no_value_and_leaves_nothing(stored: Stored) -> None:
     database = stored.open().database
+    allow_any_schema(database)
     assert database.at_once(SMALL, [row(1)])
     with database.writing() as connection:
         connection.exec_driver_sql("ALTER TABLE segments RENAME TO elsewhere")
@@ -187,6 +188,7 @@ def test_a_machine_in_another_place_is_asked_for_what_it_holds_before_a_statemen
 def test_an_error_without_a_code_and_one_of_a_later_version_have_a_kind(tmp_path: Path) -> None:
     with empty("postgres", tmp_path) as stored:
         database = stored.open().database
+        allow_any_schema(database)
         with database.writing() as connection:
             connection.exec_driver_sql(
                 "CREATE FUNCTION odd() RETURNS trigger AS $$ BEGIN RAISE 'odd' USING errcode = 'ZZ999'; END $$ "
