@@ -91,7 +91,7 @@ def centred(release: HasSecondMoment, columns: Sequence[str] | None = None, abou
     slopes = whole.matrix[0, 1:] / total
     basis = np.vstack([-slopes, np.eye(len(names))])
     # The means adapt to the noise, so the products about them are too small by what the noise of the means explains.
-    adapted = whole.errors.product_covariance(first)[1:, 1:] / total
+    adapted = basis.T @ whole.errors.product_covariance(first) @ basis / total
     matrix = whole.matrix[1:, 1:] - np.outer(slopes, slopes) * total + adapted
     errors = CombinedError(whole.errors, whole.matrix, basis)
     gram = GramEstimate(

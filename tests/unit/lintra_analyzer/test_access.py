@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lintra_analyzer.access import CODE_SECONDS, LINK, SESSION_SECONDS, Access
+from lintra_analyzer.access import CODE_SECONDS, LINK, SESSION_SECONDS, Access, Holder
 from lintra_analyzer.storage.access_tokens import Scope
 from lintra_analyzer.storage.database import TrustedCounter, open_database
 from lintra_analyzer.storage.trusted_file import TrustedFile
@@ -80,6 +80,19 @@ def test_each_role_may_do_what_the_ones_below_it_may_and_no_more(door: Door) -> 
         for other in may.keys() - allowed:
             with pytest.raises(ForbiddenError, match=f"needs the role {other}"):
                 holder.require(other)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("scope", [Scope(tasks=("A" * 43,)), Scope(populations=("ward 3",)), Scope(("x",), ("y",))])
+def test_a_token_with_a_scope_gives_and_takes_no_tokens(scope: Scope) -> None:
+    """None is made for an operator; one that is found all the same, in an old file, does not open what concerns all."""
+    with pytest.raises(ForbiddenError, match="for some tasks only gives and takes no tokens"):
+        Holder("", "Ada", "operator", scope).require("operator")
+    Holder("", "Ada", "operator", scope).require("analyst")
+    Holder("", "Ada", "operator", Scope()).require("operator")
+    for role in ("analyst", "viewer"):
+        for each in (scope, Scope()):
+            with pytest.raises(ForbiddenError, match="needs the role operator"):
+                Holder("", "Ada", role, each).require("operator")
 
 
 def test_a_token_ends_at_its_time_and_its_sessions_with_it(door: Door) -> None:

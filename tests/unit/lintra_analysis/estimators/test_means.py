@@ -4,14 +4,17 @@ import csv
 import io
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
 from lintra_analysis.estimators.means import means
+from lintra_analysis.estimators.quantities import Of
 from lintra_analysis.releases.gram import GramEstimate
 from lintra_analysis.releases.noise_laws.symmetric_noise import SymmetricNoise
+from lintra_analysis.releases.row_count import RowCount
 from lintra_protocol.errors import InvalidAnalysisError
 from support.made_releases import (
     columns,
@@ -71,3 +74,28 @@ def test_a_release_without_means_is_refused() -> None:
         means(total(ROWS, 1.0, np.random.default_rng(0)), ["age"])
     with pytest.raises(InvalidAnalysisError, match="strictly between"):
         means(total(ROWS, 1.0, np.random.default_rng(0)), confidence=0.0)
+
+
+@pytest.mark.parametrize("of", ["cohort", "population"])
+@pytest.mark.parametrize("kind", ["sum", "square"])
+def test_the_error_of_a_mean_contains_its_noisy_count(kind: str, of: Of) -> None:
+    """A quotient's relative error has the count's, however exact the sum is; a mean's is about the public center."""
+    counted, named = RowCount(590.4, 30.0, 600), mixed_columns()
+    if kind == "sum":
+        release = replace(total(ROWS, 2.0, np.random.default_rng(0), named), counted=counted)
+        found, about = means(release, of=of).means, [column.center for column in named]
+        exact = means(replace(release, counted=replace(counted, sd=0.0)), of=of).means
+    else:
+        gram = second_moment(ROWS, 2.0, np.random.default_rng(0), named).second_moment()
+        found, about = means(replace(gram, counted=counted), of=of).mean_squares, [0.0] * len(named)
+        exact = means(replace(gram, counted=replace(counted, sd=0.0)), of=of).mean_squares
+    assert found is not None
+    assert exact is not None
+    for noisy, known, center in zip(found, exact, about, strict=True):
+        assert noisy.standard_error is not None
+        assert known.standard_error is not None
+        assert noisy.value == known.value
+        share = abs(noisy.value - center) * 30 / 590
+        assert noisy.standard_error.privacy == pytest.approx(math.hypot(known.standard_error.privacy, share))
+        assert noisy.standard_error.total == pytest.approx(math.hypot(known.standard_error.total, share))
+        assert share > 0

@@ -5,10 +5,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lintra_protocol.errors import TokenSpentError
 from lintra_server.storage.spent import SerialSet
 from lintra_server.storage.store import Store, Upload
+from support import few
 from support.server_world import seeded
 from support.stores import Stored, no_commits
 
@@ -25,6 +28,23 @@ def test_the_set_answers_as_a_plain_one_does_while_it_grows_and_serials_meet() -
         plain |= new
         assert len(ours) == len(plain)
         assert np.all(ours.has(b"".join(plain)))
+
+
+@few
+@given(st.lists(st.integers(0, 20), max_size=30), st.integers(1, 4), st.randoms(use_true_random=False))
+def test_a_table_of_used_tokens_that_is_full_grows_and_ends(sizes: list[int], halves: int, draw: random.Random) -> None:
+    """Whatever is added: it is at most half full, so that every search finds a free slot and comes to an end."""
+    ours, used = SerialSet(seeded("factors")), list[bytes]()
+    for size in sizes:
+        new = list({bytes([draw.randrange(halves)]) * 8 + draw.randbytes(8) for _ in range(size)} - set(used))
+        ours.add(b"".join(new))
+        used += new
+        assert len(ours) == len(used)
+        assert 2 * len(used) <= len(ours._taken) <= max(64, 4 * len(used))
+        assert int(ours._taken.sum()) == len(used)
+        assert np.all(ours.has(b"".join(used)))
+        absent = {draw.randbytes(16) for _ in range(4)} - set(used)
+        assert not np.any(ours.has(b"".join(absent)))
 
 
 def test_serials_that_an_author_chose_to_meet_are_spread_by_secret_factors() -> None:
@@ -72,6 +92,23 @@ def test_a_token_stays_used_if_the_memory_fails_after_the_commit(
         with pytest.raises(MemoryError):
             used(store, 2, 2)
     assert used(store, 2, 2) is False
+    assert isinstance(used(store, 3, 2), TokenSpentError)
+    store.database.close()
+
+
+def test_a_failed_commit_leaves_no_table_in_memory(tmp_path: Path) -> None:
+    """What became of it only the disk knows, so used tokens and identifiers are read from there again."""
+    store = a_store(tmp_path)
+    assert used(store, 1, 1) is True
+    assert isinstance(used(store, 3, 1), TokenSpentError)  # whoever looks has both tables in memory
+    assert used(store, 1, 1) is False
+    assert store._spent.ready(1) is not None
+    assert 1 in store._known._tables
+    with no_commits(store), pytest.raises(OSError, match="full"):
+        used(store, 2, 2)
+    assert store._spent.ready(1) is None
+    assert store._known._tables == {}
+    assert used(store, 2, 2) in (True, False)
     assert isinstance(used(store, 3, 2), TokenSpentError)
     store.database.close()
 
