@@ -13,7 +13,7 @@ from threading import Lock
 from typing import TypeVar
 
 from lintra_protocol.canonical import JsonValue, parse_base64url, parse_canonical_json
-from lintra_protocol.errors import InventoryMismatchError, UnavailableError
+from lintra_protocol.errors import InvalidMessageError, InventoryMismatchError, UnavailableError
 from lintra_protocol.manifest import InclusionProof, Tree, verify_absence, verify_inclusion
 from lintra_protocol.report_ids import ReportIds
 from lintra_server.batches.pieces import Pieces
@@ -177,8 +177,13 @@ def _num_ids(held: Iterable[ReportIds | tuple[ReportIds, Tree]]) -> int:
 
 def roots_of(documents: Iterable[bytes]) -> list[bytes]:
     """Return the roots that signed inventories and cohorts name."""
-    parsed = (parse_canonical_json(document) for document in documents)
-    return [parse_base64url(root) for root in (_root(document) for document in parsed) if root is not None]
+    roots = list[bytes]()
+    for document in documents:
+        with suppress(InvalidMessageError, TypeError):  # it was edited; the list of its batch is made again
+            root = _root(parse_canonical_json(document))
+            if root is not None:
+                roots.append(parse_base64url(root))
+    return roots
 
 
 def _root(document: JsonValue) -> str | None:

@@ -68,7 +68,6 @@ def compute(told: RemotePart, certificates: Certificates | None = None) -> PartS
 
     Raises:
         UnavailableError: the door of the release is closed to this process.
-        InvalidTag: a row is not what was stored under its mark.
     """
     behind = enter(told.door, certificates)
     task, matrix = _matrix(told.definition, told.num_clients, told.seed)

@@ -74,7 +74,8 @@ class HeldReports(Tasks):
         query = select(batches.c.num_reports).where(batches.c.batch == batch)
         with self.database.reading() as connection:
             last = [row.total for row in raw_rows(connection, batch)]
-            return max(last[-1] if last else 0, int(connection.execute(query).scalar() or 0))
+            count = connection.execute(query).scalar()  # what an editor wrote is only shown
+            return max(last[-1] if last else 0, count if isinstance(count, int) else 0)
 
     def listed(self, batch: int) -> ReportIds | None:
         """Return the sorted identifiers of a batch whose keys were destroyed, as its signed inventory lists them.

@@ -162,8 +162,7 @@ class StoredSegments:
         """Yield number and joined, decrypted payloads of the same rows.
 
         Raises:
-            InvalidTag: a row is not what was stored under its mark.
-            UnavailableError: a row is not there, or one is that was not stored.
+            UnavailableError: a row is not what was stored under its mark, is not there, or was not stored.
         """
         with self._database.reading() as connection:
             yield from opened_payloads(connection, self._batch, self._key, self.table(first, last))
@@ -173,8 +172,7 @@ def opened_payloads(connection: Connection, batch: int, key: bytes, table: Segme
     """Yield number and decrypted payloads of the rows of a table, in their order.
 
     Raises:
-        InvalidTag: a row is not what was stored under its mark.
-        UnavailableError: a row is not there, or one is that was not stored.
+        UnavailableError: a row is not what was stored under its mark, is not there, or was not stored.
     """
     opener, wanted = PayloadKey(key, bytes), table.numbers.tolist()
     if not wanted:
@@ -183,7 +181,13 @@ def opened_payloads(connection: Connection, batch: int, key: bytes, table: Segme
     for number, encrypted in _values(connection, batch, wanted[0], wanted[-1]):
         if done == len(wanted) or number != wanted[done] or encrypted is None:
             break
-        yield number, opener.decrypt(encrypted, table.marks[done])
+        try:
+            opened = opener.decrypt(encrypted, table.marks[done])
+        except (InvalidTag, TypeError, ValueError):  # bytes of another row, or no bytes at all
+            raise UnavailableError(
+                f"table segments, row {batch * SPAN + number}, column payloads was changed: lintra server doctor"
+            ) from None
+        yield number, opened
         done += 1
     if done != len(wanted):
         raise UnavailableError("a row of stored reports is not there: lintra server doctor")

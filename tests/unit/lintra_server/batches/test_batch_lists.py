@@ -10,6 +10,7 @@ import pytest
 from lintra_protocol.errors import InventoryMismatchError
 from lintra_protocol.proofs import Absence, Inclusion
 from lintra_protocol.report_ids import ReportIds
+from lintra_server.batches.batch_lists import roots_of
 from lintra_service import lists
 from support.server_world import BASE, a_world, text
 
@@ -77,3 +78,8 @@ async def test_a_full_disk_keeps_no_list_and_no_batch_from_being_closed_and_froz
         answer = await world.http[0].get(f"{BASE.format(world.task.task_id)}/inclusion/{text(reports[3])}")
         Inclusion.from_canonical(answer.content).verify(request.cohorts[0].message, reports[3].report_id)
         assert not list((tmp_path / "server0" / "lists").iterdir())
+
+
+def test_documents_that_somebody_edited_name_no_roots() -> None:
+    good = b'{"message":{"root":"' + b"A" * 43 + b'"}}'
+    assert roots_of([b"{", good, b"\xff", b'{"message":{"root":"?"}}', b"[]"]) == [bytes(32)]
