@@ -209,8 +209,12 @@ def _account(
     schema, mechanism = task.schema_arrays, task.mechanism
     normalised = schema.normalise(values)
     lacking = np.isnan(values)
-    beyond = (values < schema.lower) | (values > schema.upper)
-    shrunk, part = _shrunk(task, normalised, persons)
+    # A row that is left out moves nothing.
+    counts = np.ones(len(values), np.bool_)
+    if mechanism.leaves_out:
+        counts[lacking.any(axis=1)] = False
+    beyond = ((values < schema.lower) | (values > schema.upper)) & counts[:, np.newaxis]
+    shrunk, part = _shrunk(task, normalised, persons, counts)
     sigmas = mechanism.report_sigmas(task.num_columns)
     noisy = sigmas > 0
     relative = sigmas[noisy] / np.maximum(np.abs(exact[noisy]), 1)
@@ -230,7 +234,7 @@ def _account(
             for place, column in enumerate(schema.columns)
             if OTHER in column.levels
         },
-        left_out_rows=int(lacking.any(axis=1).sum()) if mechanism.leaves_out else 0,
+        left_out_rows=int((~counts).sum()),
         shrunk=shrunk,
         shrunk_to=part,
         count=held.count,
@@ -243,13 +247,15 @@ def _account(
     )
 
 
-def _shrunk(task: Task, normalised: FloatArray, persons: IntArray) -> tuple[int, float]:
-    """Return how many persons, or rows, are longer than they may be, and the smallest part that is left of a person."""
+def _shrunk(task: Task, normalised: FloatArray, persons: IntArray, counts: NDArray[np.bool_]) -> tuple[int, float]:
+    """Return how many persons, or rows, are longer than they may be, and the smallest part that is left of a person.
+
+    `counts`, shape `(n,)`, says which rows are not left out.
+    """
     bound = task.mechanism.person_norm
     if bound is None:
-        return int(task.mechanism.shrinks(normalised).sum()), 0.0
-    whole = ~np.isnan(normalised).any(axis=1) if task.mechanism.leaves_out else np.ones(len(normalised), np.bool_)
-    squares = np.square(np.nan_to_num(normalised[whole], nan=0.0)).sum(axis=1)
-    lengths = np.sqrt(np.bincount(persons[whole], weights=squares, minlength=1))
+        return int((task.mechanism.shrinks(normalised) & counts).sum()), 0.0
+    squares = np.square(np.nan_to_num(normalised[counts], nan=0.0)).sum(axis=1)
+    lengths = np.sqrt(np.bincount(persons[counts], weights=squares, minlength=1))
     longer = lengths > bound * _A_SHADE
     return int(longer.sum()), float(bound / lengths.max()) if longer.any() else 1.0

@@ -146,7 +146,8 @@ def _again(world: World) -> None:
     first, *_, last = keys_of(world)
     sql(
         world,
-        "INSERT INTO segments SELECT ?, total + 99, ids, serials, mark, payloads FROM segments WHERE key = ?",
+        "INSERT INTO segments (key, total, ids, serials, mark, payloads) "
+        "SELECT ?, total + 99, ids, serials, mark, payloads FROM segments WHERE key = ?",
         last + 1, first,
     )  # fmt: skip
 

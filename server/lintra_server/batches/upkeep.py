@@ -4,7 +4,7 @@ A deadline must have passed for an hour of the process's own running time before
 """
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from lintra_server.clock import DAY, Clock, Overdue
 from lintra_server.disk.journal import Journal
@@ -62,13 +62,16 @@ class Upkeep:
             UnavailableError: the clock is not to be believed, or a step waits for the disk.
         """
         # A batch that nobody needs any more by its own rule, not by the clock, waits for no clock.
-        at_once = [row for row in self._states.rows() if not row.is_emptied and self._is_over(row)]
+        rows = self._states.rows()
+        at_once = [row for row in rows if not row.is_emptied and self._is_over(row)]
         for row in at_once:
             destroy_batch(self._store, self._states, row)
+        if at_once:
+            rows = self._states.rows()
         now = clock.now()
-        due = {row.batch: row for row in self._states.rows() if not row.is_emptied and self._is_due(row, now)}
+        due = {row.batch: row for row in rows if not row.is_emptied and self._is_due(row, now)}
         late = {number for number in self._release_files() if self._files.age(number, now) >= RELEASE_FILE_DAYS * DAY}
-        old = self._old(now)
+        old = self._old(rows, now)
         settled = self._overdue.settled(
             {("batch", batch) for batch in due}
             | {("file", number) for number in late}
@@ -88,9 +91,9 @@ class Upkeep:
         for number in late:
             if ("file", number) in settled:
                 self._files.remove(number)
-        for task_id, rows in old.items():
+        for task_id, its in old.items():
             if ("task", task_id) in settled:
-                for row in rows:
+                for row in its:
                     self._store.delete_ids(row.batch)
                 self._states.cut(task_id)
                 self._store.read_cut_tasks()
@@ -110,10 +113,10 @@ class Upkeep:
             return (row.released_at or 0) + row.retention <= now
         return row.state in ("open", "closed", "frozen", "checked", "judged") and row.ends + self._abandon_after <= now
 
-    def _old(self, now: float) -> dict[bytes, list[BatchRow]]:
+    def _old(self, rows: Sequence[BatchRow], now: float) -> dict[bytes, list[BatchRow]]:
         """Return the batches of every task that ended long ago, all of whose batches came to their end."""
         by_task: defaultdict[bytes, list[BatchRow]] = defaultdict(list)
-        for row in self._states.rows():
+        for row in rows:
             by_task[row.task_id].append(row)
         tasks = self._store.history.tasks
         return {

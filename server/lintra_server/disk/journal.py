@@ -141,22 +141,24 @@ class Line:
         return tuple(BatchId(self.task_id, number) for number in range(begins, self.batch + 1))
 
     def encode(self) -> bytes:
-        """Return the line without its MAC; what it does not have is not named."""
+        """Return the line without its MAC."""
+        return canonical_json(self._document())
+
+    def _document(self) -> JsonValue:
+        """Return what is encoded; what the line does not have is not named."""
         named: dict[str, JsonValue] = {"batch": self.batch} if self.batch else {}
         if self.first is not None:
             named["first"] = self.first
         if self.facts:
             named["facts"] = dict(self.facts)
-        return canonical_json(
-            {
-                "line": self.number,
-                "start": self.start,
-                "state": self.state,
-                "task": base64url(self.task_id),
-                "step": base64url(self.step),
-                **named,
-            }
-        )
+        return {
+            "line": self.number,
+            "start": self.start,
+            "state": self.state,
+            "task": base64url(self.task_id),
+            "step": base64url(self.step),
+            **named,
+        }
 
     @classmethod
     def decode(cls, data: bytes) -> "Line":
@@ -166,7 +168,7 @@ class Line:
             DamagedJournalError: it is something else.
         """
         try:
-            match parse_canonical_json(data):
+            match parsed := parse_canonical_json(data):
                 case {
                     "line": int(number),
                     "start": int(start),
@@ -181,7 +183,7 @@ class Line:
                     if isinstance(facts, dict):
                         task_id, digest = parse_base64url(task), parse_base64url(step)
                         line = cls(number, start, state, task_id, digest, batch, first, facts)
-                        if line.encode() == data and (first is None or 0 <= first < batch):
+                        if line._document() == parsed and (first is None or 0 <= first < batch):
                             return line
         except (InvalidMessageError, StopIteration):
             pass

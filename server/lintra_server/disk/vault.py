@@ -31,6 +31,11 @@ class Vault:
         self._roots = [AESGCM(key) for key in root_keys]
         self._random_bytes = random_bytes
 
+    @property
+    def is_changing(self) -> bool:
+        """Return whether there is a later root key, under which something may still be."""
+        return len(self._roots) > 1
+
     def wrap(self, secret: bytes, label: str, *parts: bytes) -> bytes:
         """Encrypt a secret, bound to a label and to what it belongs to."""
         nonce = self._random_bytes(NONCE_BYTES)

@@ -15,6 +15,8 @@ from lintra_service.settings import InvalidSettingsError
 def renew(parts: Parts) -> int:
     """Wrap everything under the first root key; return how much there was to do."""
     parts.folder.renew_journal_key(parts.vault)
+    if not parts.vault.is_changing:
+        return 0  # there may be thousands of files, and all are under the only key
     done = sum(_renewed(parts, history.batch) for history in parts.history.batches.values() if not history.is_destroyed)
     done += sum(parts.sealing_keys.renew(name, name) for name in parts.sealing_keys.names())
     places = {task.place: task_id for task_id, task in parts.history.tasks.items()}

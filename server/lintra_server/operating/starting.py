@@ -62,6 +62,7 @@ def begin(parts: Parts, halt: Halt) -> Stepper:
     stepper.perform(Step(start, "started"))
     parts.folder.renew_journal_key(parts.vault)
     parts.states.reopen()
+    parts.store.chains.load([place for place, batch in parts.history.batches.items() if batch.state == "open"])
     # What is wrong is logged, and stops that batch alone.
     parts.store.check_ends()
     tidy(parts)

@@ -4,7 +4,7 @@ Where a batch ends is known from memory, after a start from its note. What the d
 marks lead there. A batch of which something is missing takes and gives nothing until the operator accepts the loss.
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 
 import structlog
@@ -99,6 +99,15 @@ class Chains:
             except BrokenChainError:
                 raise self.damage(batch) from None
             return self._ends[batch]
+
+    def load(self, places: Iterable[int]) -> None:
+        """Learn at once of those of some batches that end where their notes say; of the others see `end`."""
+        with self._history.adding, self._reading() as connection:
+            for batch in places:
+                note = self._notes.get(self._history.batches[batch].name)
+                tail = _tail(connection, batch)
+                if batch not in self._ends and note is not None and (tail.total, tail.chain) == note[:2]:
+                    self._ends[batch] = tail
 
     # --- while reports are added, under the lock of `History.adding` -------------------------------------------
 

@@ -357,6 +357,7 @@ class Database(AnyDatabase):
         self._files.begin()
 
     def _end_looking(self) -> None:
+        self._kept.close()
         self._files.close()
 
     def _look_regularly(self) -> None:

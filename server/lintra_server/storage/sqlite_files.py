@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
+from struct import Struct
 from typing import NamedTuple
 
 from sqlalchemy import Connection, Engine, event
@@ -23,10 +24,16 @@ from lintra_service.sqlite import forget_read_only
 LONG_LOG = 1000
 """Frames after which the log is moved into the database, as SQLite does by itself: one for each page that changed."""
 
-_HEADER, _FRAME_HEADER = 32, 24
-"""Bytes before the first frame of a log, and before the page in each (sqlite.org, "Database File Format", 4.1)."""
+_HEADER, _FRAME_HEADER, _SALT = 32, 24, slice(16, 24)
+"""Bytes before the first frame of a log, and before the page in each; and where the first have the random number of
+this log, which frames repeat (sqlite.org, "Database File Format", 4.1)."""
 
-_TRIES, _TRY_AGAIN_SECONDS = 3, 0.002
+_INDEX = Struct("=12xBxHI12x8s")
+_INDEX_BYTES = 48
+"""Of the index of the log, which SQLite keeps in shared memory: whether it is there, the size of a page, the last
+committed frame, and the random number of the log (sqlite.org, "WAL-mode File Format", 2.2.1). It stands there twice."""
+
+_TRIES, _TRY_AGAIN_SECONDS = 5, 0.002
 
 
 class _File(NamedTuple):
@@ -47,24 +54,23 @@ class SqliteFiles:
     """The files as they were when this process opened them; thread-safe.
 
     SQLite must not move its log into the database by itself: then the database is written only in `move_log`, and
-    whatever else writes to it is somebody else. No descriptor of the database or of its shared memory is opened here,
-    since to close it would drop SQLite's locks on it. Its log has none.
+    whatever else writes to it is somebody else. What SQLite believes of its log stands in its shared memory; a log that
+    is not so is somebody else's. To close a descriptor of the database or of its shared memory drops SQLite's locks on
+    it. So the first is never opened here, and the second is closed after every connection.
     """
 
     def __init__(self, path: Path) -> None:
         """Note how the files are now; a connection must have read from them before, and stay open."""
         self._path = path
         self._log_path, memory = (path.with_name(path.name + end) for end in ("-wal", "-shm"))
-        self._log = os.open(self._log_path, os.O_RDONLY | os.O_CLOEXEC)
+        self._log, self._memory = (os.open(file, os.O_RDONLY | os.O_CLOEXEC) for file in (self._log_path, memory))
         self._events = FileEvents(
             {path.parent: NAMES_CHANGED, path: MODIFIED, self._log_path: OPENED | CLOSED_AFTER_WRITING}
         )
         self._lock, self._moving_log = threading.Lock(), threading.Lock()
         self._database = _there(path)
         self._names = {beside: _there(beside).name for beside in (self._log_path, memory)}
-        self._log_size = self._frames = 0
-        self._last: tuple[int, bytes] | None = None
-        self._begin_log(self._read(0, _HEADER))
+        self._last = 0, b""
         self._is_moving = self._is_looking = False
 
     def may_differ(self) -> bool:
@@ -85,55 +91,30 @@ class SqliteFiles:
             self._is_looking = False
 
     def frames(self) -> int:
-        """Return how many frames of the log hold what was committed; from now on the last one has to stay there."""
-        with self._lock:
-            size = _FRAME_HEADER + int.from_bytes(self._read(8, 4), "big")
+        """Return how many frames of the log SQLite has committed since it began the log."""
+        return self._index()[1]
 
-            def is_written(frame: int) -> bool:
-                header = self._read(_HEADER + (frame - 1) * size, _FRAME_HEADER)
-                return len(header) == _FRAME_HEADER and header[8:16] == self._salt
-
-            written, step = self._frames, 1
-            while is_written(written + step):
-                written, step = written + step, 2 * step
-            while step := step // 2:
-                if is_written(written + step):
-                    written += step
-            for frame in range(written, self._frames, -1):
-                place = _HEADER + (frame - 1) * size
-                header = self._read(place, _FRAME_HEADER)
-                if any(header[4:8]):  # it ends a commit; those behind it may yet be taken back
-                    self._frames, self._last = frame, (place, header)
-                    break
-            return self._frames
-
-    def move_log(self, move: Callable[[], bool]) -> None:
-        """Let this process move the log into the database (see `look_closely` for errors).
-
-        Args:
-            move: does it, and returns whether all of it was moved: then SQLite may begin the log again.
-        """
-        moved = False
+    def move_log(self, move: Callable[[], object]) -> None:
+        """Let this process move the log into the database, which `move` does (see `look_closely` for errors)."""
         with self._moving_log:
             self.look_closely()
             with self._lock:  # nobody is in the middle of a look
                 self._is_moving = True
             try:
-                moved = move()
+                move()
             finally:
                 with self._lock:
                     now = _found(self._path)
                     if now is not None and now.name == self._database.name:
                         self._database = now
-                    if moved:
-                        self._log_size, self._last, self._may_begin = 0, None, True
                     self._is_moving = False
             self.look_closely()
 
     def close(self) -> None:
-        """Look no more."""
+        """Look no more; every connection to the database is closed."""
         self._events.close()
         os.close(self._log)
+        os.close(self._memory)
 
     def _compare(self) -> None:
         now = _found(self._path)
@@ -147,31 +128,37 @@ class SqliteFiles:
             beside = _found(path)
             if beside is None or beside.name != name:
                 raise ForkedError(f"{path} was {'deleted or moved away' if beside is None else 'replaced'}")
-            if path == self._log_path and not self._is_moving:
-                self._compare_log(beside.size)
+        if not self._is_moving:
+            self._compare_log()
 
-    def _compare_log(self, size: int) -> None:
+    def _compare_log(self) -> None:
         for again in range(_TRIES):
             if again:  # SQLite may have been between two writes
                 time.sleep(_TRY_AGAIN_SECONDS)
-            header = self._read(0, _HEADER)
-            if header[16:24] != self._salt and self._may_begin:
-                self._begin_log(header)
-            is_last = self._last is None or self._read(self._last[0], _FRAME_HEADER) == self._last[1]
-            if header[16:24] == self._salt and is_last and size >= self._log_size:
-                self._log_size = size
+            page, last, salt = self._index()
+            place = _HEADER + (last - 1) * (_FRAME_HEADER + page)
+            if last == 0:  # it begins its log anew: nothing in it counts
+                return
+            frame = os.pread(self._log, _FRAME_HEADER, place)
+            begins = os.pread(self._log, _HEADER, 0)[_SALT] == frame[8:16] == salt
+            if begins and os.fstat(self._log).st_size >= place + _FRAME_HEADER + page and self._is_still_there(salt):
+                self._last = place, frame
                 return
         raise ForkedError(f"somebody else wrote to {self._log_path}")
 
-    def _begin_log(self, header: bytes) -> None:
-        """Note that SQLite writes its log from the beginning, under a new random number; an empty one has none yet."""
-        self._salt = header[16:24]
-        self._frames = 0
-        self._last = None
-        self._may_begin = not self._salt
+    def _is_still_there(self, salt: bytes) -> bool:
+        """Return whether the frame that was the last at the last look is where it was, if the log is the same."""
+        place, frame = self._last
+        return frame[8:16] != salt or os.pread(self._log, _FRAME_HEADER, place) == frame
 
-    def _read(self, place: int, count: int) -> bytes:
-        return os.pread(self._log, count, place)
+    def _index(self) -> tuple[int, int, bytes]:
+        """Return the size of a page, the last committed frame and the random number of the log, as SQLite has them."""
+        while True:
+            twice = os.pread(self._memory, 2 * _INDEX_BYTES, 0)
+            if twice[:_INDEX_BYTES] == twice[_INDEX_BYTES:]:  # else it is just being written
+                is_there, page, last, salt = _INDEX.unpack_from(twice)
+                return (65536 if page == 1 else page), (last if is_there else 0), salt
+            time.sleep(_TRY_AGAIN_SECONDS)
 
 
 class WatchedSqlite:
@@ -227,9 +214,9 @@ class WatchedSqlite:
         if files is None:
             return
 
-        def move() -> bool:
+        def move() -> None:
             with writing():  # or the log would grow for as long as others write to it
-                return self._moved("PASSIVE")
+                self._move("PASSIVE")
 
         files.look_closely()
         if files.frames() >= LONG_LOG:
@@ -238,26 +225,23 @@ class WatchedSqlite:
     def empty_log(self) -> None:
         """Move the log into the database and empty it."""
         if self._files is None:
-            self._moved("TRUNCATE")
+            self._move("TRUNCATE")
         else:
-            self._files.move_log(lambda: self._moved("TRUNCATE"))
+            self._files.move_log(lambda: self._move("TRUNCATE"))
 
     def close(self) -> None:
-        """Look no more."""
+        """Look no more, and close every connection."""
         files, self._files = self._files, None
-        if files is not None:
-            files.close()
+        self._engine.dispose()
         if self._open is not None:
             self._open.close()
+        if files is not None:
+            files.close()
 
-    def _moved(self, how: str) -> bool:
+    def _move(self, how: str) -> None:
         connection = self._engine.raw_connection()
         try:
-            cursor = connection.cursor()
-            cursor.execute(f"PRAGMA wal_checkpoint({how})")
-            _, frames, moved = cursor.fetchone() or (1, 0, -1)
-            cursor.close()
-            return bool(frames == moved)
+            connection.cursor().execute(f"PRAGMA wal_checkpoint({how})").close()
         finally:
             connection.close()
 

@@ -247,10 +247,9 @@ class BatchStates:
             batch: rows[history.batch]
             for history in known
             if history.line is not None and history.line.of == history.batch
-            for batch in history.line.of_all
-            if batch != history.batch
+            for batch in history.line.of_all[:-1]
         }
-        return [replace(row, into=into.get(batch)) for batch, row in rows.items()]
+        return [replace(row, into=into[batch]) if batch in into else row for batch, row in rows.items()]
 
     def described(self) -> list[bytes]:
         """Return the signed inventories, cohorts and verdicts of all batches, as the database has them."""

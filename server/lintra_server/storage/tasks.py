@@ -212,6 +212,9 @@ class Tasks:
                 return None
             raise edited(f"table tasks, row {known.place}, column definition was emptied or replaced")
         wrapped = row.wrapped_token_key
+        for name, value in (("definition", row.definition), ("wrapped_token_key", wrapped or b"")):
+            if not isinstance(value, bytes):  # SQLite takes a value of any kind
+                raise edited(f"table tasks, row {known.place}, column {name} was changed")
         try:
             key = None if wrapped is None else self._vault.unwrap(wrapped, TOKEN_KEY, task_id)
         except (ValueError, TypeError):

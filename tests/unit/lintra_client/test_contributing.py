@@ -126,6 +126,19 @@ async def test_a_person_who_is_too_long_is_shrunk_with_all_of_her_rows(tmp_path:
     assert account.shrunk_to == pytest.approx(3**-0.5, rel=1e-3)
 
 
+@pytest.mark.parametrize("count", ["noisy", "exact"])
+async def test_a_row_left_out_is_not_counted_as_clipped(tmp_path: Path, count: str) -> None:
+    network = Network(task_of(rows=1, count=count))
+    rows = {"a": [np.nan, 0.1], "b": [5.0, 0.1], "town": ["B", "A"]}
+    async with client(network, tmp_path) as one:
+        made = one.contribution(rows)
+    parcel = made.parcel(network.task, network.task.not_before, source("organisation"), ())
+    is_left_out = count == "noisy"
+    assert made.account.left_out_rows == is_left_out
+    assert made.account.moved == {"a": 0, "b": not is_left_out, "town": 0}
+    assert parcel.clipped == (not is_left_out,)
+
+
 async def test_the_ledger_charges_every_person_of_the_file_and_not_the_organisation(tmp_path: Path) -> None:
     network = Network(task_of())
     async with client(network, tmp_path) as one:

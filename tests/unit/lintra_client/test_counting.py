@@ -5,6 +5,7 @@ import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 import httpx2
 import pytest
@@ -12,9 +13,11 @@ from typer.testing import CliRunner
 
 from lintra_client import Client, Ledger
 from lintra_client import counted_cli as module
+from lintra_client.channel import Channel
 from lintra_client.cli import app
+from lintra_client.counting import Counted, ask_counted
 from lintra_client.ledger import default_path
-from lintra_protocol.canonical import base64url, parse_base64url
+from lintra_protocol.canonical import base64url, canonical_json, parse_base64url
 from lintra_protocol.errors import (
     BatchOpenError,
     CohortConflictError,
@@ -25,14 +28,26 @@ from lintra_protocol.errors import (
     UnknownResourceError,
 )
 from lintra_protocol.ideal import client_report
+from lintra_protocol.proofs import Absence, Inclusion, Judged, ShownLeaf
 from lintra_protocol.report_ids import ReportIds
 from lintra_protocol.task import Task
+from support import identity, make_task
 from support.analyzer_world import NOW, Answer, Life, clients, living, server_url
-from support.checked_world import hostile
+from support.checked_world import hostile, verified
 
 SERVERS = [server_url(server) for server in range(3)]
 ROW = {"a": 0.1, "b": 0.2, "c": 0.3}
 OTHERS = 23
+
+
+class Says:
+    """A server that answers every question alike."""
+
+    def __init__(self, body: bytes) -> None:
+        self._body = body
+
+    async def fetch(self, _path: str, *_names: str) -> bytes:
+        return self._body
 
 
 @dataclass
@@ -230,6 +245,65 @@ async def test_the_command_answers_in_sentences_from_the_ledger(sent: Sent, monk
     code, text = await said("--json")
     (found,) = json.loads(text)["reports"]
     assert (found["report_id"], found["included"], found["num_clients"]) == (sent.own, True, 24)
+
+
+VERIFIED = verified(make_task("sum", min_clients=4, max_clients=100, check=False))
+IDS = [bytes([number]) * 32 for number in range(1, 9)]
+FROZEN, ACCEPTED, OTHER = ReportIds.of(IDS), ReportIds.of(IDS[:5]), ReportIds.of(IDS[:4])
+
+
+def judged(report_id: bytes, *, kept: bool | None, turned_down: bool | None = None) -> bytes:
+    """Return what every server says of a report of 8 frozen and 5 accepted ones."""
+    (frozen,) = FROZEN.prove(report_id, FROZEN.tree)
+    own = _of(FROZEN, ACCEPTED)
+    inclusion = Inclusion(root=own["frozen_root"], count=8, **dict(ShownLeaf.of_proof(frozen)))
+    proofs = ACCEPTED.prove(report_id, ACCEPTED.tree)
+    shown = Inclusion(root=own["root"], count=5, **dict(ShownLeaf.of_proof(proofs[0])))
+    absence = Absence(root=own["root"], count=5, leaves=tuple(map(ShownLeaf.of_proof, proofs)))
+    turned_down = not kept if turned_down is None else turned_down
+    return Judged(
+        frozen=inclusion, accepted=shown if kept else None, rejected=absence if turned_down else None
+    ).canonical()  # fmt: skip
+
+
+def _of(frozen: ReportIds, accepted: ReportIds) -> dict[str, str]:
+    return {"frozen_root": base64url(frozen.root), "root": base64url(accepted.root)}
+
+
+def certificate_of(frozen: ReportIds, accepted: ReportIds) -> str:
+    """Return what the task's analyzer signs of a release."""
+    roots = _of(frozen, accepted)
+    record = {
+        "kind": "release", "task_id": VERIFIED.task_id, "batch": 0,
+        "cohort_root": roots["root"], "num_clients": len(accepted),
+        "verification": {"frozen_root": roots["frozen_root"], "frozen": len(frozen)},
+    }  # fmt: skip
+    signature = identity("analyzer").sign("release", canonical_json(record))
+    return json.dumps({"record": record, "signature": signature})
+
+
+async def asked(report_id: bytes, body: bytes, certificate: str | None) -> Counted:
+    servers = cast("list[Channel]", [Says(body)] * 3)
+    return await ask_counted(VERIFIED, servers, base64url(report_id), 0, certificate)
+
+
+@pytest.mark.parametrize("included", [True, False])
+async def test_a_certificate_that_names_another_accepted_cohort_is_refused(included: bool) -> None:
+    own = IDS[0] if included else IDS[6]
+    body = judged(own, kept=included)
+    found = await asked(own, body, certificate_of(FROZEN, ACCEPTED))
+    assert (found.included, found.rejected, found.certified, found.num_clients) == (included, not included, True, 5)
+    # The same cohort was frozen, or the same one accepted, but the release is not of what the servers show.
+    for frozen, accepted in ((FROZEN, OTHER), (OTHER, ACCEPTED), (FROZEN, FROZEN)):
+        with pytest.raises(CohortConflictError, match="certificate is of another cohort"):
+            await asked(own, body, certificate_of(frozen, accepted))
+
+
+@pytest.mark.parametrize("both", [True, False])
+@pytest.mark.parametrize("own", [IDS[0], IDS[6]])
+async def test_an_answer_has_exactly_one_of_accepted_and_rejected(own: bytes, both: bool) -> None:
+    with pytest.raises(InventoryMismatchError, match="either accepted or rejected"):
+        await asked(own, judged(own, kept=both, turned_down=both), None)
 
 
 def _canonical(document: dict[str, object]) -> bytes:

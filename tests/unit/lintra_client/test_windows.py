@@ -3,14 +3,17 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from lintra_client import DISTINCT_SOURCES, Client
 from lintra_client.ledger import Ledger
 from lintra_client.ledger_book import Vouched
 from lintra_client.sending import expiry_of
 from lintra_protocol.task import Task
 from lintra_protocol.windows import Windows
 from support import make_task
+from support.fake_servers import IMPATIENT, Network
 
 WINDOWS = Windows(window=3, grace=2, max_windows=6, reports_per_source=2)
 
@@ -72,3 +75,54 @@ def test_rows_that_were_vouched_for_count_for_everybody(ledger: Ledger) -> None:
 
 def test_what_waits_in_the_outbox_goes_when_the_grace_of_its_window_is_over() -> None:
     assert [expiry_of(TASK, window) for window in (0, 5)] == [60 * (13 + 2), 60 * (28 + 2)]
+
+
+# --- the window that a report is sent to is the one that is charged --------------------------------------------
+
+
+def batches(ledger: Ledger) -> list[int]:
+    return sorted({entry.batch for entry in ledger.entries()})
+
+
+class Clock:
+    """Seconds since the epoch; a test moves it on to a window."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+    def go_to(self, window: int) -> None:
+        self.seconds = float(TASK.span(window)[0] * TASK.time_precision)
+
+
+def sending(ledger: Ledger | None, clock: Clock) -> Client:
+    network = Network(TASK)
+    return Client(TASK.task_id, network.urls, ledger=ledger, retries=IMPATIENT, now=clock, transport=network)
+
+
+async def test_a_report_is_charged_in_the_window_it_was_sent_to(ledger: Ledger) -> None:
+    clock = Clock()
+    clock.go_to(2)
+    async with sending(ledger, clock) as client:
+        await client.send([0.1, 0.2, 0.3], source="one row")
+        assert batches(ledger) == [2]
+        clock.go_to(4)
+        await client.send_many(np.zeros((3, 3)), source_for=lambda index: f"row {index} of many")
+        assert batches(ledger) == [2, 4]
+        clock.go_to(5)
+        await client.send_many(np.zeros((2, 3)), source_for=DISTINCT_SOURCES)
+        assert batches(ledger) == [2, 4, 5]
+
+
+async def test_a_report_that_was_made_in_a_window_is_charged_there_however_late_it_is_delivered(
+    ledger: Ledger,
+) -> None:
+    clock = Clock()
+    clock.go_to(1)
+    async with sending(ledger, clock) as client:
+        parcel = client.prepare([0.1, 0.2, 0.3], source="late")
+        clock.go_to(2)
+        await client.deliver(parcel)
+    assert batches(ledger) == [1]

@@ -152,3 +152,25 @@ def test_a_session_shows_no_rows() -> None:
     assert "hours" in shown
     assert "3000" in shown
     assert str(HOURS[0])[:6] not in shown
+
+
+def test_a_session_refuses_a_privacy_statement_whose_delta_is_nan(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = session()
+    price = Spent.gaussian(0.1)
+    for wrong in (math.nan, math.inf, 1.0):
+        with monkeypatch.context() as patched:
+            patched.setattr(Spent, "delta_at", lambda _self, _epsilon, wrong=wrong: wrong)
+            with pytest.raises(BudgetExceededError):
+                own._charge(price)
+        assert own.spent == Spent.zero()
+    own._charge(price)
+    assert own.spent == price
+
+
+@pytest.mark.parametrize("part", ["mu", "slack", "failure", "shift"])
+@pytest.mark.parametrize("wrong", [math.nan, math.inf, -0.1])
+def test_what_is_spent_is_a_number_in_every_part(part: str, wrong: float) -> None:
+    if (part, wrong) == ("mu", -0.1):
+        return  # only its square counts
+    with pytest.raises((ValueError, ArithmeticError)):
+        Spent.gaussian(**({"mu": 0.1} | {part: wrong}))

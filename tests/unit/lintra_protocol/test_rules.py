@@ -80,6 +80,13 @@ def test_a_list_is_the_one_that_its_server_signed() -> None:
             verify_list(INVENTORIES[1].message, ReportIds.of(wrong))
 
 
+@pytest.mark.parametrize("more", [-1, 1])
+def test_an_inventory_with_another_count_than_its_roots_is_refused(more: int) -> None:
+    signed = INVENTORIES[0].message
+    with pytest.raises(InventoryMismatchError, match="server 0 is not the one it signed"):
+        verify_list(signed.model_copy(update={"count": signed.count + more}), ReportIds.of(IDS))
+
+
 def test_a_cohort_of_the_minimum_may_be_released() -> None:
     statement = check_cohort(TASK, 8, 8)
     assert statement.num_clients == 8

@@ -1,19 +1,29 @@
 """What servers may answer and the analyzer must not believe."""
 
+import asyncio
 import json
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import cast
 
 import httpx2
 import pytest
 from numpy.testing import assert_array_equal
 
+from lintra_analyzer.exchange.collect import ServerExchange
+from lintra_analyzer.exchange.servers import Server
+from lintra_analyzer.storage.rows import DocumentKind
+from lintra_analyzer.storage.store import Store
 from lintra_protocol.canonical import base64url, domain_hash
 from lintra_protocol.documents import Frozen
-from lintra_protocol.messages import Cohort, Inventory, Signed, SketchShareRecord, sign
+from lintra_protocol.errors import InventoryMismatchError, LintraError, NonceMismatchError
+from lintra_protocol.messages import Cohort, Inventory, Signed, SketchShareRecord, inventory_of, sign
+from lintra_protocol.report_ids import ReportIds
 from lintra_protocol.signing import SigningKey
 from lintra_protocol.task import Task
 from lintra_protocol.wire import decode_sealed_document, encode_sealed_document
-from support.analyzer_world import Answer, Life, seeded
+from support import identity, make_task, nonce, signed_cohorts, signed_inventories
+from support.analyzer_world import Answer, Life, seeded, server_url
 
 LIAR = 1
 Lie = Callable[[bytes, SigningKey], bytes]
@@ -65,6 +75,36 @@ def other_signature(body: bytes, _key: SigningKey) -> bytes:
 
 
 ELSE = base64url(bytes(32))
+TASK = make_task(max_clients=20, max_missing="0.2")
+IDS = ReportIds.of(bytes([number]) * 32 for number in range(8))
+
+
+class _Says:
+    """Server 1, which answers alike whatever it is asked."""
+
+    index = LIAR
+
+    def __init__(self, body: bytes) -> None:
+        self._body = body
+
+    async def ask(self, *_asked: object, **_more: object) -> bytes:
+        return self._body
+
+    def blame(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+
+class _Keeping(ServerExchange):
+    """An exchange that remembers which answers it took, and nothing else."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(TASK, 0, [], store)
+        self.kept: list[DocumentKind] = []
+
+    async def _keep(self, kind: DocumentKind, body: bytes, server: int) -> None:
+        del body, server
+        self.kept.append(kind)
+
 
 INVENTORY_LIES: list[tuple[Lie, str]] = [
     (lie_about_inventory(root=ELSE), "inventory_mismatch"),
@@ -173,3 +213,55 @@ async def test_an_answer_that_is_none_is_refused(life: Life) -> None:
         assert (await refusal(life, task))[0] == token
     life.wires.fault = None
     assert await life.release(task)
+
+
+# --- each rule alone, without what would be noticed later ------------------------------------------------------
+
+
+@pytest.mark.parametrize(("count", "allowed"), [(25, True), (26, False), (2**40, False)])
+async def test_an_inventory_larger_than_the_task_allows_stops_the_exchange(
+    life: Life, count: int, allowed: bool
+) -> None:
+    """Of 26 reports more than a fifth would be missing from the largest cohort, of 20."""
+    honest = inventory_of(TASK, 0, LIAR, IDS, nonce(LIAR), 2, 1)
+    signed = sign(identity(f"server {LIAR}"), honest.model_copy(update={"count": count}))
+    exchange, server = _Keeping(life.service.store), cast("Server", _Says(signed.canonical()))
+    if allowed:
+        await exchange._close_one(server, None)
+        assert exchange.kept == ["inventory"]
+    else:
+        with pytest.raises(InventoryMismatchError, match=f"{count} reports are more than this task can release"):
+            await exchange._close_one(server, None)
+        assert exchange.kept == []
+
+
+async def test_a_nonce_that_was_not_committed_to_stops_the_exchange(life: Life) -> None:
+    lists = [IDS] * 3
+    inventories = signed_inventories(TASK, lists)
+    cohort = signed_cohorts(TASK, lists, inventories)[LIAR].message
+    exchange = _Keeping(life.service.store)
+
+    def check(said: Cohort) -> Cohort:
+        body = sign(identity(f"server {LIAR}"), said).canonical()
+        return exchange._check_cohort(LIAR, body, inventories, base64url(IDS.root), len(IDS))
+
+    assert check(cohort) == cohort
+    # Also that of another server, to which the inventory of that one commits.
+    for wrong in (base64url(nonce(0)), ELSE):
+        with pytest.raises(NonceMismatchError):
+            check(cohort.model_copy(update={"nonce": wrong}))
+
+
+@pytest.mark.parametrize("more", [-1, 1])
+async def test_an_inventory_with_another_count_than_its_roots_stops_the_exchange(life: Life, more: int) -> None:
+    """Also if a list of that root is here already, from another server or an earlier count."""
+    folder = life.service.store.lists.files
+    await asyncio.to_thread(folder.write, IDS)
+    root = base64url(IDS.root)
+    life.wires.fault = lambda _server, _request, _answer: (400, {"content-type": "text/plain"}, b"asked")
+    server = Server(life.service._network, LIAR, server_url(LIAR))
+    assert await server.fetch_list("/ids", folder, len(IDS), root, "another list") == IDS
+    assert life.wires.log == []
+    with pytest.raises(LintraError):
+        await server.fetch_list("/ids", folder, len(IDS) + more, root, "another list")
+    assert len(life.wires.log) == 1

@@ -60,6 +60,12 @@ def no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(identity, "LOOK_SECONDS", 1e6)
 
 
+def copied(path: Path, to: Path) -> None:
+    """Write a consistent copy of a database to one file."""
+    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as source, closing(sqlite3.connect(to)) as target:
+        source.backup(target)
+
+
 def watched(stored: Stored, halts: list[str]) -> tuple[Store, Database, Path]:
     """Return a store with some reports, its database, which is watched, and an old copy of its files."""
     store = stored.open()
@@ -119,7 +125,7 @@ def test_without_the_look_an_upload_is_acknowledged_into_a_file_that_has_no_name
     database = store.database
     assert isinstance(database, Database)
     old = database.path.with_name("old")
-    database.copy_to(old)
+    copied(database.path, old)
     old.replace(database.path)
     assert add(store, 5) == [True]
     with closing(sqlite3.connect(f"file:{database.path}?immutable=1", uri=True)) as named:
@@ -154,9 +160,7 @@ def test_a_server_that_moves_its_own_log_again_and_again_while_it_is_read_and_co
         return thread
 
     def copy(number: int) -> None:
-        other = Database(database.path)  # as `lintra server backup` does from a process of its own
-        other.copy_to(tmp_path / f"copy{number}")
-        other.close()
+        copied(database.path, tmp_path / f"copy{number}")  # as `lintra server backup` does
         time.sleep(0.02)
 
     def touch(_: int) -> None:
