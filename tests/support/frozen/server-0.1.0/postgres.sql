@@ -45,9 +45,9 @@ CREATE TABLE looks (
 CREATE TABLE segments (
   key bigint NOT NULL,
   total bigint NOT NULL,
+  mark bytea NOT NULL,
   ids bytea NOT NULL,
   serials bytea,
-  mark bytea NOT NULL,
   payloads bytea,
   PRIMARY KEY (key)
 );
