@@ -138,7 +138,7 @@ def test_every_benchmark_of_a_page_is_a_file_that_knows_its_options() -> None:
     assert len([match for match in found if match]) >= 8
     for match in filter(None, found):
         source = (ROOT / match[1]).read_text("utf-8")
-        if re.search(r"^from showing import .*\bparser\b", source, re.MULTILINE):
+        if re.search(r"^ *from showing import .*\bparser\b", source, re.MULTILINE):
             source += (ROOT / "benchmarks/showing.py").read_text("utf-8")
         for option in re.findall(r"--[\w-]+", match[2]):
             assert f'"{option}"' in source, match[0]
