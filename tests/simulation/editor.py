@@ -225,7 +225,7 @@ async def edit_standing(world: World, server: int) -> None:
 
 
 async def trigger(world: World, server: int) -> None:
-    """Plant a trigger that acts within the server's own transactions, for a while."""
+    """Plant a trigger for a while. (law) What acts within the server's own transactions ends it, and is named."""
     one = world.servers[server]
     places = {row["batch"]: row for row in rows_of(world, server, "batches")}
     if not places:
@@ -236,9 +236,19 @@ async def trigger(world: World, server: int) -> None:
     name = world.chance.choice(list(one.triggers(place)))
     for statement in one.triggers(place)[name]:
         one.past(statement)
+    one.set_back = True
     for _ in range(3):
-        await one_of_many(world, server)
+        if not one.halts:
+            await one_of_many(world, server)
     one.past(one.untrigger)
+    if one.halts:
+        from simulation.faults import hear_losses  # it knows this module
+
+        law("planted" in one.halts[0], "a server ended itself and did not name the trigger", one.halts)
+        one.kill()
+        one.start()
+        await hear_losses(world, server)
+    one.set_back = False
 
 
 async def one_of_many(world: World, server: int) -> None:

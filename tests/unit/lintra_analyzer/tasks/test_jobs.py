@@ -62,7 +62,7 @@ async def test_a_certificate_says_how_many_reports_each_server_lost_and_nothing_
 ) -> None:
     task = await life.create("osnap")
     await life.upload(task, 20)
-    (batch,) = life.servers[1].node.store.history.batches.values()
+    (batch,) = life.servers[1].node.store.history.of_task(task.id_bytes)
     batch.lost = 3  # as a line of its journal would have it
     signed = life.service.record(await life.release(task))
     assert [part.lost for part in signed.record.servers] == [0, 3, 0]
