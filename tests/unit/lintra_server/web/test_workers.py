@@ -273,6 +273,8 @@ def test_outcomes_survive_the_line() -> None:
     assert len(words["problems"]) == 2  # type: ignore[arg-type]
 
 
+# A socket that an earlier test left is collected in this one; which one left it is not known yet.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 async def test_reports_of_two_windows_go_through_an_opener_each_to_its_own_batch(tmp_path: Path) -> None:
     first, cut = START // PRECISION, Windows(window=2, grace=1, max_windows=6, reports_per_source=3)
 
