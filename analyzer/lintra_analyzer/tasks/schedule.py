@@ -130,7 +130,8 @@ class Schedule:
             except Exception:
                 _log.exception("the schedule failed")
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._jobs.ended.wait(), self._pause(at_all))
+                async with asyncio.timeout(self._pause(at_all)):
+                    await self._jobs.ended.wait()
             await asyncio.sleep(LEAST_SECONDS)
 
     def _pause(self, at_all: float) -> float:

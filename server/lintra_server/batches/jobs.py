@@ -180,5 +180,6 @@ async def _ended(job: Job) -> bool:
 
     job.outcome.add_done_callback(end)
     with suppress(TimeoutError):
-        await asyncio.wait_for(ended.wait(), ANSWER_SECONDS)
+        async with asyncio.timeout(ANSWER_SECONDS):
+            await ended.wait()
     return job.outcome.done()

@@ -315,7 +315,8 @@ class Opener:
             await asyncio.sleep(TELL_SECONDS)
             self.tell()
             try:
-                await asyncio.wait_for(asyncio.wrap_future(self._gate.ask({"ask": "space"})), ANSWER_SECONDS)
+                async with asyncio.timeout(ANSWER_SECONDS):
+                    await asyncio.wrap_future(self._gate.ask({"ask": "space"}))
                 self.readiness.refusal = None
             except LintraError as error:
                 self.readiness.refusal = error

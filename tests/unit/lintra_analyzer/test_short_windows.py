@@ -84,6 +84,20 @@ async def test_a_window_of_a_second_is_released_when_it_is_over(tmp_path: Path) 
         assert 0 <= at - task.span(batch)[1] < 1, (batch, at)
 
 
+async def test_a_schedule_that_is_stopped_while_a_job_ends_stops(tmp_path: Path) -> None:
+    store = Store(tmp_path / "analyzer.sqlite")
+    jobs = Jobs(store, lambda *_: None, Metrics())  # type: ignore[arg-type, return-value]
+    schedule = asyncio.create_task(Schedule(store, jobs, time.time).follow())
+    await asyncio.sleep(0.3)  # it looks once, and then waits for a job's end
+    jobs.ended.set()
+    await asyncio.sleep(0)  # what the schedule waits for has come, and the schedule has not gone on yet
+    schedule.cancel()
+    done, _ = await asyncio.wait([schedule], timeout=2)
+    assert done
+    await jobs.stop()
+    store.close()
+
+
 async def test_what_is_refused_for_now_is_tried_again_ever_more_seldom(tmp_path: Path) -> None:
     async with following(tmp_path, int(time.time()) - 2, 1, failing=2) as (_, tried):
         await until(SCHEDULE_SECONDS + 5, tried, 1, times=2)
