@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 
 from showing import BENCHMARKS, Shown, write
 
-from lintra_analysis.planning.grid import GRID, grid_line
-from lintra_analysis.planning.text import number
+from lintra_analysis.kinds.grid import GRID, grid_line
+from lintra_analysis.kinds.wording import number
 
 Line = dict[str, object]
 QUICK = tuple(point for point in GRID if point[2] == 1 or point[0] <= 10_000)

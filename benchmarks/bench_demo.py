@@ -19,8 +19,8 @@ from choose import planned_noise
 from flights import load_flights
 from study import DELTA, EPSILON, FEATURES, QUORUM, RANK, REGULARIZATION, ROW_BOUND, ROWS, TARGET, columns
 
-from lintra_analysis.asked.osnap import default_rows
-from lintra_analysis.planning.coalition import usual_claim
+from lintra_analysis.kinds.coalition import usual_claim
+from lintra_analysis.kinds.osnap import default_rows
 from lintra_protocol.documents import real
 
 

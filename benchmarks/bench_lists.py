@@ -17,9 +17,9 @@ import httpx2
 import structlog
 from showing import BENCHMARKS, Cell, Shown, load, parser, show
 
-from lintra_analysis.asked.specification import Specification
-from lintra_analysis.asked.task import build_task
-from lintra_analysis.record import SignedRecord
+from lintra_analysis.certificate.certificate import SignedRecord
+from lintra_analysis.spec.build_task import build_task
+from lintra_analysis.spec.specification import Specification
 from lintra_analyzer.service import Service, World
 from lintra_analyzer.settings import KnownServer, Settings
 from lintra_analyzer.storage.access_tokens import Scope

@@ -35,9 +35,9 @@ import demo_organisations
 from flights import DATA, load_flights
 
 from lintra_analysis import regression
-from lintra_analysis.asked.specification import Specification
-from lintra_analysis.asked.task import build_task
-from lintra_analysis.readings import read
+from lintra_analysis.kinds.decode import read
+from lintra_analysis.spec.build_task import build_task
+from lintra_analysis.spec.specification import Specification
 from lintra_analysis.trial.collection import placeholder_keys, placeholder_servers
 from lintra_protocol.contributors import Contributors
 from lintra_protocol.errors import LintraError

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from lintra_analysis.planning.ron_gauss import JointQuestion
+from lintra_analysis.kinds.planning.ron_gauss import JointQuestion
 from lintra_analysis.synthetic.comparison import compare
 from lintra_analysis.synthetic.fitting import logistic_accuracy, ridge_error
 from lintra_analysis.synthetic.generator import synthesize

@@ -13,12 +13,12 @@ from fractions import Fraction
 import numpy as np
 from showing import PAGE, Shown, parser, runs_of, show, spread
 
-from lintra_analysis.asked.second_round import build_second_task
-from lintra_analysis.asked.specification import Specification
-from lintra_analysis.asked.task import build_task
-from lintra_analysis.readings import read
+from lintra_analysis.kinds.decode import read
 from lintra_analysis.releases.centred_products import CentredProducts
 from lintra_analysis.releases.joint_sums import ProjectedSums
+from lintra_analysis.spec.build_task import build_task
+from lintra_analysis.spec.second_round import build_second_task
+from lintra_analysis.spec.specification import Specification
 from lintra_analysis.synthetic.centred_model import fit_two_rounds
 from lintra_analysis.synthetic.model import fit
 from lintra_analysis.trial.collection import placeholder_keys, placeholder_servers

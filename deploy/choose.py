@@ -9,7 +9,7 @@ only means and deviations are used, never a regression.
 3. Centre and scale: mean and one deviation of the earlier flights, to two digits.
 4. Row bound: the rule of `lintra plan --propose` and `lintra try`, B^2 = sum m + 2 sum s with mean and deviation of
    the squared normalised columns of the earlier flights (lintra_analysis.trial.files.bounds).
-5. Rows of the sketch: left open, so that the task takes as many as its claim supports (lintra_analysis.asked.osnap).
+5. Rows of the sketch: left open, so that the task takes as many as its claim supports (lintra_analysis.kinds.osnap).
 6. Epsilon 1 at delta 1e-6 for each task; 95 % of the clients must report; ridge 1, three directions.
 
 An earlier version had chosen scales, row bound, sketch rows and features by the accuracy of simulated answers. Here no
@@ -24,9 +24,9 @@ import numpy as np
 from flights import NAMES, load_flights
 from study import BOUNDS, DELTA, EPSILON, QUORUM, ROWS
 
-from lintra_analysis.planning.coalition import usual_claim
-from lintra_analysis.planning.option import plan_option
-from lintra_analysis.planning.question import Question
+from lintra_analysis.kinds.coalition import usual_claim
+from lintra_analysis.kinds.plan_request import Question
+from lintra_analysis.kinds.planned import plan_option
 from lintra_analysis.trial.files.bounds import Spread, row_bound_of
 from lintra_protocol.documents import real
 from lintra_protocol.ring import FloatArray

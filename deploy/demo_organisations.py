@@ -22,7 +22,7 @@ from staying import add_option, sign_in_link, stay
 
 from lintra_analysis import regression
 from lintra_analysis.access.rest_client import AnalyzerClient
-from lintra_analysis.readings import read
+from lintra_analysis.kinds.decode import read
 from lintra_client import BlockingClient
 from lintra_protocol.errors import LintraError
 from lintra_protocol.randomness import bulk_system_randomness

@@ -25,7 +25,7 @@ from rich.console import Console
 from services import Service, analyst_token, local_services, running
 
 from lintra_analysis.access.rest_client import AnalyzerClient
-from lintra_analysis.sampling import gaussians, uniforms
+from lintra_analysis.releases.sampling import gaussians, uniforms
 from lintra_client import BlockingClient
 from lintra_protocol.randomness import expand
 from lintra_protocol.ring import FloatArray, IntArray

@@ -14,8 +14,8 @@ import typer
 from rich.console import Console
 
 from lintra_analysis.access.rest_client import AnalyzerClient
-from lintra_analysis.commands.waiting import waiting
-from lintra_analysis.record import witness_lines
+from lintra_analysis.certificate.certificate import witness_lines
+from lintra_analysis.commands.progress import waiting
 from lintra_analyzer.commands import access, analyses
 from lintra_analyzer.commands.asking import (
     DEFAULT_URL,

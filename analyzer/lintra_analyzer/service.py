@@ -9,14 +9,14 @@ from typing import Protocol, TypeVar
 
 import httpx2
 
-from lintra_analysis.asked.second_round import build_second_task
-from lintra_analysis.asked.specification import Specification
-from lintra_analysis.asked.task import build_task
+from lintra_analysis.certificate.certificate import SignedRecord
+from lintra_analysis.certificate.replay import ReplayedCheck
 from lintra_analysis.estimators.tabular import Tabular
-from lintra_analysis.readings import read
-from lintra_analysis.readings.replayed import ReplayedCheck
-from lintra_analysis.record import SignedRecord
+from lintra_analysis.kinds.decode import read
 from lintra_analysis.releases.release import Release
+from lintra_analysis.spec.build_task import build_task
+from lintra_analysis.spec.second_round import build_second_task
+from lintra_analysis.spec.specification import Specification
 from lintra_analyzer.access import Access
 from lintra_analyzer.exchange.census import CensusResult, take_census
 from lintra_analyzer.exchange.collect import ServerExchange

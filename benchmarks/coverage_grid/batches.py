@@ -14,7 +14,7 @@ from scipy import special
 
 from lintra_analysis.estimators.concentrated.equations import Equations, minimise, smallest_directions
 from lintra_analysis.estimators.concentrated.hyperplanes import complement, minimum_on
-from lintra_analysis.estimators.concentrated.walk import accepted
+from lintra_analysis.estimators.concentrated.profile_interval import accepted
 from lintra_analysis.releases.noise_laws.symmetric_noise import SymmetricNoise
 from lintra_protocol.ring import FloatArray, IntArray
 

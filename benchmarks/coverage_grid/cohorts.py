@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lintra_analysis.releases.columns import ScaledColumn
-from lintra_analysis.releases.gram import GramEstimate
+from lintra_analysis.releases.gram_error import GramEstimate
 from lintra_analysis.releases.noise_laws.symmetric_noise import SymmetricNoise
 from lintra_protocol.privacy.gaussian import gaussian_mu
 from lintra_protocol.ring import FloatArray

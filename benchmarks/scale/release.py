@@ -19,7 +19,7 @@ import httpx2
 import numpy as np
 import structlog
 
-from lintra_analysis.record import SignedRecord
+from lintra_analysis.certificate.certificate import SignedRecord
 from lintra_analyzer.exchange.collect import ServerExchange
 from lintra_analyzer.exchange.servers import Network, Patience, Server
 from lintra_analyzer.storage.archive import Archive

@@ -8,12 +8,12 @@ import numpy as np
 from demo_organisations import load
 from demo_wide import TARGET, WideFlights, specification
 
-from lintra_analysis.asked.specification import Specification
-from lintra_analysis.asked.task import build_task
 from lintra_analysis.estimators.wide import wide_ridge
-from lintra_analysis.readings.reading import scaled_columns
+from lintra_analysis.kinds.reading import scaled_columns
 from lintra_analysis.releases.range_sums import RangeSums, TargetProducts
-from lintra_analysis.sampling import uniforms
+from lintra_analysis.releases.sampling import uniforms
+from lintra_analysis.spec.build_task import build_task
+from lintra_analysis.spec.specification import Specification
 from lintra_analysis.trial.collection import placeholder_keys, placeholder_servers
 from lintra_protocol.canonical import base64url
 from lintra_protocol.documents import fraction
@@ -102,7 +102,7 @@ def _release(
     counts: tuple[int, int],
     run: int,
 ) -> RangeSums:
-    """Return a release of sums, as `lintra_analysis.readings.range_finder` makes it of integers."""
+    """Return a release of sums, as `lintra_analysis.kinds.readings.range_finder` makes it of integers."""
     (values, with_target, projection), (reports, rows) = sums, counts
     rng = np.random.default_rng([8, reports, run])
     deviations = math.sqrt(reports) * mechanism.sigma * mechanism.word_scales()

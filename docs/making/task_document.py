@@ -1,6 +1,6 @@
 """The references of a task's definition and of a specification, from their JSON schemas."""
 
-from lintra_analysis.asked.specification import Specification, specifications
+from lintra_analysis.spec.specification import Specification, specifications
 from lintra_protocol.mechanisms import MECHANISMS
 from lintra_protocol.task import Task
 from making.tables import model, prose

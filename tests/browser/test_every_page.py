@@ -11,8 +11,8 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from lintra_analysis.asked.asking import ASKINGS
-from lintra_analysis.asked.specification import specifications
+from lintra_analysis.kinds.kind import ASKINGS
+from lintra_analysis.spec.specification import specifications
 from lintra_analyzer.storage.access_tokens import Scope
 from lintra_analyzer.web.console.attempts import MOST_FAILURES
 from lintra_analyzer.web.console.offers import OFFERS

@@ -14,12 +14,12 @@ from typing import Literal
 import numpy as np
 import pytest
 
-from lintra_analysis.asked.asking import ASKINGS
-from lintra_analysis.planning.option import PLANS, Option, plan_option
-from lintra_analysis.planning.question import Question
-from lintra_analysis.readings import READINGS, read
-from lintra_analysis.readings.reading import number_of_rows
-from lintra_analysis.trial.foresight import foresee
+from lintra_analysis.kinds.decode import READINGS, read
+from lintra_analysis.kinds.kind import ASKINGS
+from lintra_analysis.kinds.plan_request import Question
+from lintra_analysis.kinds.planned import PLANS, Option, plan_option
+from lintra_analysis.kinds.reading import number_of_rows
+from lintra_analysis.trial.error_forecast import foresee
 from lintra_audit.kinds.kind_audit import AUDITS
 from lintra_audit.release.run import audit_case
 from lintra_audit.task.task import audit_matrix, audit_task

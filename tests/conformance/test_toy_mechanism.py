@@ -15,12 +15,12 @@ from typing import ClassVar, Literal
 import numpy as np
 import pytest
 
-from lintra_analysis.asked.asking import ASKINGS, Asking, Circumstances, MechanismSpecification
-from lintra_analysis.planning.option import PLANS, KindPlan, Option, option_of, plan_option
-from lintra_analysis.planning.question import Question
-from lintra_analysis.readings import READINGS, read
-from lintra_analysis.readings.reading import Earlier, Reading, scaled_columns
-from lintra_analysis.releases.totals import Totals
+from lintra_analysis.kinds.decode import READINGS, read
+from lintra_analysis.kinds.kind import ASKINGS, Asking, Circumstances, MechanismSpecification
+from lintra_analysis.kinds.plan_request import Question
+from lintra_analysis.kinds.planned import PLANS, KindPlan, Option, option_of, plan_option
+from lintra_analysis.kinds.reading import Earlier, Reading, scaled_columns
+from lintra_analysis.releases.column_sums import Totals
 from lintra_audit.kinds.kind_audit import AUDITS, KindAudit, Planted
 from lintra_audit.release.cases import case_of_task
 from lintra_audit.release.run import audit_case
@@ -71,7 +71,7 @@ class FirstColumn(Mechanism):
         return Fraction(4 if claim.neighbours == "replace-one" else 1) * self.squared_bound
 
 
-# --- lintra_analysis/asked/first_column.py ---------------------------------------------------------------------
+# --- lintra_analysis/kinds/first_column.py ---------------------------------------------------------------------
 
 
 class FirstColumnSpecification(MechanismSpecification):
@@ -84,7 +84,7 @@ class FirstColumnSpecification(MechanismSpecification):
         return circumstances.claim, circumstances.calibrated(mechanism, circumstances.claim)
 
 
-# --- lintra_analysis/planning/first_column.py ------------------------------------------------------------------
+# --- lintra_analysis/kinds/planning/first_column.py ------------------------------------------------------------------
 
 
 def planned(question: Question) -> Option:
@@ -95,7 +95,7 @@ def planned(question: Question) -> Option:
     return option_of(question, mechanism, sigma=sigma, deviations=deviations)
 
 
-# --- lintra_analysis/readings/first_column.py ------------------------------------------------------------------
+# --- lintra_analysis/kinds/readings/first_column.py ------------------------------------------------------------------
 
 
 def reading(task: Task, mechanism: FirstColumn, sketch: IntArray, row_counts: IntArray, earlier: Earlier) -> Totals:

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from lintra_analysis.asked.verifying import USUAL_MAX_REJECTED
 from lintra_analysis.commands.plan import app
-from lintra_analysis.planning.coalition import usual_claim
-from lintra_analysis.planning.option import plan_option
-from lintra_analysis.planning.question import Question
+from lintra_analysis.kinds.coalition import usual_claim
+from lintra_analysis.kinds.plan_request import Question
+from lintra_analysis.kinds.planned import plan_option
+from lintra_analysis.spec.verification import USUAL_MAX_REJECTED
 from lintra_analysis.trial.pilot import SHARE
 from lintra_protocol.canonical import HASH_BYTES
 from lintra_protocol.missing import least_max_missing

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
 
-from lintra_analysis.planning.clip_count import USUAL_WEIGHT
+from lintra_analysis.kinds.clip_count import USUAL_WEIGHT
 from lintra_curator.calibrated.calibrated_gaussian import CalibratedPlan, calibrate
 from lintra_curator.calibrated.logistic_regression import plan_logistic
 from lintra_curator.least_squares.private_least_squares import influence_delta, ols_sigma

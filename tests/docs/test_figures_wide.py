@@ -5,8 +5,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from lintra_analysis.planning.range_finder import usual_projected_bound
-from lintra_analysis.planning.row_norms import NormLaw
+from lintra_analysis.kinds.planning.range_finder import usual_projected_bound
+from lintra_analysis.releases.row_norms import NormLaw
 from lintra_protocol.canonical import base64url
 from lintra_protocol.mechanisms import RangeFinder, SecondMoment
 from lintra_protocol.mechanisms.joint_noise import JointNoise

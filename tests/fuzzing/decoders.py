@@ -9,7 +9,7 @@ import numpy as np
 
 from fuzzing.decoder import Decode, Decoder, UnlawfulError
 from fuzzing.own_files import own_files
-from lintra_analysis.record import ReleaseRecord, numbers_in, values_hash
+from lintra_analysis.certificate.certificate import ReleaseRecord, numbers_in, values_hash
 from lintra_analysis.trial.files.table import read_table
 from lintra_analyzer.exchange.servers import parse_problem
 from lintra_analyzer.web.analyses import parse_request

@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas
 
 from fuzzing.decoder import Decode, Decoder, UnlawfulError
-from lintra_analysis.record import SignedRecord
+from lintra_analysis.certificate.certificate import SignedRecord
 from lintra_analysis.trial.files.table import read_table
 from lintra_analyzer.settings import Settings as AnalyzerSettings
 from lintra_analyzer.storage.access_tokens import AccessToken, Scope

@@ -19,7 +19,7 @@ from coverage_grid.tables import GRID, all_tables  # noqa: E402
 from coverage_grid.verdicts import high, low, poor  # noqa: E402
 from showing import Shown, wrapped  # noqa: E402
 
-from lintra_analysis.estimators import remarks  # noqa: E402
+from lintra_analysis.estimators import notes  # noqa: E402
 
 FILE = ROOT / "benchmarks/data/coverage.jsonl"
 KNOWN = kept.read(FILE)
@@ -98,9 +98,9 @@ def test_the_notes_count_what_falls_short_and_name_its_table() -> None:
 
 def test_what_summaries_say_of_tables_that_were_tried_is_the_least_of_the_populations_tables() -> None:
     least = min(min(one.coverage) for one in cells(KNOWN, "population"))
-    assert f"tried down to {least:.2f}".replace(" 0.", " .") in remarks.one_variance(3.8)
+    assert f"tried down to {least:.2f}".replace(" 0.", " .") in notes.one_variance(3.8)
     pairs = min(min(one.correlations[1]) for one in KNOWN.values() if isinstance(one, Pairs))
-    assert f"correlations down to {pairs:.2f}".replace(" 0.", " .") in remarks.HEAVY_TAILS
+    assert f"correlations down to {pairs:.2f}".replace(" 0.", " .") in notes.HEAVY_TAILS
 
 
 AGAIN = [

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from lintra_analysis import regression
-from lintra_analysis.readings import read
+from lintra_analysis.kinds.decode import read
 from lintra_protocol.contributors import Contributors
 from lintra_protocol.mechanisms import SecondMoment, Sum
 from lintra_protocol.mechanisms.contributed import Contributed

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from lintra_analysis.sampling import gaussians
+from lintra_analysis.releases.sampling import gaussians
 from lintra_curator.ndis import (
     Pair,
     delta,

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from lintra_analysis.planning.option import plan_option
-from lintra_analysis.planning.question import Question
+from lintra_analysis.kinds.plan_request import Question
+from lintra_analysis.kinds.planned import plan_option
 from lintra_protocol.mechanisms.range_finder import RangeFinder
 from lintra_protocol.privacy.gaussian import gaussian_mu
 from lintra_protocol.privacy.statement import Claim

@@ -17,7 +17,7 @@ from lintra_analysis.estimators.quantities import Quantity
 from lintra_analysis.estimators.regression import regression
 from lintra_analysis.estimators.simultaneous import proved_noise_norm
 from lintra_analysis.estimators.solve import solve
-from lintra_analysis.releases.gram import GramEstimate
+from lintra_analysis.releases.gram_error import GramEstimate
 from lintra_analysis.releases.noise_laws.symmetric_noise import SymmetricNoise
 from lintra_protocol.ring import FloatArray
 from support.made_releases import (

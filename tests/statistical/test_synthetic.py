@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lintra_analysis.planning.ron_gauss import JointQuestion, plan_ron_gauss
+from lintra_analysis.kinds.planning.ron_gauss import JointQuestion, plan_ron_gauss
 from lintra_analysis.releases.features import NumericLabel
 from lintra_analysis.synthetic.bootstrap import bootstrap
 from lintra_analysis.synthetic.fitting import logistic_accuracy

@@ -11,7 +11,7 @@ import numpy as np
 import structlog
 from starlette.types import ASGIApp
 
-from lintra_analysis.record import SignedRecord
+from lintra_analysis.certificate.certificate import SignedRecord
 from lintra_analyzer.service import Service, World
 from lintra_analyzer.settings import KnownServer, Settings
 from lintra_analyzer.storage import database as analyzer_database

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
-from lintra_analysis.by_kind import ByKind
+from lintra_analysis.kinds.by_kind import ByKind
 from lintra_analyzer.web import app
 from lintra_protocol.mechanisms import MECHANISMS, Mechanism
 from lintra_protocol.task import Task

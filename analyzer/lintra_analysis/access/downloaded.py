@@ -4,8 +4,8 @@ import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from lintra_analysis.readings import read, rows_of_a_report
-from lintra_analysis.record import SignedRecord, definition_hash, numbers_in
+from lintra_analysis.certificate.certificate import SignedRecord, definition_hash, numbers_in
+from lintra_analysis.kinds.decode import read, rows_of_a_report
 from lintra_analysis.releases.release import Release
 from lintra_protocol.errors import InvalidMessageError, InvalidReleaseError
 from lintra_protocol.task import Task

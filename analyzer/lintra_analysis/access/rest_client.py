@@ -16,7 +16,7 @@ import httpx2
 import stamina
 
 from lintra_analysis.access.downloaded import RECORD, TASK, opened
-from lintra_analysis.record import SignedRecord
+from lintra_analysis.certificate.certificate import SignedRecord
 from lintra_analysis.releases.release import Release
 from lintra_protocol.canonical import base64url
 from lintra_protocol.errors import InvalidMessageError, LintraError, OverloadedError, UnavailableError

@@ -21,14 +21,14 @@ from lintra_analysis.commands.plan_file import (
     PublicSample,
     answer_file,
 )
-from lintra_analysis.planning.coalition import usual_claim
-from lintra_analysis.planning.comparison import Plan, notes, predicted_of, recommend
-from lintra_analysis.planning.grid import show_grid
-from lintra_analysis.planning.option import PLANS, Option, plan_option
-from lintra_analysis.planning.plan import smallest_cohort, smallest_epsilon
-from lintra_analysis.planning.question import Question
-from lintra_analysis.planning.text import number
-from lintra_analysis.planning.trade import trade_of
+from lintra_analysis.kinds.coalition import usual_claim
+from lintra_analysis.kinds.grid import show_grid
+from lintra_analysis.kinds.plan_request import Question
+from lintra_analysis.kinds.planned import PLANS, Option, plan_option
+from lintra_analysis.kinds.wording import number
+from lintra_analysis.plan.comparison import Plan, notes, predicted_of, recommend
+from lintra_analysis.plan.noise_trade import trade_of
+from lintra_analysis.plan.plan import smallest_cohort, smallest_epsilon
 from lintra_protocol.documents import Real, first_complaint, real
 from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.mechanisms import MECHANISMS

@@ -9,11 +9,11 @@ from typing import Annotated, Any
 import typer
 
 from lintra_analysis.access.downloaded import open_release, task_of
+from lintra_analysis.trial.default_spec import proposed_document
+from lintra_analysis.trial.error_forecast import foresee
 from lintra_analysis.trial.files.table import read_table
-from lintra_analysis.trial.foresight import foresee
 from lintra_analysis.trial.pilot import main_document, pilot_document
 from lintra_analysis.trial.plan_text import document, show
-from lintra_analysis.trial.proposal import proposed_document
 from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.randomness import system_randomness
 

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from lintra_analysis.commands.waiting import waiting
+from lintra_analysis.commands.progress import waiting
 from lintra_analysis.trial.files.table import FileTable, read_table, read_table_beside
 from lintra_analysis.trial.organisations import OrganisationTrial, Whose, try_organisations
 from lintra_analysis.trial.organisations_text import show_organisations

@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 
 from lintra_analysis.releases.columns import ScaledColumn, centers, positions, scales
-from lintra_analysis.releases.gram import GramEstimate, HasSecondMoment
+from lintra_analysis.releases.gram_error import GramEstimate, HasSecondMoment
 from lintra_analysis.releases.noise_laws.combined_error import CombinedError
 from lintra_protocol.errors import InvalidAnalysisError
 from lintra_protocol.ring import FloatArray

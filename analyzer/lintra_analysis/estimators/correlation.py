@@ -12,14 +12,13 @@ from scipy import special
 from lintra_analysis.estimators.centred import About, centred
 from lintra_analysis.estimators.concentrated.pairs import Pairs
 from lintra_analysis.estimators.estimates import Clipping, Interval, Of, check_confidence, check_of, quantile, two_sided
+from lintra_analysis.estimators.notes import apart_from_zero, clients, matrix_warnings
 from lintra_analysis.estimators.pca import notes_of
 from lintra_analysis.estimators.quantities import standard_error
-from lintra_analysis.estimators.remarks import matrix_warnings
 from lintra_analysis.estimators.shrinking import clipping, pair_limits, shrinking_warnings
 from lintra_analysis.estimators.spectral import floor_eigenvalues, smallest_eigenvalue
 from lintra_analysis.estimators.tabular import Cell, Tabular, closing, csv_text, facts, levels, number, table, title
-from lintra_analysis.estimators.wording import apart_from_zero, clients
-from lintra_analysis.releases.gram import GramEstimate, HasSecondMoment
+from lintra_analysis.releases.gram_error import GramEstimate, HasSecondMoment
 from lintra_protocol.errors import InvalidAnalysisError
 from lintra_protocol.ring import FloatArray
 
@@ -118,7 +117,7 @@ class CorrelationEstimate(Tabular):
         Raises:
             InvalidAnalysisError: matplotlib is not installed.
         """
-        from lintra_analysis.estimators.drawing import axes_or_new, draw_matrix
+        from lintra_analysis.estimators.figures import axes_or_new, draw_matrix
 
         made, place = axes_or_new(axes, max(8, len(self.columns))), {name: i for i, name in enumerate(self.columns)}
         doubtful = np.zeros(self.matrix.shape, bool)

@@ -8,7 +8,7 @@ import numpy as np
 
 from lintra_analysis.releases.columns import INTERCEPT as INTERCEPT
 from lintra_analysis.releases.columns import MAGNITUDE, ScaledColumn, positions
-from lintra_analysis.releases.gram import GramEstimate, HasSecondMoment
+from lintra_analysis.releases.gram_error import GramEstimate, HasSecondMoment
 from lintra_protocol.errors import InvalidAnalysisError
 from lintra_protocol.ring import FloatArray
 

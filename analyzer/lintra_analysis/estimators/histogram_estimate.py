@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from lintra_analysis.estimators.estimates import Interval, Of
+from lintra_analysis.estimators.notes import MOST_NAMED, clients, listed, with_interval
 from lintra_analysis.estimators.quantities import Quantity
 from lintra_analysis.estimators.tabular import (
     Cell,
@@ -20,7 +21,6 @@ from lintra_analysis.estimators.tabular import (
     table,
     title,
 )
-from lintra_analysis.estimators.wording import MOST_NAMED, clients, listed, with_interval
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -162,7 +162,7 @@ class HistogramEstimate(Tabular):
         Raises:
             InvalidAnalysisError: matplotlib is not installed, or there is no such column.
         """
-        from lintra_analysis.estimators.drawing import axes_or_new, draw_cells
+        from lintra_analysis.estimators.figures import axes_or_new, draw_cells
 
         shown = self[self.columns[0].name if column is None else column]
         made = axes_or_new(axes, 8)

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lintra_analysis.estimators.estimates import Interval, Of
+from lintra_analysis.estimators.notes import clients, listed, with_interval
 from lintra_analysis.estimators.rows import Rows, rows_by_name
 from lintra_analysis.estimators.tabular import Tabular, closing, csv_text, facts, number, table, title
-from lintra_analysis.estimators.wording import clients, listed, with_interval
 from lintra_analysis.releases.columns import ScaledColumn, centers, scales
 from lintra_protocol.ring import FloatArray
 
@@ -124,7 +124,7 @@ class LinearScore(Tabular):
         Raises:
             InvalidAnalysisError: matplotlib is not installed.
         """
-        from lintra_analysis.estimators.drawing import axes_or_new, draw_bars
+        from lintra_analysis.estimators.figures import axes_or_new, draw_bars
 
         made = axes_or_new(axes, len(self.weights))
         told = [one.p_value is not None and one.p_value <= 1 - self.confidence for one in self.weights]

@@ -14,6 +14,7 @@ import numpy as np
 from lintra_analysis.estimators.centred import Centred, centred
 from lintra_analysis.estimators.coefficients import StandardError
 from lintra_analysis.estimators.estimates import Clipping, Interval, Of, check_confidence, check_of, sampling_bound
+from lintra_analysis.estimators.notes import clients, listed, with_interval
 from lintra_analysis.estimators.quantities import Quantity, error_of, standard_error, with_count
 from lintra_analysis.estimators.shrinking import clipping, mean_limits, shrinking_warnings, square_warning
 from lintra_analysis.estimators.spectral import floor_eigenvalues
@@ -29,10 +30,9 @@ from lintra_analysis.estimators.tabular import (
     table,
     title,
 )
-from lintra_analysis.estimators.wording import clients, listed, with_interval
+from lintra_analysis.releases.column_sums import Totals
 from lintra_analysis.releases.columns import INTERCEPT, ScaledColumn, centers, positions, scales
-from lintra_analysis.releases.gram import GramEstimate
-from lintra_analysis.releases.totals import Totals
+from lintra_analysis.releases.gram_error import GramEstimate
 from lintra_protocol.errors import InvalidAnalysisError
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ class MeansEstimate(Tabular):
         Raises:
             InvalidAnalysisError: the release holds no means, or matplotlib is not installed.
         """
-        from lintra_analysis.estimators.drawing import Mark, axes_or_new, draw_intervals
+        from lintra_analysis.estimators.figures import Mark, axes_or_new, draw_intervals
 
         marks = []
         for (name, one), column in zip(self._means(), self.scaled_columns, strict=True):

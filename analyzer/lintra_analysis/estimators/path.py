@@ -9,14 +9,13 @@ import numpy as np
 from lintra_analysis.estimators.coefficients import unit_map
 from lintra_analysis.estimators.design import INTERCEPT, Design, check_regularization, design
 from lintra_analysis.estimators.estimates import check_confidence, diagonal_sd
-from lintra_analysis.estimators.redrawn import redrawn_costs
-from lintra_analysis.estimators.remarks import warnings_of
+from lintra_analysis.estimators.noise_resampling import redrawn_costs
+from lintra_analysis.estimators.notes import clients, listed, warnings_of
 from lintra_analysis.estimators.rows import Rows, rows_by_name
 from lintra_analysis.estimators.solve import Fit, solve
 from lintra_analysis.estimators.tabular import Tabular, closing, csv_text, facts, number, table, title
-from lintra_analysis.estimators.wording import clients, listed
 from lintra_analysis.releases.columns import ScaledColumn, scales
-from lintra_analysis.releases.gram import HasSecondMoment
+from lintra_analysis.releases.gram_error import HasSecondMoment
 from lintra_protocol.errors import InvalidAnalysisError
 from lintra_protocol.ring import FloatArray
 
@@ -134,7 +133,7 @@ class RegressionPath(Tabular):
         Raises:
             InvalidAnalysisError: matplotlib is not installed.
         """
-        from lintra_analysis.estimators.drawing import axes_or_new, draw_path
+        from lintra_analysis.estimators.figures import axes_or_new, draw_path
 
         made = axes_or_new(axes, 8)
         curves = self.coefficients * scales(self.scaled_columns[:-1])

@@ -19,12 +19,12 @@ from lintra_analysis.estimators.estimates import (
     diagonal_sd,
     quantile,
 )
+from lintra_analysis.estimators.notes import HEAVY_TAILS
 from lintra_analysis.estimators.pca_estimate import PcaEstimate
 from lintra_analysis.estimators.quantities import Quantity, error_of, with_count
-from lintra_analysis.estimators.remarks import HEAVY_TAILS
 from lintra_analysis.estimators.spectral import Spectrum, floor_eigenvalues, noise_norm_quantile
 from lintra_analysis.releases.columns import scales
-from lintra_analysis.releases.gram import HasSecondMoment
+from lintra_analysis.releases.gram_error import HasSecondMoment
 from lintra_protocol.errors import InvalidAnalysisError
 from lintra_protocol.ring import FloatArray
 

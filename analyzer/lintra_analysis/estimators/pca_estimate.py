@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lintra_analysis.estimators.estimates import Interval, Of, checked_rows
+from lintra_analysis.estimators.notes import clients, listed, with_interval
 from lintra_analysis.estimators.quantities import Quantity
 from lintra_analysis.estimators.rows import Rows, rows_by_name
 from lintra_analysis.estimators.tabular import Cell, Tabular, closing, csv_text, facts, levels, number, table, title
-from lintra_analysis.estimators.wording import clients, listed, with_interval
 from lintra_analysis.releases.columns import ScaledColumn
 from lintra_protocol.ring import FloatArray
 
@@ -151,7 +151,7 @@ class PcaEstimate(Tabular):
         Raises:
             InvalidAnalysisError: matplotlib is not installed.
         """
-        from lintra_analysis.estimators.drawing import Mark, axes_or_new, draw_intervals
+        from lintra_analysis.estimators.figures import Mark, axes_or_new, draw_intervals
 
         shares = self.explained_variance_ratio_
         names = [f"component {i}" + ("" if np.isnan(s) else f" ({100 * s:.0f} %)") for i, s in enumerate(shares, 1)]

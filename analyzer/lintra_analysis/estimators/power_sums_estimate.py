@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lintra_analysis.estimators.estimates import Interval
+from lintra_analysis.estimators.notes import clients, listed, with_interval
 from lintra_analysis.estimators.tabular import (
     Cell,
     Tabular,
@@ -18,7 +19,6 @@ from lintra_analysis.estimators.tabular import (
     table,
     title,
 )
-from lintra_analysis.estimators.wording import clients, listed, with_interval
 from lintra_protocol.errors import InvalidAnalysisError
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ class PowerSumsEstimate(Tabular):
         Raises:
             InvalidAnalysisError: matplotlib is not installed, or the power was not asked for.
         """
-        from lintra_analysis.estimators.drawing import Mark, axes_or_new, draw_intervals
+        from lintra_analysis.estimators.figures import Mark, axes_or_new, draw_intervals
 
         powers = sorted({one.power for _, one in self._lines()})
         shown = powers[0] if power is None else power

@@ -31,8 +31,7 @@ from lintra_analysis.estimators.estimates import (
     check_residuals,
     quantile,
 )
-from lintra_analysis.estimators.regression_estimate import Penalised, RegressionEstimate, Simultaneous
-from lintra_analysis.estimators.remarks import (
+from lintra_analysis.estimators.notes import (
     ANY_VARIANCE,
     CONCENTRATED_LAW,
     LINEAR_LAW,
@@ -45,10 +44,11 @@ from lintra_analysis.estimators.remarks import (
     one_variance,
     warnings_of,
 )
+from lintra_analysis.estimators.regression_estimate import Penalised, RegressionEstimate, Simultaneous
 from lintra_analysis.estimators.simultaneous import simultaneous_intervals
 from lintra_analysis.estimators.solve import Fit, solve
 from lintra_analysis.estimators.spectral import smallest_eigenvalue
-from lintra_analysis.releases.gram import HasSecondMoment
+from lintra_analysis.releases.gram_error import HasSecondMoment
 from lintra_protocol.errors import InvalidAnalysisError
 from lintra_protocol.ring import FloatArray
 

@@ -246,7 +246,7 @@ class RegressionEstimate(Tabular):
         Raises:
             InvalidAnalysisError: matplotlib is not installed.
         """
-        from lintra_analysis.estimators.drawing import Mark, axes_or_new, draw_intervals
+        from lintra_analysis.estimators.figures import Mark, axes_or_new, draw_intervals
 
         drawn = self.coefficients if self.penalised is None else self.penalised.coefficients
         marks = []
@@ -262,7 +262,7 @@ class RegressionEstimate(Tabular):
 
     def in_words(self) -> str:
         """Return which coefficients are told apart from 0, and how much of the target is explained."""
-        from lintra_analysis.estimators.wording import apart_from_zero, clients, listed, with_interval
+        from lintra_analysis.estimators.notes import apart_from_zero, clients, listed, with_interval
 
         rows = clients(self.num_clients, self.of, self.confidence)
         head = f"Regression of {self.target} on {listed(self.features)}, {rows}."

@@ -19,7 +19,7 @@ from lintra_analysis.estimators.solve import Fit
 from lintra_analysis.estimators.tabular import number
 from lintra_analysis.releases.clipped import ClippedRows
 from lintra_analysis.releases.columns import ScaledColumn
-from lintra_analysis.releases.gram import GramEstimate
+from lintra_analysis.releases.gram_error import GramEstimate
 from lintra_protocol.ring import FloatArray
 
 _NAMED = 8

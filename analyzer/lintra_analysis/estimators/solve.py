@@ -14,7 +14,7 @@ from lintra_analysis.estimators.coefficients import ErrorParts
 from lintra_analysis.estimators.design import Design
 from lintra_analysis.estimators.estimates import Interval
 from lintra_analysis.estimators.spectral import floor_eigenvalues, smallest_eigenvalue
-from lintra_analysis.releases.gram import GramEstimate
+from lintra_analysis.releases.gram_error import GramEstimate
 from lintra_protocol.errors import InvalidAnalysisError
 from lintra_protocol.ring import FloatArray
 

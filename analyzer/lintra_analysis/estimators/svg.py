@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from io import StringIO
 from typing import TYPE_CHECKING, Literal, get_args
 
-from lintra_analysis.estimators.drawing import FRAME_HEIGHT, INSTALL, LINE_HEIGHT, WIDTH
+from lintra_analysis.estimators.figures import FRAME_HEIGHT, INSTALL, LINE_HEIGHT, WIDTH
 from lintra_protocol.errors import InvalidAnalysisError
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from lintra_analysis.estimators.coefficients import StandardError
 from lintra_analysis.estimators.estimates import Of, check_confidence, check_of
 from lintra_analysis.estimators.means import HoldsMeans, means
+from lintra_analysis.estimators.notes import listed, with_interval
 from lintra_analysis.estimators.quantities import Quantity
 from lintra_analysis.estimators.tabular import Cell, Tabular, closing, csv_text, facts, levels, number, table, title
-from lintra_analysis.estimators.wording import listed, with_interval
 from lintra_protocol.errors import InvalidAnalysisError
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class TrendEstimate(Tabular):
         Raises:
             InvalidAnalysisError: matplotlib is not installed.
         """
-        from lintra_analysis.estimators.drawing import axes_or_new, draw_windows
+        from lintra_analysis.estimators.figures import axes_or_new, draw_windows
 
         made = axes_or_new(axes, 8)
         means = [(each.window, each.mean.value, each.mean.interval) for each in self.windows]

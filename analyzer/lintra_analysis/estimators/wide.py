@@ -17,7 +17,7 @@ from lintra_analysis.estimators.wide_estimate import WideComponents, WideRidge
 from lintra_analysis.estimators.wide_second import ridge_along
 from lintra_analysis.releases.columns import centers, positions, scales
 from lintra_analysis.releases.directions import Directions
-from lintra_analysis.releases.gram import HasSecondMoment
+from lintra_analysis.releases.gram_error import HasSecondMoment
 from lintra_analysis.releases.range_sums import HasRangeSums, RangeSums
 from lintra_protocol.errors import InvalidAnalysisError
 from lintra_protocol.ring import FloatArray, IntArray

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lintra_analysis.estimators.estimates import Interval, Measured
+from lintra_analysis.estimators.notes import clients, listed, with_interval
 from lintra_analysis.estimators.rows import Rows, rows_by_name
 from lintra_analysis.estimators.tabular import Cell, Tabular, closing, csv_text, facts, levels, number, table, title
-from lintra_analysis.estimators.wording import clients, listed, with_interval
 from lintra_analysis.releases.columns import ScaledColumn
 from lintra_protocol.ring import FloatArray
 
@@ -111,7 +111,7 @@ class WideComponents(Tabular):
         Raises:
             InvalidAnalysisError: matplotlib is not installed.
         """
-        from lintra_analysis.estimators.drawing import Mark, axes_or_new, draw_intervals
+        from lintra_analysis.estimators.figures import Mark, axes_or_new, draw_intervals
 
         marks = [Mark(f"component {i}", one.value, one.interval) for i, one in enumerate(self.explained_variance, 1)]
         made = axes_or_new(axes, len(marks))
@@ -242,7 +242,7 @@ class WideRidge(Tabular):
         Raises:
             InvalidAnalysisError: matplotlib is not installed.
         """
-        from lintra_analysis.estimators.drawing import axes_or_new, draw_bars
+        from lintra_analysis.estimators.figures import axes_or_new, draw_bars
 
         scale = {column.name: column.scale for column in self.scaled_columns}
         values = {name: value * scale[name] for name, value in self._largest()}

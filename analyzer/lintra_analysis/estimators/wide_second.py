@@ -10,7 +10,7 @@ from lintra_analysis.estimators.estimates import Measured
 from lintra_analysis.estimators.wide_estimate import WideRidge
 from lintra_analysis.releases.columns import INTERCEPT, scales
 from lintra_analysis.releases.directions import Directions
-from lintra_analysis.releases.gram import HasSecondMoment
+from lintra_analysis.releases.gram_error import HasSecondMoment
 from lintra_protocol.errors import InvalidAnalysisError
 from lintra_protocol.ring import FloatArray
 

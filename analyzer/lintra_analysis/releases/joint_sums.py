@@ -18,7 +18,7 @@ from lintra_analysis.releases.features import (
     require_distinct_names,
     starts_of,
 )
-from lintra_analysis.releases.gram import GramEstimate
+from lintra_analysis.releases.gram_error import GramEstimate
 from lintra_analysis.releases.refusals import NoCells, NoRangeSums
 from lintra_analysis.releases.second_moment_sum import SecondMomentSum
 from lintra_protocol.canonical import JsonValue, base64url, canonical_json, domain_hash

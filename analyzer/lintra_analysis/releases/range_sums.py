@@ -8,9 +8,9 @@ import numpy as np
 
 from lintra_analysis.releases.checks import check_noise_sd, check_release, checked_shape
 from lintra_analysis.releases.clipped import ClippedRows
+from lintra_analysis.releases.column_sums import Totals
 from lintra_analysis.releases.columns import ScaledColumn, positions, require_workable
 from lintra_analysis.releases.refusals import NoCells, NoRounds
-from lintra_analysis.releases.totals import Totals
 from lintra_protocol.errors import InvalidAnalysisError
 from lintra_protocol.ring import FloatArray
 

@@ -6,12 +6,12 @@ from typing import Protocol
 from lintra_analysis.releases.cell_counts import CellCounts
 from lintra_analysis.releases.centred_products import CentredProducts
 from lintra_analysis.releases.clipped import ClippedRows
+from lintra_analysis.releases.column_sums import Totals
 from lintra_analysis.releases.columns import ScaledColumn
 from lintra_analysis.releases.directions import Directions
-from lintra_analysis.releases.gram import GramEstimate
+from lintra_analysis.releases.gram_error import GramEstimate
 from lintra_analysis.releases.joint_sums import ProjectedSums
 from lintra_analysis.releases.range_sums import RangeSums
-from lintra_analysis.releases.totals import Totals
 from lintra_protocol.ring import FloatArray
 
 

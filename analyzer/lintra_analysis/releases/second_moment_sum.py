@@ -9,7 +9,7 @@ from lintra_analysis.releases.checks import check_noise_sd, check_release, check
 from lintra_analysis.releases.clipped import ClippedRows
 from lintra_analysis.releases.columns import INTERCEPT, ScaledColumn, positions, require_workable
 from lintra_analysis.releases.directions import Directions
-from lintra_analysis.releases.gram import GramEstimate
+from lintra_analysis.releases.gram_error import GramEstimate
 from lintra_analysis.releases.noise_laws.symmetric_noise import SymmetricNoise
 from lintra_analysis.releases.refusals import Refusals
 from lintra_analysis.releases.row_count import RowCount

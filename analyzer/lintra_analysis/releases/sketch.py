@@ -8,7 +8,7 @@ import numpy as np
 from lintra_analysis.releases.checks import check_release, checked_shape
 from lintra_analysis.releases.clipped import ClippedRows
 from lintra_analysis.releases.columns import ScaledColumn, positions, require_workable
-from lintra_analysis.releases.gram import GramEstimate
+from lintra_analysis.releases.gram_error import GramEstimate
 from lintra_analysis.releases.noise_laws.exchangeable_rows import ExchangeableRows
 from lintra_analysis.releases.refusals import Refusals
 from lintra_protocol.errors import InvalidReleaseError

@@ -6,14 +6,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from lintra_analysis.estimators.estimates import Plain
+from lintra_analysis.estimators.notes import listed
 from lintra_analysis.estimators.tabular import Tabular
-from lintra_analysis.estimators.wording import listed
 from lintra_analysis.releases.release import Release
 from lintra_analysis.synthetic import generator
 from lintra_analysis.synthetic.centred_model import fit_two_rounds
-from lintra_analysis.synthetic.drawing import MAX_NUMBERS, Space
 from lintra_analysis.synthetic.model import GaussianModel, fit
 from lintra_analysis.synthetic.rows import SyntheticRows
+from lintra_analysis.synthetic.sampling import MAX_NUMBERS, Space
 from lintra_protocol.errors import InvalidAnalysisError
 
 SHOWN_ROWS = 10

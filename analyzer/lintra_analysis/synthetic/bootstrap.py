@@ -12,12 +12,12 @@ import numpy as np
 
 from lintra_analysis.estimators.estimates import Estimate, check_confidence, quantile
 from lintra_analysis.releases.joint_sums import ProjectedSums
-from lintra_analysis.sampling import chi_squares, gaussians, uniforms
-from lintra_analysis.synthetic.drawing import Space, seed_bytes
+from lintra_analysis.releases.sampling import chi_squares, gaussians, uniforms
 from lintra_analysis.synthetic.generator import plain_rows
 from lintra_analysis.synthetic.model import GaussianModel, fit
 from lintra_analysis.synthetic.repair import symmetric_root
 from lintra_analysis.synthetic.rows import SyntheticRows
+from lintra_analysis.synthetic.sampling import Space, seed_bytes
 from lintra_protocol.errors import InvalidAnalysisError
 from lintra_protocol.randomness import RandomBytes, derive_seed, keystream
 from lintra_protocol.ring import FloatArray

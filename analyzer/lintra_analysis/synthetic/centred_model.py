@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from lintra_analysis.releases.both_rounds import BothRounds
 from lintra_analysis.releases.centred_products import CentredProducts
 from lintra_analysis.releases.joint_sums import ProjectedSums
+from lintra_analysis.releases.two_rounds import BothRounds
 from lintra_analysis.synthetic.model import GaussianModel, fit
 from lintra_analysis.synthetic.repair import repair
 from lintra_protocol.canonical import base64url, domain_hash

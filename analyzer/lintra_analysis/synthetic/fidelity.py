@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lintra_analysis.estimators.estimates import Interval, check_confidence, quantile
+from lintra_analysis.estimators.notes import clients, listed
 from lintra_analysis.estimators.tabular import Cell, Tabular, csv_text
-from lintra_analysis.estimators.wording import clients, listed
-from lintra_analysis.planning.row_norms import NormLaw
 from lintra_analysis.releases.features import ColumnArray
+from lintra_analysis.releases.row_norms import NormLaw
 from lintra_analysis.synthetic.model import GaussianModel, count_interval, mean_error
 from lintra_analysis.synthetic.pairs import PairReport, judge_pairs, word
 from lintra_analysis.synthetic.repair import rows_in_cells
@@ -167,7 +167,7 @@ class FidelityReport(Tabular):
         Raises:
             InvalidAnalysisError: matplotlib is not installed.
         """
-        from lintra_analysis.estimators.drawing import Mark, axes_or_new, draw_intervals
+        from lintra_analysis.estimators.figures import Mark, axes_or_new, draw_intervals
 
         marks = [
             Mark(

@@ -6,10 +6,10 @@ The same seed gives the same rows in every process (see `synthetic.drawing`).
 import operator
 from dataclasses import replace
 
-from lintra_analysis.synthetic.drawing import MAX_NUMBERS, Space, drawn_columns, seed_bytes
 from lintra_analysis.synthetic.fidelity import weaknesses
 from lintra_analysis.synthetic.model import GaussianModel
 from lintra_analysis.synthetic.rows import SyntheticRows
+from lintra_analysis.synthetic.sampling import MAX_NUMBERS, Space, drawn_columns, seed_bytes
 from lintra_protocol.errors import InvalidAnalysisError
 
 MAX_ROWS = 10_000_000

@@ -11,8 +11,8 @@ import numpy as np
 
 from lintra_analysis.releases.clipped import MANY
 from lintra_analysis.releases.features import ColumnArray, starts_of
-from lintra_analysis.synthetic.drawing import drawn_columns
 from lintra_analysis.synthetic.model import GaussianModel
+from lintra_analysis.synthetic.sampling import drawn_columns
 from lintra_protocol.ring import FloatArray, IntArray
 
 SIGN_REACH = 1.959963984540054

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lintra_analysis.asked.specification import Specification
-from lintra_analysis.asked.task import PublicKeys, build_task
-from lintra_analysis.readings import read
+from lintra_analysis.kinds.decode import read
 from lintra_analysis.releases.release import Release
+from lintra_analysis.spec.build_task import PublicKeys, build_task
+from lintra_analysis.spec.specification import Specification
 from lintra_protocol.canonical import base64url
 from lintra_protocol.ideal import release, server_sketch_share
 from lintra_protocol.messages import BATCH

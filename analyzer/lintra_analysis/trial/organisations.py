@@ -14,12 +14,12 @@ import numpy as np
 
 from lintra_analysis.estimators.regression import regression
 from lintra_analysis.estimators.regression_estimate import RegressionEstimate
-from lintra_analysis.readings import read
+from lintra_analysis.kinds.decode import read
 from lintra_analysis.releases.columns import INTERCEPT
-from lintra_analysis.trial.chosen import chosen_columns, complete_rows, encoded
 from lintra_analysis.trial.collection import Collected, collect_contributions
 from lintra_analysis.trial.files.bounds import Bounds, bounds_of
 from lintra_analysis.trial.files.table import FileTable
+from lintra_analysis.trial.selection import chosen_columns, complete_rows, encoded
 from lintra_analysis.trial.trial import (
     CONFIDENCE,
     AsCollected,

@@ -14,13 +14,13 @@ from fractions import Fraction
 import numpy as np
 from pydantic import ValidationError
 
-from lintra_analysis.asked.histogram import USUAL_CELLS
-from lintra_analysis.asked.specification import ColumnSpecification, Specification
-from lintra_analysis.asked.task import claim_of
 from lintra_analysis.estimators.histogram import at_quantile, distribution
-from lintra_analysis.planning.two_rounds import claim_with_mu, mu_of_rounds
+from lintra_analysis.kinds.histogram import USUAL_CELLS
+from lintra_analysis.kinds.two_rounds import claim_with_mu, mu_of_rounds
 from lintra_analysis.releases.cell_counts import CellCounts
 from lintra_analysis.releases.columns import ScaledColumn
+from lintra_analysis.spec.build_task import claim_of
+from lintra_analysis.spec.specification import ColumnSpecification, Specification
 from lintra_analysis.trial.files.bounds import INNER, LOWER, UPPER, Bounds, Spread, bounded_column, row_bound_of
 from lintra_protocol.documents import first_complaint, real, real_below
 from lintra_protocol.errors import InvalidTaskError

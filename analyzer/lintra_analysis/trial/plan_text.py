@@ -4,10 +4,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 
 from lintra_analysis.estimators.tabular import number, table
-from lintra_analysis.trial.foresight import Foresight
-from lintra_analysis.trial.prospects import prospects_table
-from lintra_analysis.trial.sketch_foresight import SketchForesight
-from lintra_analysis.trial.wide_foresight import WideForesight
+from lintra_analysis.trial.error_forecast import Foresight
+from lintra_analysis.trial.sketch_forecast import SketchForesight
+from lintra_analysis.trial.what_if import prospects_table
+from lintra_analysis.trial.wide_forecast import WideForesight
 from lintra_protocol.mechanisms.collusion import in_words
 from lintra_protocol.task import Task
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 from lintra_analysis.estimators.tabular import number, table
 from lintra_analysis.releases.clipped import FEW, MANY
-from lintra_analysis.trial.prospects import HARDLY, TELLS, prospects_table
 from lintra_analysis.trial.trial import Trial
+from lintra_analysis.trial.what_if import HARDLY, TELLS, prospects_table
 
 
 def show(trial: Trial) -> str:

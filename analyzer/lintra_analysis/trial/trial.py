@@ -14,12 +14,12 @@ from lintra_analysis.estimators.estimates import Interval
 from lintra_analysis.estimators.regression import regression
 from lintra_analysis.estimators.regression_estimate import RegressionEstimate
 from lintra_analysis.releases.columns import INTERCEPT
-from lintra_analysis.trial.chosen import chosen_columns, complete_rows, encoded
 from lintra_analysis.trial.collection import Collected, collect
 from lintra_analysis.trial.files.bounds import Bounds, bounds_of, clipped_share
 from lintra_analysis.trial.files.schema import column_documents
 from lintra_analysis.trial.files.table import FileTable
-from lintra_analysis.trial.prospects import TELLS, Prospect, outlook
+from lintra_analysis.trial.selection import chosen_columns, complete_rows, encoded
+from lintra_analysis.trial.what_if import TELLS, Prospect, outlook
 from lintra_protocol.documents import fraction, real
 from lintra_protocol.errors import InvalidAnalysisError
 from lintra_protocol.randomness import RandomBytes

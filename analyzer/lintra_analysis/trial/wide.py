@@ -11,18 +11,18 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from lintra_analysis.asked.range_finder import proposed_intercept
 from lintra_analysis.estimators.estimates import Measured
 from lintra_analysis.estimators.wide import wide_components, wide_ridge
-from lintra_analysis.planning.comparison import COLUMNS_OF_A_RANGE
+from lintra_analysis.kinds.range_finder import proposed_intercept
+from lintra_analysis.plan.comparison import COLUMNS_OF_A_RANGE
 from lintra_analysis.releases.columns import centers, scales
 from lintra_analysis.releases.release import Release
-from lintra_analysis.trial.chosen import chosen_columns, complete_rows, encoded
 from lintra_analysis.trial.collection import Collected, collect
 from lintra_analysis.trial.files.bounds import Bounds, bounds_of, clipped_share
 from lintra_analysis.trial.files.schema import column_documents
 from lintra_analysis.trial.files.table import FileTable
-from lintra_analysis.trial.prospects import COHORTS, EPSILONS
+from lintra_analysis.trial.selection import chosen_columns, complete_rows, encoded
+from lintra_analysis.trial.what_if import COHORTS, EPSILONS
 from lintra_protocol.documents import fraction, real
 from lintra_protocol.errors import InvalidAnalysisError
 from lintra_protocol.privacy.gaussian import gaussian_mu

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from lintra_analysis.commands.waiting import waiting
+from lintra_analysis.commands.progress import waiting
 from lintra_analysis.synthetic.analysis import synthesize as synthesize_rows
 from lintra_analysis.synthetic.rows import WARNING
 from lintra_analyzer.commands.asking import (

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
-from lintra_analysis.record import numbers_in
+from lintra_analysis.certificate.certificate import numbers_in
 from lintra_analyzer.settings import Settings
 from lintra_analyzer.storage.database import REVISION
 from lintra_analyzer.storage.keys import load_keys

@@ -3,10 +3,7 @@
 import math
 from decimal import Decimal
 
-from lintra_analysis.readings import FALSE_ALARM, implausible_rows, implausible_totals, rows_of_a_report
-from lintra_analysis.readings.reading import clipped_rows
-from lintra_analysis.readings.replayed import recorded_verification
-from lintra_analysis.record import (
+from lintra_analysis.certificate.certificate import (
     Plausibility,
     RecordedClipping,
     RecordedNoise,
@@ -18,6 +15,9 @@ from lintra_analysis.record import (
     stated,
     values_hash,
 )
+from lintra_analysis.certificate.replay import recorded_verification
+from lintra_analysis.kinds.decode import FALSE_ALARM, implausible_rows, implausible_totals, rows_of_a_report
+from lintra_analysis.kinds.reading import clipped_rows
 from lintra_analyzer.exchange.reconstruct import Reconstruction
 from lintra_protocol.canonical import base64url
 from lintra_protocol.check_messages import Verdict

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from functools import partial
 
-from lintra_analysis.access.evidence import RECORD, REPORT_IDS, SIGNED, TASK, Member
-from lintra_analysis.record import SignedRecord
+from lintra_analysis.certificate.certificate import SignedRecord
+from lintra_analysis.certificate.evidence import RECORD, REPORT_IDS, SIGNED, TASK, Member
 from lintra_analyzer.storage.rows import DocumentKind
 from lintra_analyzer.storage.store import Store
 from lintra_protocol.canonical import HASH_BYTES, parse_base64url

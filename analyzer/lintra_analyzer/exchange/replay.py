@@ -6,8 +6,8 @@ added up, and the certificate is written anew from these by the code that wrote 
 
 import asyncio
 
-from lintra_analysis.readings.replayed import ReplayedCheck, compared_fields, signature_check
-from lintra_analysis.record import ReleaseRecord, SignedRecord
+from lintra_analysis.certificate.certificate import ReleaseRecord, SignedRecord
+from lintra_analysis.certificate.replay import ReplayedCheck, compared_fields, signature_check
 from lintra_analyzer.exchange.certify import certify
 from lintra_analyzer.exchange.collect import ServerExchange
 from lintra_analyzer.exchange.reconstruct import FrozenCohort, reconstruct

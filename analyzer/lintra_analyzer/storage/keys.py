@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lintra_analysis.asked.task import PublicKeys
+from lintra_analysis.spec.build_task import PublicKeys
 from lintra_protocol.canonical import base64url
 from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.sealing import CLASSICAL, HYBRID, PRIVATE_KEY_BYTES, SealingKey, SuiteName

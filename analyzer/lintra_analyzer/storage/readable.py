@@ -6,7 +6,7 @@ an identifier is what was stored under it.
 
 import json
 
-from lintra_analysis.record import SignedRecord
+from lintra_analysis.certificate.certificate import SignedRecord
 from lintra_analyzer.storage.rows import StoredTask
 from lintra_protocol.canonical import base64url, canonical_json, domain_hash
 from lintra_protocol.errors import InternalError, InvalidReleaseError, LintraError

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
+from lintra_analysis.certificate.certificate import ReleaseRecord
 from lintra_analysis.estimators.centred import About
 from lintra_analysis.estimators.correlation import CorrelationEstimate, correlation
 from lintra_analysis.estimators.estimates import Of, Residuals
@@ -22,12 +23,11 @@ from lintra_analysis.estimators.regression import regression
 from lintra_analysis.estimators.regression_estimate import RegressionEstimate
 from lintra_analysis.estimators.wide import wide_components, wide_ridge, wide_variances
 from lintra_analysis.estimators.wide_estimate import WideComponents, WideRidge
-from lintra_analysis.record import ReleaseRecord
 from lintra_analysis.releases.clipped import FEW
 from lintra_analysis.releases.release import Release
 from lintra_analysis.synthetic.analysis import SyntheticEstimate, gaussian_model, synthesize
-from lintra_analysis.synthetic.drawing import Space
 from lintra_analysis.synthetic.fidelity import FidelityReport, fidelity
+from lintra_analysis.synthetic.sampling import Space
 from lintra_protocol.documents import first_complaint, rounded_up
 from lintra_protocol.errors import InvalidAnalysisError
 

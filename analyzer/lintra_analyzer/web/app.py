@@ -11,8 +11,8 @@ from fastapi import APIRouter, Depends, FastAPI, Header, Query, Request, Respons
 from fastapi.responses import HTMLResponse
 from starlette.types import ASGIApp
 
-from lintra_analysis.asked.second_round import SecondRound
-from lintra_analysis.asked.specification import Specification
+from lintra_analysis.spec.second_round import SecondRound
+from lintra_analysis.spec.specification import Specification
 from lintra_analyzer.access import MOST_NAME
 from lintra_analyzer.exchange.evidence import evidence_of
 from lintra_analyzer.service import Service

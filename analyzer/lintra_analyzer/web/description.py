@@ -9,7 +9,7 @@ from fastapi.openapi.utils import get_openapi
 from fastapi.security import HTTPBearer
 from pydantic import BaseModel, ConfigDict, Field
 
-from lintra_analysis.access.evidence import MEDIA_TYPE as MEDIA_TYPE_OF_EVIDENCE
+from lintra_analysis.certificate.evidence import MEDIA_TYPE as MEDIA_TYPE_OF_EVIDENCE
 from lintra_analysis.estimators.trend import TrendEstimate
 from lintra_analysis.synthetic.analysis import SyntheticEstimate
 from lintra_analyzer.web.analyses import REQUESTS

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 
-from lintra_analysis.access.evidence import MEDIA_TYPE, Member, file_bytes, written
+from lintra_analysis.certificate.certificate import ReleaseRecord
+from lintra_analysis.certificate.evidence import MEDIA_TYPE, Member, file_bytes, written
 from lintra_analysis.estimators.tabular import Tabular
-from lintra_analysis.readings import read
-from lintra_analysis.record import ReleaseRecord
+from lintra_analysis.kinds.decode import read
 from lintra_analyzer.service import Service
 from lintra_analyzer.web.analyses import promise, summary
 from lintra_protocol.canonical import base64url

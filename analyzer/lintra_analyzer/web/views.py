@@ -4,8 +4,8 @@ import math
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from lintra_analysis.asked.task import warnings_of
-from lintra_analysis.record import ReleaseRecord, stated
+from lintra_analysis.certificate.certificate import ReleaseRecord, stated
+from lintra_analysis.spec.build_task import warnings_of
 from lintra_analyzer.exchange.census import CensusResult
 from lintra_analyzer.storage.readable import record_in, task_in
 from lintra_analyzer.storage.rows import (

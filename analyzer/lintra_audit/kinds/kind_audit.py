@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from lintra_analysis.by_kind import ByKind
+from lintra_analysis.kinds.by_kind import ByKind
 from lintra_audit.exact.gaussian_release import audit_gaussian_release
 from lintra_audit.exact.task_audit import TaskAudit
 from lintra_audit.trials.case import Case

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from lintra_analysis.commands.waiting import waiting
+from lintra_analysis.commands.progress import waiting
 from lintra_audit.gaussian import cli as gaussian_cli
 from lintra_audit.release.cases import case_of_task, seams_of, standard_cases
 from lintra_audit.release.output import audit_document, show_audit

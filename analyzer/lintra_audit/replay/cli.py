@@ -11,8 +11,8 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from lintra_analysis.access.evidence import opened_evidence
-from lintra_analysis.readings.replayed import ReplayedCheck
+from lintra_analysis.certificate.evidence import opened_evidence
+from lintra_analysis.certificate.replay import ReplayedCheck
 from lintra_audit.replay.run import replayed
 from lintra_protocol.errors import LintraError
 

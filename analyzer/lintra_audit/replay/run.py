@@ -7,14 +7,14 @@ sketch shares are sealed to the analyzer, whose own replay opens them.
 
 from collections.abc import Iterator, Sequence
 
-from lintra_analysis.access.evidence import SIGNED, Evidence, SignedKind
-from lintra_analysis.readings.replayed import (
+from lintra_analysis.certificate.certificate import ReleaseRecord, definition_hash, stated
+from lintra_analysis.certificate.evidence import SIGNED, Evidence, SignedKind
+from lintra_analysis.certificate.replay import (
     ReplayedCheck,
     compared_fields,
     recorded_verification,
     signature_check,
 )
-from lintra_analysis.record import ReleaseRecord, definition_hash, stated
 from lintra_protocol.canonical import base64url
 from lintra_protocol.errors import InvalidReleaseError, LintraError
 from lintra_protocol.judgement import FrozenBatch, Judgement, judgement_of, require_frozen

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from lintra_analysis.commands.waiting import waiting
+from lintra_analysis.commands.progress import waiting
 from lintra_audit.verify.output import show_verification, verification_document
 from lintra_audit.verify.rules import RULES
 

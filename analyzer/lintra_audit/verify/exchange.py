@@ -13,8 +13,8 @@ from http.client import HTTPConnection
 
 import numpy as np
 
-from lintra_analysis.asked.specification import Specification
-from lintra_analysis.asked.task import PublicKeys, build_task
+from lintra_analysis.spec.build_task import PublicKeys, build_task
+from lintra_analysis.spec.specification import Specification
 from lintra_audit.verify.processes import Place
 from lintra_protocol.blocks import encode_upload
 from lintra_protocol.canonical import base64url, parse_base64url

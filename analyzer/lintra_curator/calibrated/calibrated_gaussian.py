@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lintra_analysis.sampling import gaussians
+from lintra_analysis.releases.sampling import gaussians
 from lintra_curator.ndis.bounds import log_kappa, split_bound
 from lintra_curator.ndis.one_dimension import delta_one_dimension
 from lintra_curator.promise.claim import CalibrationError, point_statement

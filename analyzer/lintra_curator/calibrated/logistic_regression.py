@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit
 
-from lintra_analysis.sampling import FLOATING_POINT_LAW
+from lintra_analysis.releases.sampling import FLOATING_POINT_LAW
 from lintra_curator.calibrated.calibrated_gaussian import CalibratedPlan, Sensitivity, calibrate, calibrated_draw
 from lintra_curator.projection.random_projection import named_columns
 from lintra_curator.promise.rows import CLIPPED, bounded_rows, require_bound, require_count

@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from lintra_analysis.sampling import FLOATING_POINT_LAW, chi_squares, gaussians
+from lintra_analysis.releases.sampling import FLOATING_POINT_LAW, chi_squares, gaussians
 from lintra_curator.ndis.least_squares import delta_als, delta_ols
 from lintra_curator.projection.random_projection import ProjectionRelease, named_columns, plan_projection, project
 from lintra_curator.promise.claim import CalibrationError, curator_claim, point_statement

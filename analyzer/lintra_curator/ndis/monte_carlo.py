@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from lintra_analysis.sampling import chi_squares, gaussians
+from lintra_analysis.releases.sampling import chi_squares, gaussians
 from lintra_curator.ndis.certified import Certified
 from lintra_curator.ndis.pair import Pair
 from lintra_protocol.randomness import RandomBytes

@@ -12,7 +12,7 @@ from typing import NoReturn
 import numpy as np
 
 from lintra_analysis.releases.columns import ScaledColumn, positions
-from lintra_analysis.sampling import FLOATING_POINT_LAW
+from lintra_analysis.releases.sampling import FLOATING_POINT_LAW
 from lintra_curator.second_moment.bounded_table import BoundedTable
 from lintra_curator.second_moment.central_second_moment import finite_positive, symmetric_mean
 from lintra_curator.second_moment.gaussian_noise import weighted_noise

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lintra_analysis.sampling import FLOATING_POINT_LAW
+from lintra_analysis.releases.sampling import FLOATING_POINT_LAW
 from lintra_curator.calibrated.calibrated_gaussian import CalibratedPlan, Sensitivity, calibrate, calibrated_draw
 from lintra_curator.promise.rows import checked_rows, require_bound, require_count
 from lintra_protocol.privacy.statement import Claim

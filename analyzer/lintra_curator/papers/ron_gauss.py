@@ -13,11 +13,11 @@ from typing import Literal
 import numpy as np
 
 from lintra_analysis.releases.features import ColumnArray
-from lintra_analysis.sampling import gaussians
-from lintra_analysis.synthetic.drawing import seed_bytes
+from lintra_analysis.releases.sampling import gaussians
 from lintra_analysis.synthetic.model import split_by_largest_remainder
 from lintra_analysis.synthetic.repair import repair, symmetric_root
 from lintra_analysis.synthetic.rows import SyntheticRows
+from lintra_analysis.synthetic.sampling import seed_bytes
 from lintra_curator.papers.ron_gauss_noise import PaperNoise, Sizes, gaussian_noise, laplace_noise, published_noise
 from lintra_curator.promise.claim import CalibrationError, curator_claim
 from lintra_curator.second_moment.gaussian_noise import exact_products

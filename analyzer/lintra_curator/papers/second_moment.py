@@ -6,7 +6,7 @@ They release as the exact ones do; what they promise need not be what was asked 
 import math
 from dataclasses import dataclass
 
-from lintra_analysis.sampling import FLOATING_POINT_LAW
+from lintra_analysis.releases.sampling import FLOATING_POINT_LAW
 from lintra_curator.papers import published
 from lintra_curator.promise.rows import require_count
 from lintra_curator.second_moment.bounded_table import BoundedTable

@@ -12,7 +12,7 @@ from typing import NoReturn
 import numpy as np
 
 from lintra_analysis.releases.columns import ScaledColumn
-from lintra_analysis.sampling import FLOATING_POINT_LAW, uniforms
+from lintra_analysis.releases.sampling import FLOATING_POINT_LAW, uniforms
 from lintra_curator.projection.random_projection import ProjectionPlan, named_columns, plan_projection, project
 from lintra_curator.promise.claim import CalibrationError, curator_claim, point_statement
 from lintra_curator.promise.rows import bounded_rows

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from lintra_analysis.sampling import gaussians
+from lintra_analysis.releases.sampling import gaussians
 from lintra_curator.ndis.closed import delta_rp, rp_pstar
 from lintra_curator.projection.eigenvalue_look import EigenvalueTest, delta_after_look
 from lintra_curator.projection.random_projection import ProjectionRelease, named_columns, project

@@ -13,9 +13,9 @@ from typing import Literal
 import numpy as np
 
 from lintra_analysis.releases.columns import ScaledColumn, positions
-from lintra_analysis.releases.gram import GramEstimate
+from lintra_analysis.releases.gram_error import GramEstimate
+from lintra_analysis.releases.sampling import FLOATING_POINT_LAW, gaussians
 from lintra_analysis.releases.sketch import Sketch
-from lintra_analysis.sampling import FLOATING_POINT_LAW, gaussians
 from lintra_curator.ndis.closed import FEW_COLUMNS, delta_rp, rp_ceiling, rp_pair, rp_pstar
 from lintra_curator.ndis.pair import Pair
 from lintra_curator.ndis.profile import delta as certified_delta

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 
 from lintra_analysis.releases.columns import ScaledColumn, positions
-from lintra_analysis.releases.gram import GramEstimate
+from lintra_analysis.releases.gram_error import GramEstimate
 from lintra_analysis.releases.noise_laws.law import ErrorLaw
 from lintra_analysis.releases.noise_laws.symmetric_noise import SymmetricNoise
 from lintra_analysis.releases.refusals import Refusals

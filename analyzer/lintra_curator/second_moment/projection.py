@@ -7,7 +7,7 @@ import numpy as np
 from scipy import special
 
 from lintra_analysis.estimators.estimates import Measured, check_confidence
-from lintra_analysis.sampling import FLOATING_POINT_LAW, gaussians
+from lintra_analysis.releases.sampling import FLOATING_POINT_LAW, gaussians
 from lintra_curator.promise.rows import require_count
 from lintra_curator.second_moment.adaptive import LOOK_SHARE, look_at_eigenvalue
 from lintra_curator.second_moment.bounded_table import BoundedTable

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lintra_analysis.sampling import FLOATING_POINT_LAW, chi_squares, gaussians
+from lintra_analysis.releases.sampling import FLOATING_POINT_LAW, chi_squares, gaussians
 from lintra_curator.second_moment.bounded_table import BoundedTable
 from lintra_curator.second_moment.calibration import wishart_degrees, wishart_scale
 from lintra_curator.second_moment.central_second_moment import (

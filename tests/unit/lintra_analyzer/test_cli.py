@@ -9,9 +9,9 @@ import pytest
 from typer.testing import CliRunner
 
 from lintra_analysis.access.rest_client import AnalyzerClient
+from lintra_analysis.certificate.certificate import NOT_WITNESSED
 from lintra_analysis.commands.plan import app as plan
 from lintra_analysis.estimators.regression import regression
-from lintra_analysis.record import NOT_WITNESSED
 from lintra_analyzer import cli
 from lintra_analyzer.commands import asking
 from lintra_analyzer.settings import Settings

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lintra_analysis.readings import read
+from lintra_analysis.kinds.decode import read
 from support.analyzer_world import CLIENTS, Life, clients
 
 BOTH = {"mechanism": {"kind": "second_moment", "intercept": 0.5, "trace": True}, "epsilon": 10}

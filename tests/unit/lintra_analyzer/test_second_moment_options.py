@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from lintra_analysis.asked.specification import Specification
-from lintra_analysis.asked.task import build_task
 from lintra_analysis.estimators.means import INTERCEPT_NOTE, means
-from lintra_analysis.readings import read
+from lintra_analysis.kinds.decode import read
 from lintra_analysis.releases.noise_laws.symmetric_noise import SymmetricNoise
 from lintra_analysis.releases.second_moment_sum import SecondMomentSum
+from lintra_analysis.spec.build_task import build_task
+from lintra_analysis.spec.specification import Specification
 from lintra_protocol.errors import InvalidReleaseError, InvalidTaskError
 from lintra_protocol.mechanisms.second_moment import SecondMoment as Mechanism
 from lintra_protocol.randomness import expand

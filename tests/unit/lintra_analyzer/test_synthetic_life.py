@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from lintra_analysis.access.rest_client import AnalyzerClient
-from lintra_analysis.readings import read
+from lintra_analysis.kinds.decode import read
 from lintra_analysis.releases.joint_sums import ProjectedSums
 from lintra_analysis.synthetic.rows import WARNING
 from lintra_analyzer import cli

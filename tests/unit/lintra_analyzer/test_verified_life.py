@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from lintra_analysis.record import SignedRecord
+from lintra_analysis.certificate.certificate import SignedRecord
 from lintra_protocol.canonical import base64url, parse_base64url
 from lintra_protocol.check_messages import Verdict
 from lintra_protocol.ideal import client_report, run

@@ -10,8 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from lintra_analysis.access.rest_client import AnalyzerClient
-from lintra_analysis.asked.specification import Specification
 from lintra_analysis.commands.plan import app as plan_app
+from lintra_analysis.spec.specification import Specification
 from lintra_analyzer import cli
 from lintra_analyzer.commands import asking
 from lintra_protocol.errors import InvalidAnalysisError, UnknownBatchError

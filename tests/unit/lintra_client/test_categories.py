@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from lintra_analysis.planning.ron_gauss import JointQuestion, plan_ron_gauss
+from lintra_analysis.kinds.planning.ron_gauss import JointQuestion, plan_ron_gauss
 from lintra_client import Client, cli
 from lintra_client.sealed_reports import were_clipped
 from lintra_protocol.errors import InvalidRowError

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from lintra_analysis.planning.coalition import usual_claim
+from lintra_analysis.kinds.coalition import usual_claim
 from lintra_client.ledger import Ledger
 from lintra_client.prices import price_of
 from lintra_protocol.task import Task

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lintra_analysis import linear_score, regression
-from lintra_analysis.planning.ron_gauss import JointQuestion
+from lintra_analysis.kinds.planning.ron_gauss import JointQuestion
 from lintra_curator import BudgetExceededError, CalibrationError, Session
 from lintra_protocol.errors import InvalidRowError, InvalidTaskError
 from lintra_protocol.privacy.composition import Spent

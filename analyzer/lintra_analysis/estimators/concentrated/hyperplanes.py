@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lintra_analysis.estimators.concentrated.equations import Equations, minimise, smallest_directions
-from lintra_analysis.estimators.concentrated.walk import accepted
+from lintra_analysis.estimators.concentrated.profile_interval import accepted
 from lintra_protocol.ring import FloatArray, IntArray
 
 _SAME = 1 - 1e-5

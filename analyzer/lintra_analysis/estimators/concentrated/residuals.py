@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lintra_analysis.estimators.concentrated.equations import Equations, minimise, smallest_directions
-from lintra_analysis.estimators.concentrated.walk import accepted
+from lintra_analysis.estimators.concentrated.profile_interval import accepted
 from lintra_analysis.estimators.estimates import Interval
 from lintra_protocol.ring import FloatArray, IntArray
 

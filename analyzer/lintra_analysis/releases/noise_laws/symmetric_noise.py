@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lintra_analysis.releases.noise_laws.law import KnownNoise
-from lintra_analysis.sampling import gaussians
+from lintra_analysis.releases.sampling import gaussians
 from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.ring import FloatArray, IntArray
 

@@ -6,11 +6,11 @@ from typing import Annotated, Literal
 from fastapi import Query, Request
 from fastapi.responses import HTMLResponse, Response
 
-from lintra_analysis.estimators.drawing import INSTALL
-from lintra_analysis.estimators.files import has_parquet, lines_of, npz_of, parquet_of
+from lintra_analysis.certificate.certificate import SignedRecord
+from lintra_analysis.estimators.export import has_parquet, lines_of, npz_of, parquet_of
+from lintra_analysis.estimators.figures import INSTALL
 from lintra_analysis.estimators.svg import Theme, can_draw, svg_of
 from lintra_analysis.estimators.tabular import Tabular, number
-from lintra_analysis.record import SignedRecord
 from lintra_analyzer.service import Service
 from lintra_analyzer.web.admission import ThisService
 from lintra_analyzer.web.analyses import promise, summary

@@ -7,9 +7,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from lintra_analysis.asked.specification import Specification, specifications
-from lintra_analysis.trial.foresight import Foresight, foresee
-from lintra_analysis.trial.proposal import proposed_document
+from lintra_analysis.spec.specification import Specification, specifications
+from lintra_analysis.trial.default_spec import proposed_document
+from lintra_analysis.trial.error_forecast import Foresight, foresee
 from lintra_analyzer.access import MOST_NAME
 from lintra_analyzer.storage.rows import EVERYBODY
 from lintra_analyzer.web.console.forms import Form, field

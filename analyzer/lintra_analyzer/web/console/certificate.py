@@ -4,7 +4,7 @@ from math import inf
 
 from scipy import special
 
-from lintra_analysis.record import ReleaseRecord
+from lintra_analysis.certificate.certificate import ReleaseRecord
 from lintra_protocol.privacy.statement import PrivacyStatement
 from lintra_protocol.task import Task
 

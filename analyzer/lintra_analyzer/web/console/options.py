@@ -13,8 +13,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel
 
-from lintra_analysis.asked.asking import MechanismSpecification
-from lintra_analysis.asked.specification import (
+from lintra_analysis.kinds.kind import MechanismSpecification
+from lintra_analysis.spec.specification import (
     ContributorsSpecification,
     Specification,
     WindowsSpecification,

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from lintra_analysis.estimators.tabular import number
-from lintra_analysis.trial.foresight import Foresight
+from lintra_analysis.trial.error_forecast import Foresight
 from lintra_analysis.trial.plan_text import sketch_in_words, wide_in_words
 from lintra_analyzer.web.console.asked_form import AskedTask
 from lintra_analyzer.web.console.task_words import asked_of_device, gate_of, warnings_in

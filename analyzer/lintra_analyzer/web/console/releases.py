@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from fastapi import Path, Request
 from fastapi.responses import HTMLResponse, Response
 
-from lintra_analysis.record import witness_lines
+from lintra_analysis.certificate.certificate import witness_lines
 from lintra_analyzer.storage.readable import purpose_in
 from lintra_analyzer.web.admission import Before, ThisService, holder_of
 from lintra_analyzer.web.analyses import summary

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from lintra_analysis.asked.task import warnings_of
+from lintra_analysis.spec.build_task import warnings_of
 from lintra_analyzer.exchange.census import CensusResult
 from lintra_analyzer.storage.rows import Job, Problem, ServerState
 from lintra_protocol.blocks import block_bytes

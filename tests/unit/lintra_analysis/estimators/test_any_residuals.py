@@ -8,7 +8,7 @@ from lintra_analysis.estimators.design import design
 from lintra_analysis.estimators.estimates import Residuals
 from lintra_analysis.estimators.regression import regression
 from lintra_analysis.releases.columns import ScaledColumn
-from lintra_analysis.releases.gram import GramEstimate
+from lintra_analysis.releases.gram_error import GramEstimate
 from lintra_analysis.releases.noise_laws.symmetric_noise import SymmetricNoise
 from lintra_protocol.errors import InvalidAnalysisError
 

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 
 from lintra_analysis.estimators.means import means
 from lintra_analysis.estimators.quantities import Of
-from lintra_analysis.releases.gram import GramEstimate
+from lintra_analysis.releases.gram_error import GramEstimate
 from lintra_analysis.releases.noise_laws.symmetric_noise import SymmetricNoise
 from lintra_analysis.releases.row_count import RowCount
 from lintra_protocol.errors import InvalidAnalysisError

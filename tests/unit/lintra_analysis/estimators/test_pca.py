@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 
 from lintra_analysis.estimators.pca import pca
 from lintra_analysis.estimators.pca_estimate import PcaEstimate
-from lintra_analysis.releases.gram import GramEstimate
+from lintra_analysis.releases.gram_error import GramEstimate
 from lintra_analysis.releases.noise_laws.symmetric_noise import SymmetricNoise
 from lintra_protocol.errors import InvalidAnalysisError
 from lintra_protocol.ring import FloatArray

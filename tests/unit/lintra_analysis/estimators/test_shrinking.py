@@ -10,9 +10,9 @@ from lintra_analysis.estimators.design import design
 from lintra_analysis.estimators.shrinking import coefficient_limits, correlation_limits, mean_limits
 from lintra_analysis.estimators.solve import solve
 from lintra_analysis.releases.clipped import ClippedRows
+from lintra_analysis.releases.column_sums import Totals
 from lintra_analysis.releases.columns import ScaledColumn
 from lintra_analysis.releases.second_moment_sum import SecondMomentSum
-from lintra_analysis.releases.totals import Totals
 from lintra_protocol.ring import FloatArray
 
 COUNT, CONSTANT = 4000, 0.8

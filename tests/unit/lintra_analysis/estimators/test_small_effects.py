@@ -7,7 +7,7 @@ from lintra_analysis.estimators.design import design
 from lintra_analysis.estimators.regression import regression
 from lintra_analysis.estimators.solve import solve
 from lintra_analysis.releases.columns import ScaledColumn
-from lintra_analysis.releases.gram import GramEstimate
+from lintra_analysis.releases.gram_error import GramEstimate
 from lintra_analysis.releases.noise_laws.symmetric_noise import SymmetricNoise
 
 SIGMA, CLIENTS, DRAWS, REACH = 8.0, 4000, 200, 1.959964

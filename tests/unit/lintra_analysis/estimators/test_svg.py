@@ -11,14 +11,14 @@ import pytest
 from numpy.testing import assert_allclose
 
 from lintra_analysis.estimators.correlation import correlation
-from lintra_analysis.estimators.files import INSTALL, columns_of, lines_of, npz_of, parquet_of
+from lintra_analysis.estimators.export import INSTALL, columns_of, lines_of, npz_of, parquet_of
 from lintra_analysis.estimators.means import means
+from lintra_analysis.estimators.notes import apart_from_zero, listed
 from lintra_analysis.estimators.pca import pca
 from lintra_analysis.estimators.regression import regression
 from lintra_analysis.estimators.svg import CYCLES, INKS, PAGES, THEMES, Theme, svg_of
 from lintra_analysis.estimators.tabular import Tabular
 from lintra_analysis.estimators.trend import trend
-from lintra_analysis.estimators.wording import apart_from_zero, listed
 from lintra_protocol.errors import InvalidAnalysisError
 from support.made_releases import mixed_columns, regression_rows, second_moment, with_constant
 

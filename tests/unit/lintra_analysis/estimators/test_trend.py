@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from lintra_analysis import trend
+from lintra_analysis.releases.column_sums import Totals
 from lintra_analysis.releases.columns import ScaledColumn
-from lintra_analysis.releases.totals import Totals
 from lintra_protocol.errors import InvalidAnalysisError
 
 

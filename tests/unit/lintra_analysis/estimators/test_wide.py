@@ -14,10 +14,10 @@ from lintra_analysis.estimators.wide import (
     wide_ridge,
     wide_variances,
 )
-from lintra_analysis.planning.range_finder import UNCLIPPED_FOR_INTERVALS, usual_projected_bound
+from lintra_analysis.kinds.planning.range_finder import UNCLIPPED_FOR_INTERVALS, usual_projected_bound
+from lintra_analysis.releases.column_sums import Totals
 from lintra_analysis.releases.columns import ScaledColumn
 from lintra_analysis.releases.range_sums import RangeSums, TargetProducts
-from lintra_analysis.releases.totals import Totals
 from lintra_protocol.errors import InvalidAnalysisError
 from lintra_protocol.privacy.gaussian import gaussian_mu
 from lintra_protocol.ring import FloatArray

@@ -5,10 +5,10 @@ from math import sqrt
 import numpy as np
 import pytest
 
-from lintra_analysis.asked.specification import Specification
-from lintra_analysis.asked.task import build_task
-from lintra_analysis.readings import read
+from lintra_analysis.kinds.decode import read
 from lintra_analysis.releases.clipped import ClippedRows
+from lintra_analysis.spec.build_task import build_task
+from lintra_analysis.spec.specification import Specification
 from lintra_protocol.errors import FalseClaimError, InvalidReleaseError, InvalidTaskError
 from lintra_protocol.privacy.gaussian import gaussian_mu
 from lintra_protocol.task import Task

@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from lintra_analysis import correlation, histogram, means, pca, power_sums, regression
-from lintra_analysis.readings import implausible_rows, implausible_totals, read
+from lintra_analysis.kinds.decode import implausible_rows, implausible_totals, read
 from lintra_analysis.releases.release import Release
 from lintra_protocol import ideal
 from lintra_protocol.contributors import Contributors

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from lintra_analysis.asked.ron_gauss_centred import second_round
-from lintra_analysis.planning.ron_gauss import JointQuestion, plan_ron_gauss, useful_dimension
-from lintra_analysis.planning.two_rounds import first_round
-from lintra_analysis.readings import read
-from lintra_analysis.releases.both_rounds import BothRounds
+from lintra_analysis.kinds.decode import read
+from lintra_analysis.kinds.planning.ron_gauss import JointQuestion, plan_ron_gauss, useful_dimension
+from lintra_analysis.kinds.ron_gauss_centred import second_round
+from lintra_analysis.kinds.two_rounds import first_round
 from lintra_analysis.releases.joint_sums import ProjectedSums
+from lintra_analysis.releases.two_rounds import BothRounds
 from lintra_analysis.synthetic.generator import synthesize
 from lintra_analysis.synthetic.model import fit
 from lintra_protocol.contributors import Contributors

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from lintra_analysis.releases.column_sums import Totals
 from lintra_analysis.releases.columns import ScaledColumn
 from lintra_analysis.releases.release import Release
 from lintra_analysis.releases.second_moment_sum import SecondMomentSum
 from lintra_analysis.releases.sketch import Sketch
-from lintra_analysis.releases.totals import Totals
 from lintra_protocol.errors import InvalidAnalysisError, InvalidReleaseError
 from support.made_releases import columns, second_moment, sketch, total
 

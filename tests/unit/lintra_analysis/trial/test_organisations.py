@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from lintra_analysis.asked.specification import Specification
+from lintra_analysis.spec.specification import Specification
 from lintra_analysis.trial.files.table import read_table_beside
 from lintra_analysis.trial.organisations import OrganisationTrial, Whose, try_organisations
 from lintra_analysis.trial.organisations_text import show_organisations

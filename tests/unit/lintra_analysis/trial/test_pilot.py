@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from lintra_analysis.asked.specification import Specification
-from lintra_analysis.asked.task import build_task
 from lintra_analysis.commands.plan import app
 from lintra_analysis.releases.cell_counts import CellCounts
 from lintra_analysis.releases.columns import ScaledColumn
+from lintra_analysis.spec.build_task import build_task
+from lintra_analysis.spec.specification import Specification
 from lintra_analysis.trial.collection import placeholder_keys, placeholder_servers
 from lintra_analysis.trial.files.bounds import bounds_of, clipped_share
 from lintra_analysis.trial.files.table import read_table

@@ -10,8 +10,8 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from lintra_analysis.asked.specification import Specification
-from lintra_analysis.commands.waiting import waiting
+from lintra_analysis.commands.progress import waiting
+from lintra_analysis.spec.specification import Specification
 from lintra_analysis.trial.files.table import read_table
 from lintra_analysis.trial.text import show
 from lintra_analysis.trial.trial import Trial, try_table

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from lintra_analysis.asked.specification import Specification
+from lintra_analysis.spec.specification import Specification
 from lintra_analysis.trial import collection
 from lintra_analysis.trial.collection import collect
+from lintra_analysis.trial.default_spec import proposed_document
+from lintra_analysis.trial.error_forecast import foresee, spread_rows
 from lintra_analysis.trial.files.table import FileColumn, FileTable
-from lintra_analysis.trial.foresight import foresee, spread_rows
 from lintra_analysis.trial.plan_text import document, show
-from lintra_analysis.trial.proposal import proposed_document
 from lintra_analysis.trial.wide import WideTrial, is_wide, try_wide_table
 from lintra_analysis.trial.wide_text import show_wide
 from lintra_protocol.command import build

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from lintra_analysis.access.evidence import Member, file_bytes, opened_evidence, written
-from lintra_analysis.record import SignedRecord
+from lintra_analysis.certificate.certificate import SignedRecord
+from lintra_analysis.certificate.evidence import Member, file_bytes, opened_evidence, written
 from lintra_analyzer.exchange.evidence import evidence_of
 from lintra_audit.release.cli import app
 from lintra_audit.replay.run import replayed

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from lintra_analysis.readings import implausible_rows, read
+from lintra_analysis.kinds.decode import implausible_rows, read
+from lintra_analysis.releases.column_sums import Totals
 from lintra_analysis.releases.second_moment_sum import SecondMomentSum
 from lintra_analysis.releases.sketch import Sketch
-from lintra_analysis.releases.totals import Totals
 from lintra_analyzer.exchange.reconstruct import FrozenCohort, reconstruct
 from lintra_protocol.errors import InvalidReleaseError
 from lintra_protocol.randomness import expand

@@ -4,8 +4,8 @@ import html
 import sqlite3
 from dataclasses import replace
 
-from lintra_analysis.readings.replayed import ReplayedCheck
-from lintra_analysis.record import ReleaseRecord, SignedRecord
+from lintra_analysis.certificate.certificate import ReleaseRecord, SignedRecord
+from lintra_analysis.certificate.replay import ReplayedCheck
 from lintra_analyzer.exchange.replay import FIELDS, compared
 from support.analyzer_world import Life
 

@@ -5,11 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lintra_analysis.readings import implausible_rows, read
-from lintra_analysis.record import ALL_SERVERS, NOT_PROMISED, TRUSTED_SERVER
+from lintra_analysis.certificate.certificate import ALL_SERVERS, NOT_PROMISED, TRUSTED_SERVER
+from lintra_analysis.kinds.decode import implausible_rows, read
+from lintra_analysis.releases.column_sums import Totals
 from lintra_analysis.releases.second_moment_sum import SecondMomentSum
 from lintra_analysis.releases.sketch import Sketch
-from lintra_analysis.releases.totals import Totals
 from lintra_analyzer.web.console.certificate import sentences
 from lintra_protocol.canonical import parse_base64url
 from lintra_protocol.ideal import client_report

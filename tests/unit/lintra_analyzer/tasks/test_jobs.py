@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_array_equal
 from sqlalchemy.exc import OperationalError
 
-from lintra_analysis.readings import read
+from lintra_analysis.kinds.decode import read
 from lintra_analyzer.storage.rows import Job
 from lintra_analyzer.tasks import jobs
 from lintra_protocol.task import Task

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 import pytest_asyncio
 
+from lintra_analysis.certificate.certificate import Plausibility
 from lintra_analysis.estimators.regression import regression
-from lintra_analysis.readings import read
-from lintra_analysis.record import Plausibility
+from lintra_analysis.kinds.decode import read
 from lintra_analyzer.web.analyses import REQUESTS, parse_request, summary
 from lintra_protocol.errors import InvalidAnalysisError, InvalidReleaseError
 from support.analyzer_world import CLIENTS, Life, living, seeded

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from lintra_analysis.record import SignedRecord
+from lintra_analysis.certificate.certificate import SignedRecord
 from lintra_analyzer.service import INTERACTIVE_ATTEMPTS
 from lintra_analyzer.web.app import OPENAPI_PATH
 from lintra_analyzer.web.internal import create_internal_app

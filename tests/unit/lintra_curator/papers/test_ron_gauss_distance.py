@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from lintra_analysis.planning.ron_gauss import JointQuestion, plan_ron_gauss
+from lintra_analysis.kinds.planning.ron_gauss import JointQuestion, plan_ron_gauss
 from lintra_curator.papers.ron_gauss_noise import (
     MEAN_SHARE,
     PaperNoise,

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from lintra_analysis.asked.specification import ColumnSpecification
 from lintra_analysis.commands.schema import app
+from lintra_analysis.spec.specification import ColumnSpecification
 from lintra_analysis.trial.files.schema import column_documents, complete_with, questions
 from lintra_analysis.trial.files.table import read_table
 from lintra_protocol.errors import InvalidTaskError

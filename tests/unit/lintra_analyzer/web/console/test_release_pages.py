@@ -10,7 +10,7 @@ import httpx2
 import numpy as np
 import pytest
 
-from lintra_analysis.releases.totals import Totals
+from lintra_analysis.releases.column_sums import Totals
 from lintra_analyzer.tasks.populations import spent_together
 from lintra_analyzer.web.console.certificate import strongest_test
 from lintra_analyzer.web.console.kept import Kept

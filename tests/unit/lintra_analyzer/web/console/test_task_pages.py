@@ -9,7 +9,7 @@ import httpx2
 import pytest
 import pytest_asyncio
 
-from lintra_analysis.asked.specification import specifications
+from lintra_analysis.spec.specification import specifications
 from lintra_analyzer.storage.access_tokens import Scope
 from lintra_analyzer.storage.rows import Job, ServerState
 from lintra_analyzer.web.console.asked_form import AskedTask, asked_by, columns_of, kinds

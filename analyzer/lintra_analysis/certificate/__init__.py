@@ -1,0 +1,1 @@
+"""What proves a release: parties, signatures, privacy, and the computation repeated."""

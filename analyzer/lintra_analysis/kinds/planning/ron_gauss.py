@@ -1,0 +1,300 @@
+"""Planning `ron_gauss`: how many numbers a row is projected to, where it is clipped, which histograms it enters.
+
+Nothing here is part of a guarantee, and no row is looked at. What comes out stands in the task; `lintra plan` predicts
+its error for columns that fill their bounds evenly.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from math import floor, isqrt, sqrt
+from typing import Literal
+
+from lintra_analysis.kinds.cell_edges import edge_steps, log_edges
+from lintra_analysis.kinds.clip_count import clip_count_deviation, with_clip_count
+from lintra_analysis.kinds.pair_tables import with_pairs
+from lintra_analysis.kinds.plan_request import Question
+from lintra_analysis.kinds.planned import KindPlan, Option, option_of, predict
+from lintra_analysis.releases.row_norms import NormLaw, projected_bound
+from lintra_protocol.canonical import base64url
+from lintra_protocol.contributors import Contributors
+from lintra_protocol.documents import Real, fraction, real
+from lintra_protocol.errors import InvalidTaskError
+from lintra_protocol.frame import frame, frame_digest
+from lintra_protocol.mechanisms.encoder import MIN_SIGMA
+from lintra_protocol.mechanisms.joint import feature_width
+from lintra_protocol.mechanisms.projected import MAX_FEATURES, MAX_FRAME_WORK, NO_LABEL
+from lintra_protocol.mechanisms.ron_gauss import RonGauss
+from lintra_protocol.privacy.discrete import discrete_mu
+from lintra_protocol.privacy.statement import MAX_SLACK, Claim
+from lintra_protocol.schema import Column
+
+MAX_PRODUCTS = 1 << 17
+"""Most words of products that are planned; a report of so many has 1 MiB."""
+
+WHOLE_CELLS = 64
+"""Up to so many values of an integer have a histogram cell each, however few cells were asked for."""
+
+
+_SEED = bytes(32)
+
+
+@dataclass(frozen=True)
+class JointQuestion:
+    """What an analyst may choose; what is None is planned.
+
+    Attributes:
+        label: name of the column that is the label: a category gives classes, a number one more coordinate.
+        dimension: p.
+        radius: norm of mapped rows beyond which they may be clipped, in feature units.
+        bins: cells of the histogram of a real column; 0 for no histograms at all.
+        covariance: whether classes share one.
+        mean_weight: r.
+        pairs: pairs of columns that are counted together, by name; or "rule" (see `planning.pair_tables`).
+        pair_weight: of all pair tables together, where that of all histograms together is 1.
+        count_weight: by which the noise of class counts is divided.
+        edges: by column, where cells of its histogram begin, the first left out, in the column's own unit.
+        cells: by column "log", for cells that are narrow near the lower bound and wider farther away.
+    """
+
+    label: str | None = None
+    dimension: int | None = None
+    radius: Fraction | None = None
+    bins: int = 16
+    covariance: Literal["pooled", "per_class"] = "pooled"
+    mean_weight: Real | None = None
+    pairs: Sequence[Sequence[str]] | Literal["rule"] = ()
+    pair_weight: Real | None = None
+    count_weight: Real | None = None
+    edges: Mapping[str, Sequence[Real]] = field(default_factory=dict)
+    cells: Mapping[str, Literal["log"]] = field(default_factory=dict)
+
+
+def plan_ron_gauss(
+    claim: Claim,
+    columns: Sequence[Column],
+    question: JointQuestion,
+    frame_seed: bytes,
+    *,
+    make_frame: bool = True,
+    contributors: Contributors | None = None,
+) -> RonGauss:
+    """Return the mechanism that answers a question, not yet calibrated.
+
+    Args:
+        claim: the noise decides how many numbers a row is worth.
+        columns: of the task.
+        question: what the analyst chose.
+        frame_seed: 32 public bytes, used if rows are projected.
+        make_frame: whether to make the frame, which may take ten seconds; without it the digest is that of none, and
+            the mechanism is good for planning only.
+        contributors: organisations that send one report each, if there are some.
+
+    Raises:
+        InvalidTaskError: the label is not a column, or nothing is left besides it; a choice is out of range.
+    """
+    label = _label_number(columns, question.label)
+    levels = tuple(len(column.levels) for column in columns)
+    features = [column for number, column in enumerate(columns) if number != label]
+    num_features = sum(feature_width(len(column.levels)) for column in features)
+    if not 1 <= num_features <= MAX_FEATURES:
+        raise InvalidTaskError(f"between 1 and {MAX_FEATURES} features besides the label are needed")
+    num_classes = max(1, levels[label]) if label != NO_LABEL else 1
+    blocks = num_classes if question.covariance == "per_class" else 1
+    dimension = question.dimension or default_dimension(claim, num_features, blocks, contributors)
+    if not 1 <= dimension <= num_features:
+        raise InvalidTaskError(f"dimension lies between 1 and the {num_features} features, got {dimension}")
+    if question.radius is not None and question.radius <= 0:
+        raise InvalidTaskError(f"the radius must be positive, got {question.radius}")
+    radius = usual_radius(columns, question) if question.radius is None else float(question.radius)
+    projects = dimension < num_features
+    if projects and num_features * dimension**2 > MAX_FRAME_WORK:
+        raise InvalidTaskError(f"a frame of {num_features} x {dimension} takes a client too long; ask for fewer")
+    made = projects and make_frame
+    digest = frame_digest(frame(frame_seed, num_features, dimension)) if made else base64url(bytes(32))
+    chosen = {number: tuple(edges) for number, edges in chosen_edges(columns, question).items()}
+    bins = tuple(
+        0 if number == label and column.levels else histogram_bins(column, question.bins)
+        for number, column in enumerate(columns)
+    )
+    planned = RonGauss(
+        row_bound=real(projected_bound(radius, num_features, dimension)),
+        fraction_bits=0,
+        sigma=MIN_SIGMA,
+        dimension=dimension,
+        frame_seed=base64url(frame_seed) if projects else "",
+        frame_digest=digest if projects else "",
+        label=label,
+        levels=levels,
+        bins=tuple(len(chosen[number]) + 1 if number in chosen else cells for number, cells in enumerate(bins)),
+        covariance=question.covariance,
+        mean_weight=question.mean_weight or ("1" if num_classes > 1 else "0.6"),
+        edges=tuple(chosen.get(number, ()) for number in range(len(columns))) if chosen else (),
+        count_weight=question.count_weight or "1",
+    )
+    held = planned.of_contributors(contributors)
+    return with_pairs(held, claim, columns, question.pairs, question.pair_weight or "1")
+
+
+def usual_radius(columns: Sequence[Column], question: JointQuestion) -> float:
+    """Return the norm of mapped rows that few rows exceed which fill their bounds evenly, the label left out."""
+    label = _label_number(columns, question.label)
+    return sqrt(NormLaw.of_columns([column for number, column in enumerate(columns) if number != label]).planned)
+
+
+def chosen_edges(columns: Sequence[Column], question: JointQuestion) -> dict[int, list[int]]:
+    """Return by column number where the cells begin that were asked for, in steps of 2^-15.
+
+    Raises:
+        InvalidTaskError: a column is unknown, no number, or asked for twice; edges do not ascend inside its bounds.
+    """
+    by_name = {column.name: number for number, column in enumerate(columns)}
+    for name in [*question.edges, *question.cells]:
+        if name not in by_name or columns[by_name[name]].kind not in {"real", "integer"}:
+            raise InvalidTaskError(f"cells of {name!r}: that is no column of numbers of this task")
+    if both := sorted(set(question.edges) & set(question.cells)):
+        raise InvalidTaskError(f"cells of {both[0]!r}: give edges, or ask for log, not both")
+    found = {by_name[name]: edge_steps(columns[by_name[name]], edges) for name, edges in question.edges.items()}
+    bins = question.bins
+    return found | {by_name[name]: log_edges(columns[by_name[name]], bins) for name in question.cells if bins > 1}
+
+
+def useful_dimension(claim: Claim, num_blocks: int = 1, contributors: Contributors | None = None) -> int:
+    """Return floor((h mu / (sqrt 2 K))^(2/3)), with h honest clients of the minimum cohort.
+
+    Of organisations h is n sqrt(c / M) / (r s): n rows, which are `max_rows` of each of M organisations, c of them
+    honest, of persons with r rows in s of them.
+
+    There the noise reaches about the mean eigenvalue of the products
+    (docs/reference/mechanisms/ron_gauss.md#dimension).
+
+    Args:
+        claim: of the task.
+        num_blocks: K, matrices of products that share the clients: one, or one per class.
+        contributors: organisations that send one report each, if there are some.
+    """
+    honest = float(claim.min_clients - claim.max_corrupt_clients)
+    if contributors is not None:
+        person = contributors.rows_per_person * contributors.organisations_per_person
+        honest = contributors.max_rows * sqrt(claim.min_clients * honest) / person
+    mu = discrete_mu(claim.float_epsilon, claim.noise_delta, MAX_SLACK)
+    useful: float = (honest * mu / (sqrt(2) * num_blocks)) ** (2 / 3)
+    return floor(useful)
+
+
+def default_dimension(
+    claim: Claim, num_features: int, num_blocks: int = 1, contributors: Contributors | None = None
+) -> int:
+    """Return p*: as many numbers as are useful, and as keep reports and frames small.
+
+    Args:
+        claim: of the task.
+        num_features: m.
+        num_blocks: matrices of products, one or one per class.
+        contributors: organisations that send one report each, if there are some.
+    """
+    words = (isqrt(1 + 8 * (MAX_PRODUCTS // num_blocks)) - 1) // 2
+    wanted = max(1, min(useful_dimension(claim, num_blocks, contributors), words))
+    if wanted >= num_features:
+        return num_features
+    return max(1, min(wanted, isqrt(MAX_FRAME_WORK // num_features)))
+
+
+def histogram_bins(column: Column, bins: int) -> int:
+    """Return the cells of a column's histogram: one for each level or few values, else `bins`; 0 if that is 0."""
+    if not bins:
+        return 0
+    if column.kind == "category":
+        return len(column.levels)
+    values = fraction(column.upper) - fraction(column.lower) + 1
+    return int(values) if column.kind != "real" and values <= max(bins, WHOLE_CELLS) else bins
+
+
+def _label_number(columns: Sequence[Column], label: str | None) -> int:
+    names = [column.name for column in columns]
+    if label is None:
+        return NO_LABEL
+    if label not in names:
+        raise InvalidTaskError(f"label {label!r} is not one of the columns")
+    return names.index(label)
+
+
+def plan_one_round(question: Question) -> Option:
+    """Calibrate one round and predict its error; the radius and the dimension follow the rule unless asked for.
+
+    Raises:
+        InvalidTaskError, RowUnderfilledError: no such task is possible.
+    """
+    asked, columns = asked_mechanism(question), columns_of(question)
+    mechanism = asked.calibrated(question.claim, len(columns), question.max_clients)
+    return joint_option(question, mechanism)
+
+
+def columns_of(question: Question) -> tuple[Column, ...]:
+    """Return made-up columns: d numbers between -1 and 1, and the label after them, if there is one."""
+    columns = tuple(Column(name=f"x{number}", lower="-1", upper="1") for number in range(question.columns))
+    if question.label == 1:
+        return (*columns, Column(name="label", lower="-1", upper="1"))
+    if question.label:
+        levels = tuple(str(level) for level in range(question.label))
+        upper = str(question.label - 1)
+        return (*columns, Column(name="label", lower="0", upper=upper, kind="category", levels=levels))
+    return columns
+
+
+def asked_mechanism(question: Question) -> RonGauss:
+    """Return the mechanism that the question asks for, not yet calibrated, with a frame that nobody has made."""
+    plain = plan_ron_gauss(
+        question.claim,
+        columns_of(question),
+        JointQuestion(
+            label="label" if question.label else None,
+            dimension=question.dimension,
+            bins=question.bins,
+            covariance=question.covariance,
+        ),
+        _SEED,
+        make_frame=False,
+    )
+    return with_clip_count(plain, question.claim.neighbours, question.clip_count_weight)
+
+
+def products_trace(question: Question, mechanism: RonGauss) -> float:
+    """Return the expected trace of the products: n times the mean squared norm of a mapped row where it is projected.
+
+    A numeric label, in units of half the radius, adds a third of a quarter of its square.
+    """
+    features = [column for column in columns_of(question) if column.name != "label"]
+    projected = float(NormLaw.of_columns(features).mean) * mechanism.dimension / mechanism.num_features
+    step = 2.0**-mechanism.fraction_bits
+    return question.claim.min_clients * (projected + (mechanism.label_bound * step) ** 2 / 3)
+
+
+def joint_option(question: Question, mechanism: RonGauss) -> Option:
+    """Return a calibrated mechanism with the deviations of what it releases."""
+    own, root, step = mechanism.deviations, sqrt(question.claim.min_clients), 2.0**-mechanism.fraction_bits
+    size = mechanism.num_coordinates
+    deviations = {
+        "sum": root * own.sums * step,
+        "product": root * own.products * step**2,
+        "square": root * own.squares * step**2,
+    }
+    if mechanism.num_classes > 1:
+        deviations["count"] = root * own.counts / mechanism.indicator
+    if mechanism.histogram_columns:
+        deviations["cell"] = root * own.histograms / mechanism.indicator
+    if mechanism.pairs:
+        deviations["pair"] = root * own.tables / mechanism.indicator
+    deviations |= clip_count_deviation(mechanism, question.claim.min_clients)
+    error = mechanism.num_blocks * (deviations["product"] ** 2 * size * (size - 1) + deviations["square"] ** 2 * size)
+    return option_of(
+        question,
+        mechanism,
+        sigma=mechanism.sigma * step**2,
+        deviations=deviations,
+        columns=len(mechanism.levels),
+        predicted=predict(question, error, trace=products_trace(question, mechanism), columns=size),
+    )
+
+
+PLAN = KindPlan(plan_one_round)

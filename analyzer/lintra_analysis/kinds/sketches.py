@@ -1,0 +1,72 @@
+"""What both sketches read alike: rows with signs, s of them for every report, and the servers' smoothing noise."""
+
+import math
+
+import numpy as np
+
+from lintra_analysis.kinds.reading import Earlier, clipped_rows, scaled_columns
+from lintra_analysis.releases.sketch import Sketch
+from lintra_protocol.documents import fraction
+from lintra_protocol.mechanisms import Osnap, OsnapPublished
+from lintra_protocol.ring import FloatArray, IntArray
+from lintra_protocol.task import Task
+
+AnySketch = Osnap | OsnapPublished
+
+
+def read_sketch(
+    task: Task,
+    mechanism: AnySketch,
+    sketch: IntArray,
+    row_counts: IntArray,
+    earlier: Earlier,
+    *,
+    shrunk_only: bool = True,
+) -> Sketch:
+    """Return the sketch, shape `(m, w)`, in normalised units, with the variance of its noise row by row, shape `(m,)`.
+
+    With `shrunk_only` rows within their columns' bounds are shrunk to the row bound and not changed otherwise.
+    """
+    del earlier
+    step, sparsity = 2.0**-mechanism.fraction_bits, mechanism.sparsity
+    smoothing = task.num_servers * float(mechanism.smoothing * step) ** 2
+    return Sketch(
+        columns=scaled_columns(task),
+        values=mechanism.decode(sketch, task.num_columns),
+        row_counts=row_counts,
+        noise_variance=(mechanism.draws_in_rows(row_counts) * np.float64(mechanism.sigma * step) ** 2 + smoothing)
+        / sparsity,
+        num_clients=int(row_counts.sum()) // sparsity,
+        row_bound=float(fraction(mechanism.row_bound)),
+        clipped=clipped_rows(task, sketch, row_counts, rows_of_a_report=sparsity, shrunk_only=shrunk_only),
+    )
+
+
+def rows_of_a_report(mechanism: AnySketch) -> int:
+    """Return s, how many rows of the public matrix a report enters."""
+    return mechanism.sparsity
+
+
+def band_of_signed_rows(task: Task, mechanism: AnySketch, row_counts: IntArray, deviations: float) -> FloatArray:
+    """Return how large an entry of a sketch may plausibly be, shape `(m, w/c)`.
+
+    It is a sum of c entries, none above B, under independent fair signs, plus noise: sub-Gaussian with variance proxy
+    c (B^2 + sigma^2), and the servers' smoothing on top (Hoeffding 1963). B stands for the largest entry of a report. A
+    clip counter's total has no signs: in its row 0 it is at most n g and n clients' noise, elsewhere nothing. Where
+    servers add the noise it is N sigma^2 everywhere.
+    """
+    counts, sigma = row_counts.astype(np.float64), float(mechanism.sigma)
+    noise = mechanism.draws_in_rows(row_counts).astype(np.float64) * sigma**2
+    smoothing = task.num_servers * float(mechanism.smoothing) ** 2
+    band: FloatArray = np.repeat(
+        deviations * np.sqrt(counts * float(mechanism.largest_entry) ** 2 + noise + smoothing)[:, np.newaxis],
+        task.sketch_words,
+        axis=1,
+    )
+    if mechanism.clip_words:
+        num_clients = int(row_counts.sum()) // mechanism.sparsity
+        beside = mechanism.noising_servers * sigma**2 + smoothing
+        total = mechanism.draws(num_clients) * sigma**2 + smoothing
+        band[:, -1] = deviations * math.sqrt(beside)
+        band[0, -1] = num_clients * mechanism.clip_steps + deviations * math.sqrt(total)
+    return band

@@ -1,0 +1,87 @@
+"""What verified reports of a mechanism would take, give and cost (docs/explanation/verified.md)."""
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+from lintra_analysis.kinds.wording import size
+from lintra_protocol.blocks import frame_bytes
+from lintra_protocol.documents import fraction
+from lintra_protocol.mechanisms.base import Mechanism
+from lintra_protocol.privacy.shares_seen import LARGEST_PART, SharesSeen
+from lintra_protocol.privacy.statement import Claim
+from lintra_protocol.sealing import HYBRID
+from lintra_protocol.sharing import SEED_BYTES
+from lintra_protocol.verification.parameters import Parameters, noised_bound
+
+_EACH, _FOR_A_WORD = 12e-6, 0.05e-6
+"""Seconds of a server for a seeded report, and for each of its words (benchmarks/bench_verified.py)."""
+
+
+@dataclass(frozen=True)
+class VerifiedOption:
+    """What it takes to have every report of a mechanism verified.
+
+    Attributes:
+        report_bytes: what one client sends to all servers together, for each form of shares.
+        check_bytes: what each server says of a report to all others, through the analyzer.
+        influence: how far one hostile client may move a sum, in lengths of the longest honest report without noise.
+        price: what its shares cost of delta.
+        server_seconds: of a server, for a seeded report and its check, on one core; opening the seal not counted.
+    """
+
+    report_bytes: dict[str, int]
+    check_bytes: int
+    influence: float
+    price: float
+    server_seconds: float
+
+
+def verified_option(
+    mechanism: Mechanism, num_columns: int, num_servers: int, claim: Claim, max_clients: int
+) -> VerifiedOption | None:
+    """Return what verified reports take; None where they are not offered, or shares would cost too much of delta."""
+    longest = mechanism.squared_report_bound()
+    if longest is None or mechanism.contributors is not None:
+        return None
+    variances = [int(sigma) ** 2 for sigma in mechanism.report_sigmas(num_columns)]
+    try:
+        sizes = Parameters(mechanism.report_words(num_columns), num_servers, noised_bound(longest, variances))
+    except ValueError:
+        return None
+    clients_noise = not mechanism.noising_servers
+    seen = SharesSeen.of(sizes.padded, sizes.squared_bound, sizes.word_bits, max_clients, clients_noise=clients_noise)
+    price = seen.price(fraction(claim.epsilon))
+    if price > LARGEST_PART * fraction(claim.delta):
+        return None
+    fixed, others = num_servers * frame_bytes(num_servers, HYBRID, 1), num_servers - 1
+    return VerifiedOption(
+        report_bytes={
+            "uniform": fixed + num_servers * sizes.payload_bytes,
+            "seeded": fixed + others * SEED_BYTES + sizes.payload_bytes,
+        },
+        check_bytes=sizes.check_bytes,
+        influence=influence(sizes, longest),
+        price=float(price),
+        server_seconds=server_seconds(sizes),
+    )
+
+
+def influence(sizes: Parameters, longest: int) -> float:
+    """Return R over the length of the longest noiseless report."""
+    return math.sqrt(sizes.squared_bound / longest)
+
+
+def server_seconds(sizes: Parameters) -> float:
+    """Return about how long a server takes for one seeded report and its check, on one core."""
+    return _EACH + _FOR_A_WORD * sizes.padded
+
+
+def in_words(sizes: Parameters, mechanism: Mechanism, price: Fraction) -> str:
+    """Return what an author should know of verified reports, in one sentence."""
+    moved = influence(sizes, mechanism.squared_report_bound() or sizes.squared_bound)
+    return (
+        f"reports are verified: one hostile client can move a sum by {moved:.3g} times the longest honest report, not "
+        f"more; a server stores at most {size(sizes.payload_bytes)} a report and says {size(sizes.check_bytes)} of it, "
+        f"about {1e6 * server_seconds(sizes):.0f} microseconds of one core; shares cost {float(price):.2g} of delta"
+    )

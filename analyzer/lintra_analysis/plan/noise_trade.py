@@ -1,0 +1,82 @@
+"""What it gives and costs to leave the noise to the servers, beside leaving it to the clients.
+
+Clients' noise has n / (n - t) times the variance of a trusted curator's, t being an assumption that nobody checks.
+Servers' noise has N times that, whoever the clients are (docs/explanation/verified.md#noise-by-the-servers).
+"""
+
+import math
+from dataclasses import dataclass
+
+from lintra_analysis.kinds.plan_request import Question
+from lintra_analysis.kinds.planned import Option
+from lintra_protocol.errors import LintraError
+from lintra_protocol.mechanisms.base import Mechanism
+from lintra_protocol.mechanisms.collusion import half_of
+
+
+@dataclass(frozen=True)
+class Trade:
+    """The noise of clients against the noise of servers, for one mechanism.
+
+    Attributes:
+        clients: variance of the noise over that of a trusted curator, where clients add it; infinite where the
+            coalition leaves no honest client behind some row.
+        servers: the same where servers add it: N.
+        corrupt: clients that are tolerated in the first case; in the second any number is.
+        influence: how far one hostile client of a verified task may move a sum, in lengths of the longest report, where
+            clients add the noise; where servers do it is 1. None where reports are not verified.
+    """
+
+    clients: float
+    servers: int
+    corrupt: int
+    influence: float | None
+
+    @property
+    def document(self) -> dict[str, float | None]:
+        """Return both factors as JSON holds them: None where no noise of clients is enough."""
+        return {"by_clients": self.clients if self.clients < math.inf else None, "by_servers": self.servers}
+
+    @property
+    def words(self) -> str:
+        """Return the same in a sentence."""
+        first = f"{self.clients:.3g} times a curator's variance" if self.clients < math.inf else "no noise is enough"
+        moved = ""
+        if self.influence is not None:
+            moved = f", and a verified client counts as 1 instead of {self.influence:.3g} of the longest rows"
+        return (
+            f"Noise by clients: {first}, if at most {self.corrupt:,} of them are corrupt. Noise by servers: "
+            f"{self.servers} times, however many are{moved}; if all servers collude they see rows"
+        )
+
+
+def trade_of(question: Question, option: Option) -> Trade | None:
+    """Return the trade of a mechanism, whichever of both it was planned for; None if servers cannot add its noise."""
+    mechanism, claim = option.mechanism, question.claim
+    if not mechanism.servers_may_noise:
+        return None
+    by_clients = mechanism.noised_by(0)
+    verified = option.verified if mechanism.noising_servers == 0 else None
+    return Trade(
+        clients=_over_a_curator(by_clients, question),
+        servers=question.num_servers,
+        corrupt=claim.max_corrupt_clients,
+        influence=None if verified is None else verified.influence,
+    )
+
+
+def _over_a_curator(mechanism: Mechanism, question: Question) -> float:
+    """Return how many clients stand in the emptiest row, corrupt ones too, over those whose noise counts there.
+
+    A claim for noise by servers keeps nothing of delta for a crowded row; the clients' would keep half of it.
+    """
+    claim = question.claim
+    if question.noise == "servers" and mechanism.num_rows > 1 and claim.threat == "static":
+        claim = claim.model_copy(update={"delta_coalition": half_of(claim.delta)})
+    alone = claim.model_copy(update={"max_corrupt_clients": 0})
+    try:
+        honest = mechanism.smallest_row(claim.min_clients, claim)
+        everybody = mechanism.smallest_row(claim.min_clients, alone)
+    except LintraError:
+        return math.inf
+    return everybody / honest if honest > 0 else math.inf

@@ -1,0 +1,72 @@
+"""A released sum of the rows themselves."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NoReturn
+
+import numpy as np
+
+from lintra_analysis.releases.checks import check_noise_sd, check_release, checked_shape
+from lintra_analysis.releases.clipped import ClippedRows
+from lintra_analysis.releases.columns import ScaledColumn, positions, require_workable
+from lintra_analysis.releases.gram_error import HasRows
+from lintra_analysis.releases.refusals import NoCells, NoRangeSums, NoRounds
+from lintra_analysis.releases.row_count import RowCount
+from lintra_protocol.errors import InvalidAnalysisError
+from lintra_protocol.ring import FloatArray
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Totals(HasRows, NoRounds, NoCells, NoRangeSums):
+    """The noisy sum of the rows.
+
+    Attributes:
+        columns: the d columns.
+        values: shape `(d,)`.
+        noise_sd: sd of the noise in every entry.
+        num_clients: reports, each a row of Z or, where rows are counted, left out.
+        row_bound: the L2 norm that no row of Z exceeds.
+        clipped: how many rows clipping changed; None if nobody counted.
+        counted: how many rows there are, if some may have been left out; None if every report is a row.
+    """
+
+    columns: tuple[ScaledColumn, ...]
+    values: FloatArray
+    noise_sd: float
+    num_clients: int
+    row_bound: float
+    clipped: ClippedRows | None = None
+    counted: RowCount | None = None
+
+    def __post_init__(self) -> None:
+        check_release(self.columns, self.num_clients, self.row_bound)
+        checked_shape(self.values, (len(self.columns),))
+        check_noise_sd(self.noise_sd)
+        require_workable(self.values, self.noise_sd, self.row_bound)
+
+    def __repr__(self) -> str:
+        return f"Totals(columns={len(self.columns)}, num_clients={self.num_clients})"
+
+    def restrict(self, names: Sequence[str]) -> "Totals":
+        """Return the release of the named columns only, in that order."""
+        index = positions(self.columns, names)
+        return replace(self, columns=tuple(self.columns[i] for i in index), values=self.values[index])
+
+    def totals(self) -> "Totals":
+        """Return the release itself."""
+        return self
+
+    def table(self) -> tuple[list[str], FloatArray]:
+        """Return the sums in one row, shape `(1, d)`."""
+        return [column.name for column in self.columns], self.values[np.newaxis]
+
+    def second_moment(self) -> NoReturn:
+        """Refuse: a sum of rows says nothing about how columns move together.
+
+        Raises:
+            InvalidAnalysisError: always.
+        """
+        raise InvalidAnalysisError(
+            "a sum of rows holds no second moments, so nothing about how columns vary together; "
+            "release a second moment or a sketch of these columns instead"
+        )

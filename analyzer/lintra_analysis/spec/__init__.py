@@ -1,0 +1,1 @@
+"""From the specification of an analyst to an immutable task."""

@@ -1,0 +1,327 @@
+"""The task that a specification becomes: calibrated, checked and bound by its hash."""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from pydantic import ValidationError
+
+from lintra_analysis.kinds.coalition import usual_claim
+from lintra_analysis.kinds.kind import ASKINGS, Circumstances
+from lintra_analysis.kinds.verified import in_words
+from lintra_analysis.releases.columns import INTERCEPT
+from lintra_analysis.spec.specification import ColumnSpecification, Specification
+from lintra_analysis.spec.verification import Verification, calibrated, is_small, max_rejected, may_be_verified
+from lintra_protocol.canonical import base64url
+from lintra_protocol.contributors import Contributors
+from lintra_protocol.documents import Real, first_complaint, fraction, real, real_below
+from lintra_protocol.errors import InvalidTaskError, LintraError
+from lintra_protocol.missing import least_max_missing, organisations_max_missing
+from lintra_protocol.privacy.statement import Claim
+from lintra_protocol.privacy.study import Study
+from lintra_protocol.randomness import RandomBytes
+from lintra_protocol.rules import fewest_reports
+from lintra_protocol.schema import Column
+from lintra_protocol.sealing import HYBRID, SuiteName
+from lintra_protocol.task import AnalyzerEntry, ServerEntry, Task
+from lintra_protocol.windows import Windows
+
+SALT_BYTES = 32
+
+
+def _no_tokens(_servers: Sequence[ServerEntry]) -> tuple[str, ...]:
+    raise InvalidTaskError("client_auth: these keys make no tokens")
+
+
+@dataclass(frozen=True)
+class PublicKeys:
+    """The public keys that a task names beside those of its servers, in base64url.
+
+    Attributes:
+        author: signs the task.
+        identity: the analyzer's, signs its requests.
+        sealing: by suite, what servers seal their sketch shares to.
+        token_commitments: returns the hashes of the keys with which servers check the author's tokens.
+    """
+
+    author: str
+    identity: str
+    sealing: Mapping[SuiteName, str]
+    token_commitments: Callable[[Sequence[ServerEntry]], tuple[str, ...]] = field(default=_no_tokens, repr=False)
+
+
+def build_task(
+    specification: Specification, servers: Sequence[ServerEntry], keys: PublicKeys, now: int, random_bytes: RandomBytes
+) -> Task:
+    """Calibrate the mechanism, fill in keys and times, and check the result as every other party will.
+
+    Args:
+        specification: what the analyst asks for.
+        servers: in the order that gives them their indices.
+        keys: the analyzer's public keys.
+        now: seconds since the epoch; the task begins at the start of this time unit.
+        random_bytes: for the salt and, if rows are projected, the seed of their frame.
+
+    Raises:
+        InvalidTaskError: the parts do not fit together; the detail names the field.
+        RowUnderfilledError: the minimum cohort leaves a row of the sketch without honest clients.
+        FalseClaimError: the promise cannot be kept.
+    """
+    if INTERCEPT in [column.name for column in specification.columns]:
+        raise InvalidTaskError(f"columns: the name {INTERCEPT!r} belongs to the intercept; choose another")
+    if specification.verification is None and may_be_verified(specification):
+        # What the author did not ask for must not be why a task is refused.
+        with suppress(LintraError):
+            task = _built(specification, servers, keys, now, random_bytes, "norm")
+            if is_small(task):
+                return task
+    return _built(specification, servers, keys, now, random_bytes, specification.verification or "none")
+
+
+def _built(
+    asked: Specification,
+    servers: Sequence[ServerEntry],
+    keys: PublicKeys,
+    now: int,
+    random_bytes: RandomBytes,
+    verification: Verification,
+) -> Task:
+    """Build a task whose reports are verified or not, and check it (see `build_task`)."""
+    not_before = now // asked.time_precision
+    not_after = -(-(now + asked.duration_seconds) // asked.time_precision)
+    try:
+        windows = _windows(asked)
+        claim = claim_of(asked)
+        columns = columns_of(asked)
+        max_clients = asked.max_clients or min(10 * asked.min_clients, 2**32)
+        around = _circumstances(asked, claim, columns, max_clients, random_bytes, len(servers))
+        claim, mechanism = calibrated(asked, around, verification)
+        if asked.mechanism.clip_count_weight not in (None, "0") and not mechanism.clip_words:
+            raise InvalidTaskError(f"clip_count_weight: {mechanism.kind} cannot count clipped rows; leave it out")
+        task = Task(
+            salt=base64url(random_bytes(SALT_BYTES)),
+            purpose=asked.purpose,
+            author_key=keys.author,
+            servers=tuple(servers),
+            analyzer=AnalyzerEntry(identity_key=keys.identity, sealing_key=keys.sealing[asked.suite]),
+            columns=columns,
+            mechanism=mechanism,
+            contributors=around.contributors,
+            claim=claim,
+            max_clients=max_clients,
+            max_missing=_max_missing(asked, claim, max_clients) if asked.max_missing is None else asked.max_missing,
+            time_precision=asked.time_precision,
+            batches="single" if windows is None else "windowed",
+            windows=windows,
+            not_before=not_before,
+            not_after=not_after if windows is None else not_before + windows.units,
+            client_auth=asked.client_auth,
+            token_keys=keys.token_commitments(servers) if asked.client_auth == "token" else (),
+            share_form=asked.share_form,
+            verification=verification,
+            max_rejected=max_rejected(asked, verification),
+            noise=asked.noise,
+            suite=asked.suite,
+            retention=asked.retention,
+            study=_study(asked),
+        )
+    except ValidationError as error:
+        raise InvalidTaskError(first_complaint(error)) from None
+    task.check()
+    return task
+
+
+def _circumstances(
+    asked: Specification,
+    claim: Claim,
+    columns: tuple[Column, ...],
+    max_clients: int,
+    random_bytes: RandomBytes,
+    num_servers: int,
+) -> Circumstances:
+    """Return what a kind of mechanism has to know to be calibrated.
+
+    Raises:
+        InvalidTaskError: numbers may be missing, organisations contribute or servers add noise where they cannot.
+    """
+    missing = [column.name for column in asked.columns if column.missing and column.kind != "category"]
+    if missing and not asked.mechanism.takes_missing:
+        raise InvalidTaskError(
+            f"columns: {missing[0]!r} may be missing, and {asked.mechanism.kind} cannot leave rows out: missing "
+            "numbers would stand at their centres; ask for second_moment or sum, or leave the word out"
+        )
+    return Circumstances(
+        claim=claim,
+        columns=columns,
+        row_bound=asked.row_bound,
+        max_clients=max_clients,
+        random_bytes=random_bytes,
+        missing=missing,
+        contributors=_contributors(asked, missing),
+        noising_servers=_noising(asked, num_servers),
+    )
+
+
+def warnings_of(task: Task) -> list[str]:
+    """Return what an analyst should know about a valid task before it starts, in plain words."""
+    mechanism = task.mechanism
+    remark = mechanism.remark(task.privacy(task.claim.min_clients))
+    found = [remark] if remark else []
+    found += ASKINGS[mechanism.kind].warnings(task, mechanism)
+    if task.windows is not None:
+        together = task.worst_together()
+        found.append(
+            f"epsilon {task.claim.epsilon} is that of one window; all {task.reports_per_source} reports that one "
+            f"source may send have epsilon {together.epsilon:.4g} at delta {together.delta:g} together"
+        )
+    if task.max_merge > 1:
+        counted = (
+            f", and a release is planned against {task.claim.max_corrupt_clients} corrupt reports, {task.max_merge} of "
+            "each corrupt client"
+        )
+        found.append(
+            f"up to {task.max_merge} windows in a row may be released together: that is in the second epsilon"
+            + counted * (task.noise == "clients")
+        )
+    if task.noise == "servers":
+        found.append(
+            f"every server adds the noise: with {task.num_servers} of them its variance is {task.num_servers} times "
+            "that of a trusted curator, however many clients are corrupt; but reports carry none, so if all servers "
+            "collude they see every row"
+        )
+    if task.verified is not None and task.shares_seen is not None:
+        found.append(in_words(task.verified, mechanism, task.shares_seen.price(fraction(task.claim.epsilon))))
+        found.append(
+            f"a batch closes with {fewest_reports(task):,} reports, so that {task.claim.min_clients:,} are left if "
+            "as many are rejected as may be; max_rejected says how many, and verification none closes without proofs"
+        )
+    if task.suite != HYBRID:
+        found.append("the classical suite does not protect against a later quantum computer")
+    return found
+
+
+def _study(asked: Specification) -> Study | None:
+    """Return the study that was asked for, or that both rounds of a mechanism make together.
+
+    Organisations are charged for each round by itself.
+
+    Raises:
+        InvalidTaskError: there would be two studies.
+    """
+    share = asked.mechanism.first_share
+    if asked.study is not None and share is not None:
+        raise InvalidTaskError("study: two rounds are a study of their own; leave it out")
+    if asked.study is not None:
+        return Study(**asked.study.model_dump())
+    if share is None or asked.contributors is not None:
+        return None
+    total = claim_of(asked)
+    return Study(epsilon=total.epsilon, delta=total.delta, delta_coalition=total.delta_coalition, share=share)
+
+
+def _contributors(asked: Specification, missing: Sequence[str]) -> Contributors | None:
+    """Return the organisations that were asked for.
+
+    Raises:
+        InvalidTaskError: the kind of mechanism cannot be asked for with them.
+    """
+    if asked.contributors is None:
+        return None
+    if not asked.mechanism.takes_contributors:
+        raise InvalidTaskError(
+            "contributors: organisations can be asked for sum, second_moment, range_finder, histogram or ron_gauss, "
+            f"not {asked.mechanism.kind}"
+        )
+    return asked.contributors.contributors(asked.neighbours, missing=bool(missing))
+
+
+def _noising(asked: Specification, num_servers: int) -> int:
+    """Return how many servers add the noise: all, if that was asked for.
+
+    Raises:
+        InvalidTaskError: it was, and cannot be.
+    """
+    if asked.noise == "clients":
+        return 0
+    if not asked.mechanism.takes_server_noise:
+        raise InvalidTaskError(
+            f"noise: servers add it to sum, osnap or second_moment, not to {asked.mechanism.kind}; use clients"
+        )
+    if asked.contributors is not None or asked.study is not None:
+        raise InvalidTaskError("noise: that of organisations and of studies is their own so far; use clients")
+    return num_servers
+
+
+def _max_missing(asked: Specification, claim: Claim, max_clients: int) -> Real:
+    if asked.contributors is not None:
+        return real_below(organisations_max_missing(claim.min_clients, max_clients))
+    return real_below(least_max_missing(claim))
+
+
+def _windows(asked: Specification) -> Windows | None:
+    """Return the windows that were asked for, in units of time.
+
+    Raises:
+        InvalidTaskError: a length is no multiple of the unit, or the task takes two rounds.
+    """
+    if asked.windows is None:
+        return None
+    if asked.mechanism.num_rounds > 1 or asked.study is not None:
+        raise InvalidTaskError("windows: a task with a second round, or in a study, is released once")
+    unit = asked.time_precision
+    for name in ("window_seconds", "grace_seconds"):
+        if getattr(asked.windows, name) % unit:
+            raise InvalidTaskError(f"windows.{name}: a multiple of time_precision, {unit} seconds")
+    return Windows(
+        window=asked.windows.window_seconds // unit,
+        grace=asked.windows.grace_seconds // unit,
+        max_windows=asked.windows.max_windows,
+        reports_per_source=asked.reports_per_source,
+        max_merge=asked.windows.max_merge,
+    )
+
+
+def claim_of(asked: Specification) -> Claim:
+    """Return the promise that was asked for, defaults filled in; of two rounds together, if there are two."""
+    return usual_claim(
+        epsilon=asked.epsilon,
+        delta=asked.delta,
+        neighbours=asked.neighbours,
+        min_clients=asked.min_clients,
+        max_corrupt_clients=_corrupt_clients(asked),
+        threat=asked.threat,
+        delta_coalition=asked.delta_coalition,
+        is_sketch=asked.mechanism.is_sketch,
+        reports_per_source=asked.reports_per_source,
+        max_merge=asked.windows.max_merge if asked.windows else 1,
+        noise=asked.noise,
+    )
+
+
+def _corrupt_clients(asked: Specification) -> int | None:
+    """Return t: as asked, of organisations all but one, else None for the usual part."""
+    if asked.max_corrupt_clients is None and asked.contributors is not None:
+        return asked.min_clients - 1
+    return asked.max_corrupt_clients
+
+
+def columns_of(asked: Specification) -> tuple[Column, ...]:
+    """Return the columns of the task that was asked for.
+
+    Raises:
+        ValidationError: bounds, center and scale do not make a column.
+    """
+    own_units = ASKINGS[asked.mechanism.kind].own_units
+    return tuple(_column(column, own_units=own_units) for column in asked.columns)
+
+
+def _column(asked: ColumnSpecification, *, own_units: bool = False) -> Column:
+    if own_units:
+        kept = asked.model_dump(include={"name", "lower", "upper", "unit", "kind", "levels"})
+        return Column(**kept, center=asked.center or "0", scale=asked.scale or "1")
+    lower, upper = float(fraction(asked.lower)), float(fraction(asked.upper))
+    center = asked.center if asked.center is not None else real((lower + upper) / 2)
+    # Bounds in the wrong order are refused by `Column`, in its own words; here they only must not divide it.
+    scale = asked.scale if asked.scale is not None else real(max((upper - lower) / 2, 0)) if upper > lower else "1"
+    kept = asked.model_dump(include={"name", "lower", "upper", "unit", "kind", "levels"})
+    return Column(**kept, center=center, scale=scale)

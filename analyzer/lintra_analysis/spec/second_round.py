@@ -1,0 +1,82 @@
+"""The second task of two rounds, made from the first and its release."""
+
+from fractions import Fraction
+
+from pydantic import BaseModel, ConfigDict
+
+from lintra_analysis.kinds.clip_count import with_clip_count
+from lintra_analysis.kinds.kind import ASKINGS, Number
+from lintra_analysis.kinds.ron_gauss_centred import require_together
+from lintra_analysis.releases.release import Release
+from lintra_analysis.spec.build_task import SALT_BYTES, claim_of
+from lintra_analysis.spec.specification import Specification
+from lintra_protocol.canonical import base64url
+from lintra_protocol.documents import fraction
+from lintra_protocol.errors import InvalidTaskError
+from lintra_protocol.randomness import RandomBytes
+from lintra_protocol.task import Task
+
+
+class SecondRound(BaseModel):
+    """What an analyst may say about a second round: the norm that rows about their class's centre are clipped to.
+
+    After a range finder it is the norm that rows along its directions, with their targets, are clipped to.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    row_bound: Number | None = None
+
+    @property
+    def bound(self) -> Fraction | None:
+        """Return the bound exactly."""
+        return None if self.row_bound is None else fraction(self.row_bound)
+
+
+def build_second_task(
+    specification: Specification,
+    first: Task,
+    release: Release | None,
+    now: int,
+    random_bytes: RandomBytes,
+    row_bound: Fraction | None = None,
+) -> Task:
+    """Make the second of two rounds out of the first and its release; columns, servers and keys stay the same.
+
+    Args:
+        specification: what `build_task` made the first of.
+        first: its task.
+        release: of that task; None if it is not released.
+        now: seconds since the epoch.
+        random_bytes: for the salt.
+        row_bound: norm that rows about their class's centre, or along directions, are clipped to; without it the first
+            round gives it.
+
+    Raises:
+        InvalidTaskError: one round was asked for, or the first does not give what the second needs.
+    """
+    follow = ASKINGS[first.mechanism.kind].second
+    if follow is None:
+        raise InvalidTaskError(f"a {first.mechanism.kind} has no second round; ron_gauss and range_finder have one")
+    if specification.mechanism.num_rounds != 2:
+        raise InvalidTaskError(f"this task was asked for in one round; ask for {first.mechanism.kind} with 2 rounds")
+    if release is None:
+        raise InvalidTaskError(f"the first round is not a released {first.mechanism.kind} task; release it first")
+    total, precision = claim_of(specification), first.time_precision
+    claim, mechanism = follow(total, first, first.mechanism, release, row_bound)
+    weight = specification.mechanism.clip_count_weight
+    weight = "0" if weight is None and first.contributors is not None else weight
+    mechanism = with_clip_count(mechanism, claim.neighbours, weight).of_contributors(first.contributors)
+    task = first.model_copy(
+        update={
+            "salt": base64url(random_bytes(SALT_BYTES)),
+            "mechanism": mechanism.calibrated(claim, first.num_columns, first.max_clients),
+            "claim": claim,
+            "not_before": now // precision,
+            "not_after": -(-(now + specification.duration_seconds) // precision),
+            "study": None if first.study is None else first.study.model_copy(update={"pilot": first.task_id}),
+        }
+    )
+    task.check()
+    require_together(total, first, task)
+    return task

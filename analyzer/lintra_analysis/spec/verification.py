@@ -1,0 +1,65 @@
+"""Whether a new task has its reports verified, and the noise that goes with it."""
+
+from dataclasses import replace
+from typing import Literal
+
+from lintra_analysis.kinds.kind import Circumstances
+from lintra_analysis.spec.specification import Specification
+from lintra_protocol.documents import Real
+from lintra_protocol.errors import InvalidTaskError
+from lintra_protocol.mechanisms.base import Mechanism
+from lintra_protocol.privacy.shares_seen import claim_for_noise
+from lintra_protocol.privacy.statement import Claim
+from lintra_protocol.task import Task
+from lintra_protocol.wire import share_bytes
+
+Verification = Literal["none", "norm"]
+
+USUAL_MAX_REJECTED = "0.1"
+"""The largest part of a verified cohort that may fail its proof, if the author does not say."""
+
+MOST_BYTES = 1_000_000
+"""Of a report, to all servers together: a task with longer ones is verified only if its author asks for it."""
+
+
+def may_be_verified(asked: Specification) -> bool:
+    """Return whether verification is offered for what is asked for, as far as it shows before calibration."""
+    together = asked.contributors is not None or asked.share_form == "spread"
+    return asked.mechanism.takes_proofs and _is_one_task(asked) and not together
+
+
+def is_small(task: Task) -> bool:
+    """Return whether a client sends no more than `MOST_BYTES` of a report to all servers together."""
+    return sum(share_bytes(task, server) for server in range(task.num_servers)) <= MOST_BYTES
+
+
+def calibrated(asked: Specification, around: Circumstances, verification: Verification) -> tuple[Claim, Mechanism]:
+    """Return the claim and the mechanism with its noise; of a verified task the claim is kept beside what shares show.
+
+    Raises:
+        InvalidTaskError: what is asked for cannot be verified.
+    """
+    if verification == "none":
+        return asked.mechanism.wanted(around)
+    if not _is_one_task(asked):
+        raise InvalidTaskError("verification: a task with a second round, or in a study, cannot be verified so far")
+    kept = claim_for_noise(around.claim, clients_noise=not around.noising_servers)
+    wanted, mechanism = asked.mechanism.wanted(replace(around, claim=kept))
+    return around.claim if wanted == kept else wanted, mechanism
+
+
+def max_rejected(asked: Specification, verification: Verification) -> Real | None:
+    """Return the largest part of a cohort that may fail its proof; none without proofs.
+
+    Raises:
+        InvalidTaskError: it was given, and reports carry no proofs.
+    """
+    if verification == "norm":
+        return USUAL_MAX_REJECTED if asked.max_rejected is None else asked.max_rejected
+    if asked.max_rejected is not None:
+        raise InvalidTaskError("max_rejected: without verification no report is checked; leave it out")
+    return None
+
+
+def _is_one_task(asked: Specification) -> bool:
+    return asked.mechanism.num_rounds == 1 and asked.study is None

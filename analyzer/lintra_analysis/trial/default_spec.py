@@ -1,0 +1,160 @@
+"""`lintra plan SPEC.json --propose`: every parameter that a specification leaves open, by the rule of `files.bounds`.
+
+What is stated stands. What is open follows from a public or synthetic sample, or, column by column, from the ranges
+that are stated, taken to be filled evenly. The rule is fixed beforehand, and the same for every table.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+import numpy as np
+from pydantic import ValidationError
+
+from lintra_analysis.spec.build_task import claim_of, columns_of
+from lintra_analysis.spec.specification import Specification, specifications
+from lintra_analysis.trial.files.bounds import Spread, bounded_column, column_of, row_bound_of
+from lintra_analysis.trial.files.table import FileColumn, FileKind, FileTable
+from lintra_protocol.cells import DAYS
+from lintra_protocol.documents import first_complaint, fraction, real
+from lintra_protocol.errors import InvalidTaskError
+from lintra_protocol.ring import FloatArray
+from lintra_protocol.schema import OTHER, Column, Kind, Schema
+
+Document = dict[str, object]
+
+EVENLY = 1001
+"""So many values fill a range that is stated."""
+
+
+def proposed_document(study: Mapping[str, object], sample: FileTable | None) -> Document:
+    """Return a specification in which nothing is open.
+
+    Args:
+        study: a specification whose columns may lack bounds, centers, scales and levels, or have null there, and which
+            may lack `row_bound`, `mechanism` and its `intercept`.
+        sample: public or synthetic rows; without one every number needs `lower` and `upper`.
+
+    Raises:
+        InvalidTaskError: a parameter is open that nothing tells, or the specification is malformed; the detail says
+            which.
+        InvalidRowError: the sample lacks a column.
+    """
+    given = study.get("columns")
+    if not isinstance(given, list) or not given or not all(isinstance(one, dict) and "name" in one for one in given):
+        raise InvalidTaskError("columns: a specification has a list of columns, each with a name")
+    mechanism = study.get("mechanism") or {"kind": "second_moment"}
+    mechanism = _stated(mechanism) if isinstance(mechanism, dict) else mechanism
+    kind = mechanism.get("kind") if isinstance(mechanism, dict) else None
+    asked_as = specifications().get(str(kind))
+    stated = [_stated(one) for one in given]
+    held = [_values(one, sample) for one in stated]
+    columns = [_column(one, values) for one, values in zip(stated, held, strict=True)]
+    if asked_as is not None and not asked_as.takes_norm:
+        filled = [_filled(*triple, ends_only=True) for triple in zip(stated, columns, held, strict=True)]
+        return _by_its_own_rule(_stated(study) | {"columns": filled})
+    bounds = row_bound_of(columns, [spread for pair in zip(columns, held, strict=True) for spread in _spreads(*pair)])
+    if isinstance(mechanism, dict) and kind == "second_moment":
+        mechanism = {"intercept": bounds.intercept, "trace": True} | mechanism
+    document = _stated(study) | {
+        "columns": [_filled(*triple) for triple in zip(stated, columns, held, strict=True)],
+        "mechanism": mechanism,
+        "row_bound": _stated(study).get("row_bound", bounds.row_bound),
+    }
+    return _by_its_own_rule(document)
+
+
+def _by_its_own_rule(document: Document) -> Document:
+    """Return a specification with what the rule of its kind of mechanism chooses, such as a dimension or cells."""
+    asked = _specification(document)
+    try:
+        chosen = asked.mechanism.chosen(claim_of(asked), columns_of(asked), asked.row_bound)
+    except ValidationError as error:
+        raise InvalidTaskError(first_complaint(error)) from None
+    bound = {"row_bound": chosen.pop("row_bound")} if "row_bound" in chosen else {}
+    mechanism = cast("Document", document["mechanism"])
+    return bound | document | {"mechanism": chosen | _stated(mechanism)}
+
+
+def _specification(document: Document) -> Specification:
+    try:
+        return Specification.model_validate(document)
+    except ValidationError as error:
+        raise InvalidTaskError(first_complaint(error)) from None
+
+
+def _stated(document: Mapping[str, object]) -> Document:
+    return {name: value for name, value in document.items() if value is not None}
+
+
+def _values(stated: Document, sample: FileTable | None) -> FileColumn:
+    """Return the values that a column is taken to have: those of the sample, or its range, filled evenly."""
+    name, kind = str(stated["name"]), stated.get("kind")
+    levels = stated.get("levels")
+    named = tuple(map(str, levels)) if isinstance(levels, list) else ()
+    if sample is not None:
+        found = sample.column(name)
+        return found if not named or found.kind != "category" else _as_levels(found, named)
+    places = np.arange(EVENLY)
+    if named:
+        return FileColumn(name, "category", (places % len(named)).astype(np.float64), named)
+    if kind == "boolean":
+        return FileColumn(name, "boolean", (places % 2).astype(np.float64))
+    if "lower" not in stated or "upper" not in stated:
+        raise InvalidTaskError(f"column {name!r}: state lower and upper, or give a public sample that has it")
+    low, high = (float(fraction(real(cast("str", stated[end])))) for end in ("lower", "upper"))
+    values = np.linspace(low, high, EVENLY)
+    number: FileKind = "integer" if kind == "integer" else "real"
+    return FileColumn(name, number, np.rint(values) if number == "integer" else values)
+
+
+def _as_levels(found: FileColumn, levels: tuple[str, ...]) -> FileColumn:
+    """Return a category of a sample with the levels that are stated; what is none of them is left out of the rule."""
+    places = {level: float(number) for number, level in enumerate(levels)}
+    other = places.get(OTHER, np.nan)
+    numbers = np.array([places.get(level, other) for level in found.levels])
+    return FileColumn(found.name, "category", numbers[found.values.astype(np.int64)], levels)
+
+
+def _column(stated: Document, values: FileColumn) -> Column:
+    """Return a column with what is stated of it, and the rule's numbers for the rest."""
+    made = column_of(values)
+    if made.kind == "category":
+        return made
+    if made.kind != "boolean":
+        ends = {end: float(fraction(real(cast("str", stated[end])))) for end in ("lower", "upper") if end in stated}
+        low, high = ends.get("lower", float(fraction(made.lower))), ends.get("upper", float(fraction(made.upper)))
+        known = values.values[~np.isnan(values.values)]
+        tenth, ninetieth = np.percentile(np.clip(known, low, high), [10, 90])
+        kind: Kind = "integer" if "integer" in (made.kind, stated.get("kind")) else "real"
+        center = float(np.clip(known, low, high).mean())
+        points = (low, float(tenth), float(ninetieth), high)
+        within = ends.get("lower", -np.inf), ends.get("upper", np.inf)
+        made = bounded_column(made.name, kind, points, center, unit=made.unit, within=within)
+    own: dict[str, object] = {name: real(cast("str", stated[name])) for name in ("center", "scale") if name in stated}
+    return made.model_copy(update=own)
+
+
+def _spreads(column: Column, values: FileColumn) -> Sequence[Spread]:
+    """Return mean and deviation of the squares of each number that a column becomes."""
+    known: FloatArray = values.values[~np.isnan(values.values)]
+    squares = np.square(Schema((column,), indicators=True).normalise(known[:, np.newaxis]))
+    pairs = zip(squares.mean(axis=0).tolist(), squares.std(axis=0).tolist(), strict=True)
+    return [Spread(*pair) for pair in pairs]
+
+
+def _filled(stated: Document, column: Column, values: FileColumn, *, ends_only: bool = False) -> Document:
+    """Return a column as a specification holds it; what the sample lacks in some row may be missing.
+
+    With `ends_only` no centre and scale are proposed: the mechanism takes values as they are, or maps bounds to -1, 1.
+    """
+    if column.kind == "category":
+        return stated | {"kind": "category", "levels": list(column.levels)}
+    missing: Document = {"missing": True} if values.missing and "missing" not in stated else {}
+    if column.kind == "boolean":
+        own: Document = {} if ends_only else {"center": column.center, "scale": column.scale}
+        return stated | {"kind": "boolean"} | own | missing
+    unit: Document = {"unit": DAYS} if values.kind == "date" and "unit" not in stated else {}
+    kind: Document = {"kind": "integer"} if column.kind == "integer" else {}
+    names = ("lower", "upper") if ends_only else ("lower", "upper", "center", "scale")
+    numbers = {name: getattr(column, name) for name in names}
+    return stated | kind | unit | numbers | missing

@@ -1,0 +1,38 @@
+"""The clip count of a release: its error contains all noise that was added to it."""
+
+import math
+
+import numpy as np
+import pytest
+
+from lintra_analysis.kinds.clip_count import clip_count_deviation
+from lintra_analysis.kinds.plan_request import Question
+from lintra_analysis.kinds.planning.osnap import plan_sketch
+from lintra_analysis.kinds.reading import clipped_rows
+from lintra_protocol.mechanisms import Osnap
+from lintra_protocol.privacy.statement import Claim
+from support import make_task
+
+CLIENTS = 40
+SKETCH = Osnap(row_bound="1", fraction_bits=4, sigma=8, rows=8, sparsity=2, clip_count_weight="0.2")
+
+
+@pytest.mark.parametrize("servers", [2, 3, 7])
+def test_the_error_of_the_clip_count_contains_the_smoothing_noise_of_every_server(servers: int) -> None:
+    task = make_task(SKETCH, num_servers=servers, check=False)
+    sketch, row_counts = np.zeros((8, 4), np.int64), np.full(8, 2 * CLIENTS // 8)
+    found = clipped_rows(task, sketch, row_counts, rows_of_a_report=2)
+    assert found is not None
+    expected = math.sqrt(CLIENTS * 8**2 + servers * SKETCH.smoothing**2) / SKETCH.clip_steps
+    assert (found.sd, found.num_clients) == (pytest.approx(expected, rel=1e-12), CLIENTS)
+    assert clip_count_deviation(SKETCH, CLIENTS, servers) == {"clipped rows": pytest.approx(expected, rel=1e-12)}
+
+
+@pytest.mark.parametrize("servers", [2, 7])
+def test_a_plan_states_the_same_error(servers: int) -> None:
+    claim = Claim(epsilon="2", delta="0.000001", min_clients=600)
+    option = plan_sketch(
+        Question(columns=3, claim=claim, max_clients=1200, rows=6, sparsity=2, num_servers=servers)
+    )  # fmt: skip
+    expected = clip_count_deviation(option.mechanism, 600, servers)
+    assert option.deviations["clipped rows"] == expected["clipped rows"]

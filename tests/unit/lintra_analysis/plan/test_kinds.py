@@ -1,0 +1,227 @@
+"""Every mechanism is planned for with all its options: the deviations are those of the noise that it really draws."""
+
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from lintra_analysis.kinds.plan_request import Question
+from lintra_analysis.kinds.planned import PLANS, Option, plan_option, report_bytes
+from lintra_analysis.kinds.planning.ron_gauss import columns_of
+from lintra_protocol import command
+from lintra_protocol.errors import FalseClaimError, InvalidTaskError, RowUnderfilledError
+from lintra_protocol.mechanisms import MECHANISMS, RangeFinder
+from lintra_protocol.privacy.statement import Claim
+from lintra_protocol.ring import FloatArray
+from support import source
+
+CLIENTS, COLUMNS, DRAWS = 600, 3, 2000
+
+OPTIONS: dict[str, tuple[str, dict[str, object]]] = {
+    "osnap": ("osnap", {"rows": 6}),
+    "osnap, s=2": ("osnap", {"rows": 6, "sparsity": 2}),
+    "osnap_published": ("osnap_published", {"rows": 2}),
+    "osnap_published, s=2": ("osnap_published", {"rows": 4, "sparsity": 2}),
+    "sum": ("sum", {}),
+    "second_moment": ("second_moment", {}),
+    "second_moment, intercept": ("second_moment", {"intercept": "0.5"}),
+    "second_moment, trace": ("second_moment", {"trace": True}),
+    "second_moment, both": ("second_moment", {"intercept": "0.5", "trace": True}),
+    "second_moment_wishart": ("second_moment_wishart", {}),
+    "histogram": ("histogram", {"bins": 7}),
+    "range_finder": ("range_finder", {}),
+    "range_finder, all": ("range_finder", {"intercept": "0.5", "trace": True, "label": 1, "columns": 5}),
+    "ron_gauss": ("ron_gauss", {"bins": 0}),
+    "ron_gauss, classes": ("ron_gauss", {"label": 2, "bins": 4, "covariance": "per_class"}),
+    "ron_gauss, number": ("ron_gauss", {"label": 1, "bins": 4, "dimension": 2}),
+    "ron_gauss_centred": ("ron_gauss_centred", {"label": 3, "bins": 4}),
+}
+
+
+def question(**changes: object) -> Question:
+    claim = Claim(epsilon="2", delta="0.000001", min_clients=CLIENTS)
+    return replace(Question(columns=COLUMNS, claim=claim, max_clients=2 * CLIENTS), **changes)  # type: ignore[arg-type]
+
+
+def released(option: Option, columns: int) -> FloatArray:
+    """Return noise alone as a release decodes it: of one client, times the root of how many add up in a number."""
+    mechanism = option.mechanism
+    noise = mechanism.noise(DRAWS, columns, source("planned noise"))
+    alone = noise[:, : mechanism.sketch_words(columns)]
+    parts = [mechanism.decode(np.tile(row, (mechanism.num_rows, 1)), columns) for row in alone]
+    behind = CLIENTS * getattr(mechanism, "sparsity", 1) / mechanism.num_rows
+    return np.array(parts) * math.sqrt(behind)
+
+
+def asked_cells(option: Option) -> int:
+    return option.mechanism.cells[0]  # type: ignore[attr-defined, no-any-return]
+
+
+def measured(kind: str, values: FloatArray, option: Option) -> dict[str, float]:
+    """Return the deviations of decoded noise, by what the numbers are."""
+    if kind.startswith("osnap"):
+        return {"entry": float(values.std())}
+    if kind == "sum":
+        return {"sum": float(values.std()), "mean": float(values.std()) / CLIENTS}
+    if kind == "histogram":
+        cells = asked_cells(option)
+        level = values[:, : cells + 1] - values[:, : cells + 1].mean(axis=1, keepdims=True)
+        below, present = level[:, : cells // 2].sum(axis=1), level[:, :cells].sum(axis=1)
+        middle = float((below - cells // 2 / cells * present).std()) / CLIENTS
+        cell = float(values.std())
+        return {"cell": cell, "share of a cell": cell / CLIENTS, "share below an edge": middle}
+    if kind.startswith("second_moment"):
+        inner = values[:, -COLUMNS:, -COLUMNS:]
+        found = {"product": inner[:, 0, 1:].std(), "square": inner[:, range(COLUMNS), range(COLUMNS)].std()}
+        if values.shape[-1] > COLUMNS:
+            found["sum"] = values[:, 0, 1:].std() / 0.5
+            found["mean"] = found["sum"] / CLIENTS
+        return {name: float(value) for name, value in found.items()}
+    if isinstance(option.mechanism, RangeFinder):
+        return measured_range(option.mechanism, values)
+    if kind == "ron_gauss_centred":
+        size = option.mechanism.num_coordinates  # type: ignore[attr-defined]
+        first, second = np.triu_indices(size)
+        blocks = values.reshape(DRAWS, -1, first.size)
+        return {
+            "product": float(blocks[:, :, first != second].std()),
+            "square": float(blocks[:, :, first == second].std()),
+        }
+    layout = option.mechanism.layout  # type: ignore[attr-defined]
+    counts, sums, products, _ = layout.ends
+    first, second = np.triu_indices(layout.num_coordinates)
+    blocks = values[:, sums:products].reshape(DRAWS, -1, first.size)
+    found = {
+        "sum": values[:, counts:sums].std(),
+        "product": blocks[:, :, first != second].std(),
+        "square": blocks[:, :, first == second].std(),
+    }
+    if counts:
+        found["count"] = values[:, :counts].std()
+    if layout.bins:
+        found["cell"] = values[:, products:].std()
+    return {name: float(value) for name, value in found.items()}
+
+
+def measured_range(mechanism: RangeFinder, values: FloatArray) -> dict[str, float]:
+    parts = [mechanism.unpack(drawn) for drawn in values]
+    found = {"projected product": float(np.std([part.projected for part in parts]))}
+    if mechanism.has_intercept:
+        found["sum"] = float(np.std([part.sums for part in parts]))
+        found["mean"] = found["sum"] / CLIENTS
+    if mechanism.targets:
+        found["product with the target"] = float(np.std([part.targets for part in parts]))
+    if mechanism.trace:
+        found["trace"] = float(np.std([part.trace for part in parts]))
+    return found
+
+
+def clip_count(option: Option, columns: int) -> dict[str, float]:
+    """Return the deviation of the drawn noise in a count of clipped rows, in rows; nothing without a count."""
+    mechanism = option.mechanism
+    if not mechanism.clip_words:
+        return {}
+    words = mechanism.noise(DRAWS, columns, source("planned noise"))
+    counts = [mechanism.clipped_rows(row[np.newaxis]) for row in words]
+    return {"clipped rows": float(np.std(counts)) * math.sqrt(CLIENTS)}
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+@pytest.mark.grid(3)
+@pytest.mark.slow
+def test_the_planned_deviations_are_those_of_the_noise_that_is_drawn(name: str) -> None:
+    # Every deviation is that of at least 2000 numbers: 1.6 % of error, 2.5 % for Wishart noise; six of them.
+    kind, changes = OPTIONS[name]
+    asked = question(**changes)
+    option = plan_option(kind, asked)
+    columns = len(columns_of(asked))
+    found = measured(kind, released(option, columns), option) | clip_count(option, columns)
+    limit = 0.15 if kind == "second_moment_wishart" else 0.1
+    assert found.keys() == option.deviations.keys() or kind == "ron_gauss_centred"
+    for part, value in found.items():
+        assert value == pytest.approx(option.deviations[part], rel=limit), part
+        assert value != pytest.approx(option.deviations[part] * 1.3, rel=limit), part
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+@pytest.mark.grid(2)
+def test_every_plan_states_bytes_limits_and_a_kept_promise(name: str) -> None:
+    kind, changes = OPTIONS[name]
+    asked = question(**changes)
+    option = plan_option(kind, asked)
+    words = option.mechanism.num_words(len(columns_of(asked)))
+    alone = report_bytes(words, asked.num_servers)
+    assert option.report_bytes["seeded"] >= alone["seeded"]
+    assert (option.report_bytes == alone) == (kind != "ron_gauss_centred")
+    assert 0.9 < option.epsilon / 2 <= 1 or kind == "osnap_published"
+    assert option.epsilon <= 2
+    assert option.max_clients >= asked.max_clients
+    assert (option.predicted is None) == (kind in ("sum", "histogram", "range_finder")) == (not PLANS[kind].predicts)
+
+
+def test_both_rounds_together_cost_what_was_promised_and_products_gain_by_the_second() -> None:
+    asked = question(label=3, bins=0)
+    both, one = plan_option("ron_gauss_centred", asked), plan_option("ron_gauss", asked)
+    assert both.deviations.keys() == {"sum", "count", "product", "square", "clipped rows"}
+    assert both.report_bytes["uniform"] > one.report_bytes["uniform"]
+    assert both.epsilon <= 2
+
+
+def test_a_plan_of_projected_rows_makes_no_frame_and_projects_all_the_same() -> None:
+    option = plan_option("ron_gauss", question(columns=784, dimension=200, bins=0))
+    assert option.mechanism.model_dump()["dimension"] == 200
+
+
+def test_every_mechanism_has_a_plan_of_its_own() -> None:
+    assert set(PLANS.all()) == set(MECHANISMS) == {kind for kind, _ in OPTIONS.values()}
+
+
+def test_what_is_not_possible_is_refused_in_words() -> None:
+    with pytest.raises(InvalidTaskError, match="there is no mechanism 'luck'; there are histogram, osnap"):
+        plan_option("luck", question())
+    with pytest.raises(RowUnderfilledError):
+        plan_option("second_moment_wishart", question(columns=590))
+    with pytest.raises(FalseClaimError):
+        plan_option("osnap_published", replace(question(columns=1, rows=1), row_bound="1"))
+    with pytest.raises(InvalidTaskError, match="trace"):
+        plan_option(
+            "second_moment",
+            replace(question(trace=True), claim=question().claim.model_copy(update={"neighbours": "zero-out"})),
+        )
+
+
+def lintra(*arguments: str) -> int:
+    try:
+        command.main(["plan", *arguments])
+    except SystemExit as exit_:
+        return int(exit_.code or 0)
+    return 0
+
+
+@pytest.mark.parametrize("kind", sorted(set(MECHANISMS) - {"osnap", "second_moment"}))
+@pytest.mark.slow
+def test_the_command_plans_every_mechanism(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ("--mechanism", kind, "--columns", "3", "--clients", "6000", "--rows", "4", "--label", "2")
+    assert lintra(*asked, "--json") == 0
+    plan = json.loads(capsys.readouterr().out)
+    assert plan["mechanism"]["kind"] == kind
+    assert {"deviations", "predicted", "uniform_bytes", "epsilon", "max_clients"} < plan.keys()
+    assert lintra(*asked) == 0
+    assert "deviation of the noise in a released" in capsys.readouterr().out
+
+
+def test_the_command_passes_the_options_of_second_moments_on(capsys: pytest.CaptureFixture[str]) -> None:
+    assert lintra("--mechanism", "second_moment", "--intercept", "0.5", "--trace", "--json") == 0
+    plan = json.loads(capsys.readouterr().out)["second_moment"]
+    assert plan["mechanism"]["intercept"] == "0.5"
+    assert plan["mechanism"]["trace"] is True
+    assert plan["deviations"].keys() == {"product", "square", "sum", "mean", "clipped rows"}
+
+
+def test_a_wish_that_a_mechanism_cannot_be_measured_by_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert lintra("--solve", "clients", "--error", "0.1", "--mechanism", "sum") == 1
+    assert "which sum does not release" in capsys.readouterr().err
+    assert lintra("--mechanism", "luck") == 1
+    assert "there is no mechanism" in capsys.readouterr().err

@@ -1,0 +1,122 @@
+"""A specification that asks for verified reports becomes a task that offers them, or a refusal in words."""
+
+import pytest
+
+from lintra_analysis.kinds.kind import ASKINGS
+from lintra_analysis.kinds.verified import verified_option
+from lintra_analysis.spec.build_task import build_task, warnings_of
+from lintra_analysis.spec.specification import Specification, specifications
+from lintra_analysis.trial.collection import placeholder_keys, placeholder_servers
+from lintra_protocol.errors import FalseClaimError, InvalidTaskError, RowUnderfilledError
+from lintra_protocol.mechanisms.base import Mechanism
+from lintra_protocol.task import Task
+from support import source
+
+MECHANISMS: list[dict[str, object]] = [
+    {"kind": "sum"},
+    {"kind": "osnap", "rows": 16},
+    {"kind": "osnap", "rows": 16, "sparsity": 2},
+    {"kind": "second_moment"},
+]
+
+
+def asked(mechanism: dict[str, object], **changes: object) -> Task:
+    specification = {
+        "purpose": "verified",
+        "columns": [{"name": name, "lower": -1, "upper": 1} for name in "abc"],
+        "row_bound": 1,
+        "mechanism": mechanism,
+        "epsilon": 1,
+        "delta": 1e-6,
+        "min_clients": 1000,
+        "max_corrupt_clients": 50,
+        "verification": "norm",
+    } | changes
+    random_bytes = source("keys")
+    servers, keys = placeholder_servers(random_bytes), placeholder_keys(random_bytes)
+    return build_task(Specification.model_validate(specification), servers, keys, 1_800_000_000, random_bytes)
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_the_promise_is_what_was_asked_for_and_the_noise_pays_for_the_shares(mechanism: dict[str, object]) -> None:
+    task, plain = asked(mechanism), asked(mechanism, verification="none")
+    assert task.verified is not None
+    assert task.max_rejected == "0.1"
+    assert task.claim == plain.claim
+    assert (plain.verified, plain.max_rejected) == (None, None)
+    assert b"verification" not in plain.canonical()
+    assert task.mechanism.sigma >= plain.mechanism.sigma
+    assert task.mechanism.sigma < 1.03 * plain.mechanism.sigma
+    assert task.worst_privacy().epsilon <= 1 + 1e-9
+    # A sigma that is just enough without proofs is not enough with them.
+    with pytest.raises((FalseClaimError, RowUnderfilledError), match=r"promised epsilon|leverage"):
+        task.model_copy(update={"mechanism": plain.mechanism}).check()
+
+
+def test_the_author_is_told_what_one_hostile_client_can_do() -> None:
+    (said,) = [words for words in warnings_of(asked({"kind": "second_moment"})) if "verified" in words]
+    assert "one hostile client can move a sum by" in said
+    assert not [words for words in warnings_of(asked({"kind": "sum"}, verification="none")) if "verified" in words]
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "changes", "words"),
+    [
+        ({"kind": "second_moment_wishart"}, {}, "nothing bounds a report of second_moment_wishart"),
+        ({"kind": "sum"}, {"verification": "none", "max_rejected": 0.2}, "without verification no report is checked"),
+        ({"kind": "sum"}, {"delta": 1e-13}, "more than a thousandth"),
+    ],
+)
+def test_what_cannot_be_verified_is_refused_in_words(
+    mechanism: dict[str, object], changes: dict[str, object], words: str
+) -> None:
+    with pytest.raises(InvalidTaskError, match=words):
+        asked(mechanism, **changes)
+
+
+def test_the_plan_of_verified_reports_is_that_of_the_task() -> None:
+    task = asked({"kind": "second_moment"}, max_rejected=0.05, share_form="seeded")
+    option = verified_option(task.mechanism, 3, task.num_servers, task.claim, task.max_clients)
+    assert option is not None
+    assert task.verified is not None
+    assert option.check_bytes == task.verified.check_bytes
+    assert option.report_bytes["seeded"] - option.report_bytes["uniform"] == 2 * (32 - task.verified.payload_bytes)
+    assert 1 < option.influence < 5
+    assert 0 < option.price < 1e-9
+    assert task.max_rejected == "0.05"
+    few = task.claim.model_copy(update={"delta": "0.0000000000001"})
+    assert verified_option(task.mechanism, 3, 3, few, task.max_clients) is None
+
+
+NOT_OFFERED: list[dict[str, object]] = [
+    {"share_form": "spread"},
+    {"contributors": {"rows_per_person": 1, "max_rows": 100}, "max_corrupt_clients": None},
+    {"max_corrupt_clients": 999, "delta_coalition": 0},
+    {"columns": [{"name": f"c{i}", "lower": -1, "upper": 1} for i in range(300)]},
+]
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_reports_are_verified_where_nothing_is_said_and_it_is_offered(mechanism: dict[str, object]) -> None:
+    task = asked(mechanism, verification=None)
+    assert (task.verification, task.max_rejected) == ("norm", "0.1")
+    assert task.mechanism == asked(mechanism).mechanism
+
+
+@pytest.mark.parametrize("changes", NOT_OFFERED, ids=lambda each: next(iter(each)))
+def test_what_nobody_asked_for_refuses_no_task_and_makes_no_report_longer_than_a_megabyte(
+    changes: dict[str, object],
+) -> None:
+    task = asked({"kind": "second_moment"}, **{"verification": None} | changes)
+    assert (task.verification, task.max_rejected) == ("none", None)
+
+
+def test_a_kind_takes_proofs_exactly_if_its_mechanism_states_a_bound() -> None:
+    for kind, specification in specifications().items():
+        stated = ASKINGS[kind].mechanism.squared_report_bound is not Mechanism.squared_report_bound
+        assert specification.takes_proofs == stated, kind
+
+
+def test_the_author_is_told_how_many_reports_a_verified_batch_waits_for() -> None:
+    assert any("closes with 1,111 reports" in words for words in warnings_of(asked({"kind": "sum"}, verification=None)))
+    assert not any("closes with" in words for words in warnings_of(asked({"kind": "sum"}, verification="none")))
