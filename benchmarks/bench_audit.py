@@ -20,7 +20,7 @@ from lintra_audit.release.run import MIN_TRIALS, Outcome, audit_case
 from lintra_audit.trials.case import Case
 from lintra_audit.trials.distinguish import CONFIDENCE
 from lintra_audit.trials.faults import FAULTS
-from lintra_protocol.randomness import derive_seed
+from lintra_protocol.crypto.randomness import derive_seed
 
 PAGE: Path = BENCHMARKS.with_name("audit.md")
 SEED = bytes(32)

@@ -18,8 +18,8 @@ from lintra_analysis.synthetic.model import GaussianModel, fit
 from lintra_analysis.synthetic.rows import SyntheticRows
 from lintra_curator.promise.claim import curator_claim
 from lintra_curator.ron_gauss.ron_gauss import mapped_column, release_ron_gauss
-from lintra_protocol.randomness import expand
-from lintra_protocol.ring import FloatArray
+from lintra_protocol.crypto.randomness import expand
+from lintra_protocol.crypto.ring import FloatArray
 
 HOW_TO = PAGE.parents[1] / "how-to" / "synthetic.md"
 PEOPLE, COLUMNS = 3000, 8

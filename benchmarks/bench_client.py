@@ -19,17 +19,25 @@ from showing import BENCHMARKS, Cell, Shown, load, parser, runs_of, show
 
 from lintra_client import Client
 from lintra_client.ledger import Ledger
-from lintra_protocol.blocks import MAX_REPORTS, decode_upload
-from lintra_protocol.canonical import base64url
+from lintra_protocol.crypto.randomness import expand
+from lintra_protocol.crypto.sealing import SealingKey, SuiteName, seal
+from lintra_protocol.crypto.signing import SigningKey, verify
+from lintra_protocol.encoding.canonical import base64url
+from lintra_protocol.fields.schema import Column
+from lintra_protocol.http.requests import MessageName, media_type
 from lintra_protocol.mechanisms import Sum
-from lintra_protocol.messages import KeyList, Receipt, SealingKeyEntry, TaskRecord, UploadAnswer, receipt_hash, sign
+from lintra_protocol.messages.documents import (
+    KeyList,
+    Receipt,
+    SealingKeyEntry,
+    TaskRecord,
+    UploadAnswer,
+    receipt_hash,
+    sign,
+)
 from lintra_protocol.privacy.statement import Claim
-from lintra_protocol.randomness import expand
-from lintra_protocol.schema import Column
-from lintra_protocol.sealing import SealingKey, SuiteName, seal
-from lintra_protocol.signing import SigningKey, verify
+from lintra_protocol.report.upload import MAX_REPORTS, decode_upload
 from lintra_protocol.task import AnalyzerEntry, ServerEntry, Task
-from lintra_protocol.transport import MessageName, media_type
 
 SERVERS, COLUMNS, BULK, SINGLE, REPEATS = 3, 12, 2048, 200, 5
 SEED = bytes(32)

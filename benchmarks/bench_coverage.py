@@ -38,7 +38,7 @@ from coverage_grid.tables import FOLDERS, GRID, all_tables
 from coverage_grid.verdicts import marks
 
 from lintra_analysis.estimators.estimates import Residuals
-from lintra_protocol.ring import FloatArray
+from lintra_protocol.crypto.ring import FloatArray
 
 EPSILONS = (0.1, 0.5, 1.0, 4.0)
 SIZES = (12, 14, 16)

@@ -21,7 +21,7 @@ from study import DELTA, EPSILON, FEATURES, QUORUM, RANK, REGULARIZATION, ROW_BO
 
 from lintra_analysis.kinds.coalition import usual_claim
 from lintra_analysis.kinds.osnap import default_rows
-from lintra_protocol.documents import real
+from lintra_protocol.encoding.documents import real
 
 
 def demonstration(draws: int) -> Shown:

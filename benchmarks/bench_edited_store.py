@@ -42,7 +42,7 @@ class Server:
         """Start it; CPU seconds of that are in `seconds`."""
         import structlog
 
-        from lintra_protocol.randomness import bulk_system_randomness, system_randomness
+        from lintra_protocol.crypto.randomness import bulk_system_randomness, system_randomness
         from lintra_server.node import Node
         from lintra_server.settings import Settings
         from lintra_server.storage.store import Upload

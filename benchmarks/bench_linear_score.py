@@ -31,7 +31,7 @@ from showing import BENCHMARKS, Shown, write
 from lintra_analysis import linear_score
 from lintra_analysis.releases.columns import ScaledColumn
 from lintra_analysis.releases.second_moment_sum import SecondMomentSum
-from lintra_protocol.ring import FloatArray
+from lintra_protocol.crypto.ring import FloatArray
 
 CUTS = (0.5, 0.9)
 LEAST_SHARE = 0.02

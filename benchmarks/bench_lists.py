@@ -26,9 +26,9 @@ from lintra_analyzer.storage.access_tokens import Scope
 from lintra_analyzer.storage.keys import Keys
 from lintra_analyzer.storage.rows import ServerState, StoredTask
 from lintra_analyzer.web.app import create_app
-from lintra_protocol.messages import TaskRecord, sign
-from lintra_protocol.randomness import system_randomness
-from lintra_protocol.signing import SigningKey
+from lintra_protocol.crypto.randomness import system_randomness
+from lintra_protocol.crypto.signing import SigningKey
+from lintra_protocol.messages.documents import TaskRecord, sign
 from lintra_protocol.task import ServerEntry, Task
 
 RECORDS = Path(__file__).parents[1] / "tests/support/records_before_statements.json"

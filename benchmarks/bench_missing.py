@@ -17,8 +17,8 @@ import numpy as np
 from coverage_grid.tables import FOLDERS, all_tables
 from showing import BENCHMARKS, Cell, Shown, Spread, spread, write
 
+from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.privacy.gaussian import gaussian_mu
-from lintra_protocol.ring import FloatArray
 
 TABLES = ("randhie", "uci_concrete", "power_19k", "uci_protein")
 CLIENTS, DRAWS, MISSING, DELTA, MOST_COLUMNS = 1 << 14, 24, 0.2, 1e-6, 10

@@ -32,8 +32,8 @@ from lintra_curator.papers.inherent_privacy import inherent_privacy
 from lintra_curator.papers.least_squares_corner import corner_sigma
 from lintra_curator.projection.random_projection import project, rp_sigma
 from lintra_curator.promise.claim import curator_claim
+from lintra_protocol.crypto.randomness import expand
 from lintra_protocol.privacy.gaussian import gaussian_mu
-from lintra_protocol.randomness import expand
 
 EPSILON, DELTA = 1.0, 1e-6
 SAMPLES = 100_000

@@ -29,7 +29,7 @@ from lintra_curator.ndis import (
     rp_pstar,
 )
 from lintra_curator.ndis.monte_carlo import sample_losses
-from lintra_protocol.randomness import expand
+from lintra_protocol.crypto.randomness import expand
 
 TWO_TAILS = Path(__file__).parents[1] / "tests/support/two_tails.py"
 

@@ -20,7 +20,7 @@ from lintra_curator.papers.inherent_least_squares import inherent_least_squares
 from lintra_curator.papers.inherent_privacy import inherent_privacy
 from lintra_curator.papers.least_squares_corner import corner_sigma
 from lintra_curator.projection.random_projection import rp_sigma
-from lintra_protocol.clipping import clip_norms
+from lintra_protocol.noise.clipping import clip_norms
 
 FloatArray = NDArray[np.float64]
 HERE = Path(__file__).resolve().parent

@@ -15,8 +15,8 @@ from types import ModuleType
 
 from showing import BENCHMARKS, Shown, load, parser, runs_of, show
 
-from lintra_protocol.noise import MAX_SIGMA, discrete_gaussian
-from lintra_protocol.randomness import bulk_system_randomness, system_randomness
+from lintra_protocol.crypto.randomness import bulk_system_randomness, system_randomness
+from lintra_protocol.noise.discrete_gaussian import MAX_SIGMA, discrete_gaussian
 
 BULK, PLAIN, USUAL = 1_000_000, 5_000, 30_000
 """Samples drawn at once, by this library and in plain Python, and a usual sigma."""

@@ -39,12 +39,12 @@ from lintra_analysis.kinds.decode import read
 from lintra_analysis.spec.build_task import build_task
 from lintra_analysis.spec.specification import Specification
 from lintra_analysis.trial.collection import placeholder_keys, placeholder_servers
-from lintra_protocol.contributors import Contributors
+from lintra_protocol.crypto.randomness import RandomBytes, derive_seed, keystream, system_randomness
+from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.errors import LintraError
+from lintra_protocol.fields.contributors import Contributors
 from lintra_protocol.mechanisms import SecondMoment
 from lintra_protocol.privacy.statement import Claim
-from lintra_protocol.randomness import RandomBytes, derive_seed, keystream, system_randomness
-from lintra_protocol.ring import FloatArray, IntArray
 from lintra_protocol.task import Task
 
 Columns = tuple[tuple[str, float, float, float, float], ...]

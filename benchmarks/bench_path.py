@@ -24,8 +24,8 @@ from showing import BENCHMARKS, Shown, write
 from lintra_analysis.estimators.design import design
 from lintra_analysis.estimators.path import regression_path
 from lintra_analysis.estimators.solve import solve
+from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.errors import InvalidAnalysisError
-from lintra_protocol.ring import FloatArray
 
 APART = ("flights", "nyc_weather", "power_19k", "randhie", "elevation_5k", "uci_keggundirected", "uci_protein")
 """The tables that the rule of choice was not chosen on."""

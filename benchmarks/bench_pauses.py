@@ -22,8 +22,10 @@ from scale.beside import sealed_upload
 from scale.cohort import Collection, collect, settings_of
 from showing import BENCHMARKS, Cell, Shown, load, parser, show
 
-from lintra_protocol.canonical import base64url, parse_base64url
-from lintra_protocol.messages import (
+from lintra_protocol.crypto.randomness import system_randomness
+from lintra_protocol.encoding.canonical import base64url, parse_base64url
+from lintra_protocol.http.requests import media_type
+from lintra_protocol.messages.documents import (
     AggregateRequest,
     Cohort,
     CohortRequest,
@@ -34,9 +36,7 @@ from lintra_protocol.messages import (
     TaskRecord,
     sign,
 )
-from lintra_protocol.randomness import system_randomness
 from lintra_protocol.task import Task
-from lintra_protocol.transport import media_type
 from lintra_server.web.app import create_app
 from lintra_server.web.upload_route import UploadRoute
 

@@ -16,7 +16,7 @@ from coverage_grid.population import TWO_SIDED, Population
 from coverage_grid.tables import FOLDERS, GRID, all_tables
 from showing import BENCHMARKS, Shown, write
 
-from lintra_protocol.ring import FloatArray
+from lintra_protocol.crypto.ring import FloatArray
 
 CLIENTS, DRAWS = 1 << 14, 200
 

@@ -25,11 +25,11 @@ from lintra_curator.papers.ron_gauss import PaperQuestion, release_paper
 from lintra_curator.papers.ron_gauss_sensitivity import published_delta, published_factor
 from lintra_curator.promise.claim import curator_claim
 from lintra_curator.ron_gauss.ron_gauss import category_column, mapped_column, release_ron_gauss
+from lintra_protocol.crypto.randomness import RandomBytes, expand
+from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.errors import InvalidAnalysisError
-from lintra_protocol.frame import frame
-from lintra_protocol.randomness import RandomBytes, expand
-from lintra_protocol.ring import FloatArray, IntArray
-from lintra_protocol.schema import Column
+from lintra_protocol.fields.schema import Column
+from lintra_protocol.transforms.orthonormal import frame
 
 EPSILONS = (1.0, 4.0, 16.0)
 DELTA = 1e-6

@@ -28,7 +28,7 @@ from lintra_curator.papers.ron_gauss_sensitivity import published_delta, publish
 from lintra_curator.promise.claim import curator_claim
 from lintra_curator.ron_gauss.ron_gauss import release_ron_gauss
 from lintra_protocol.errors import InvalidAnalysisError
-from lintra_protocol.frame import frame
+from lintra_protocol.transforms.orthonormal import frame
 
 EPSILONS = (1.0, 4.0)
 DIMENSIONS = (1, 2, 3, 5, 8, 13)

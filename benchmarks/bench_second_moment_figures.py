@@ -38,8 +38,8 @@ from lintra_curator.papers.second_moment import PublishedProjection, PublishedWi
 from lintra_curator.promise.claim import curator_claim
 from lintra_curator.second_moment import calibration
 from lintra_curator.second_moment.wishart_noise import WishartNoise
+from lintra_protocol.crypto.randomness import RandomBytes, expand
 from lintra_protocol.privacy.statement import Claim
-from lintra_protocol.randomness import RandomBytes, expand
 
 DELTA = math.exp(-9)
 EPSILONS = (0.05, 0.1, 0.15, 0.2, 0.25, 0.5)

@@ -28,9 +28,9 @@ from lintra_curator.second_moment.gaussian_noise import weighted_noise
 from lintra_curator.second_moment.inverse_wishart import InverseWishartDraw
 from lintra_curator.second_moment.projection import GaussianProjection
 from lintra_curator.second_moment.wishart_noise import WishartNoise, wishart_factor
+from lintra_protocol.crypto.randomness import RandomBytes, expand
 from lintra_protocol.privacy.gaussian import gaussian_mu
 from lintra_protocol.privacy.statement import Claim
-from lintra_protocol.randomness import RandomBytes, expand
 
 FloatArray = NDArray[np.float64]
 

@@ -19,22 +19,22 @@ import structlog
 from showing import BENCHMARKS, Shown, load, number, parser, show
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from lintra_protocol.blocks import MAX_REPORTS, SealedBlock, decode_upload, encode_upload, upload_bytes
-from lintra_protocol.canonical import base64url
-from lintra_protocol.manifest import merkle_root
+from lintra_protocol.cohort.merkle import merkle_root
+from lintra_protocol.cohort.report_ids import ReportIds, intersection
+from lintra_protocol.crypto.randomness import bulk_system_randomness, system_randomness
+from lintra_protocol.crypto.sealing import HYBRID, SealingKey
+from lintra_protocol.crypto.signing import SigningKey
+from lintra_protocol.crypto.tokens import SERIAL_BYTES, Admission
+from lintra_protocol.encoding.canonical import base64url
+from lintra_protocol.fields.schema import Column
+from lintra_protocol.http.requests import media_type
 from lintra_protocol.mechanisms import AnyMechanism, Osnap, SecondMoment
-from lintra_protocol.messages import TaskRecord, sign
+from lintra_protocol.messages.documents import TaskRecord, sign
 from lintra_protocol.privacy.statement import Claim
-from lintra_protocol.randomness import bulk_system_randomness, system_randomness
-from lintra_protocol.report import make_reports, seal_block
-from lintra_protocol.report_ids import ReportIds, intersection
-from lintra_protocol.schema import Column
-from lintra_protocol.sealing import HYBRID, SealingKey
-from lintra_protocol.signing import SigningKey
+from lintra_protocol.report.report import make_reports, seal_block
+from lintra_protocol.report.upload import MAX_REPORTS, SealedBlock, decode_upload, encode_upload, upload_bytes
+from lintra_protocol.report.wire import block_context
 from lintra_protocol.task import AnalyzerEntry, ServerEntry, Task
-from lintra_protocol.tokens import SERIAL_BYTES, Admission
-from lintra_protocol.transport import media_type
-from lintra_protocol.wire import block_context
 from lintra_server.batches.executor import InProcess, Release, sketch_share
 from lintra_server.batches.group import ranked
 from lintra_server.batches.opening import open_blocks

@@ -20,8 +20,8 @@ import psycopg
 from showing import BENCHMARKS, Shown, load, number, parser, show
 from stores import CAPACITY, new_store
 
-from lintra_protocol.canonical import HASH_BYTES
-from lintra_protocol.randomness import bulk_system_randomness, system_randomness
+from lintra_protocol.crypto.randomness import bulk_system_randomness, system_randomness
+from lintra_protocol.encoding.canonical import HASH_BYTES
 from lintra_server.batches.group import ranked
 from lintra_server.storage.known import IdTable
 from lintra_server.storage.store import Store, Upload

@@ -37,8 +37,8 @@ from showing import BENCHMARKS, Cell, Shown, show, spread
 
 from lintra_analysis.synthetic.model import fit
 from lintra_analysis.synthetic.pairs import GOOD, ROUGH
+from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.privacy.statement import Neighbours
-from lintra_protocol.ring import FloatArray
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 NOTIONS: tuple[tuple[str, Neighbours, Pairs], ...] = (

@@ -22,8 +22,8 @@ from lintra_analysis.spec.specification import Specification
 from lintra_analysis.synthetic.centred_model import fit_two_rounds
 from lintra_analysis.synthetic.model import fit
 from lintra_analysis.trial.collection import placeholder_keys, placeholder_servers
-from lintra_protocol.randomness import expand, system_randomness
-from lintra_protocol.ring import FloatArray
+from lintra_protocol.crypto.randomness import expand, system_randomness
+from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.task import Task
 
 REFERENCE = PAGE.parents[1] / "reference" / "mechanisms" / "ron_gauss_centred.md"

@@ -30,9 +30,9 @@ from pathlib import Path
 import numpy as np
 from showing import BENCHMARKS, Cell, Shown, load, number, parser, runs_of, show
 
-from lintra_protocol.canonical import ByteRows
-from lintra_protocol.randomness import bulk_system_randomness
-from lintra_protocol.verdicts import BLOCK_BYTES
+from lintra_protocol.crypto.randomness import bulk_system_randomness
+from lintra_protocol.encoding.canonical import ByteRows
+from lintra_protocol.rules.verification import BLOCK_BYTES
 from lintra_protocol.verification.checks import accepted, check_shares
 from lintra_protocol.verification.parameters import Parameters
 from lintra_protocol.verification.points import check_points

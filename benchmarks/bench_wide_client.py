@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from lintra_protocol.randomness import bulk_system_randomness
-from lintra_protocol.report import make_report
+from lintra_protocol.crypto.randomness import bulk_system_randomness
+from lintra_protocol.report.report import make_report
 from lintra_protocol.task import Task
 
 ROUNDS = 20

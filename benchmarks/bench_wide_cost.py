@@ -22,15 +22,15 @@ from bench_wide_client import memory
 from showing import BENCHMARKS, Cell, Shown, parser, runs_of, show
 from stores import CAPACITY, new_store
 
-from lintra_protocol.canonical import base64url
+from lintra_protocol.crypto.randomness import bulk_system_randomness
+from lintra_protocol.crypto.signing import SigningKey
+from lintra_protocol.encoding.canonical import base64url
+from lintra_protocol.fields.schema import Column
 from lintra_protocol.mechanisms.range_finder import RangeFinder
 from lintra_protocol.privacy.statement import Claim
-from lintra_protocol.randomness import bulk_system_randomness
-from lintra_protocol.schema import Column
-from lintra_protocol.signing import SigningKey
+from lintra_protocol.report.wire import payload_bytes
 from lintra_protocol.task import AnalyzerEntry, ServerEntry, Task
 from lintra_protocol.transforms.ones import Ones
-from lintra_protocol.wire import payload_bytes
 from lintra_server.batches.executor import InProcess, Release, sketch_share
 from lintra_server.storage.store import Upload
 

@@ -28,8 +28,8 @@ from urllib.request import urlopen
 from bench_server import quiet, sealed_uploads, server
 from showing import BENCHMARKS, Cell, Shown, load, parser, runs_of, show
 
+from lintra_protocol.http.requests import media_type
 from lintra_protocol.mechanisms import Osnap
-from lintra_protocol.transport import media_type
 
 CONNECTIONS, WARM_UP = 16, 64
 PORT = 8931

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from lintra_protocol.randomness import system_randomness
+from lintra_protocol.crypto.randomness import system_randomness
 from lintra_server.disk.journal import Journal
 from lintra_server.disk.key_files import KeyFiles
 from lintra_server.disk.notes import Notes

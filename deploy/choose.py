@@ -28,9 +28,9 @@ from lintra_analysis.kinds.coalition import usual_claim
 from lintra_analysis.kinds.plan_request import Question
 from lintra_analysis.kinds.planned import plan_option
 from lintra_analysis.trial.files.bounds import Spread, row_bound_of
-from lintra_protocol.documents import real
-from lintra_protocol.ring import FloatArray
-from lintra_protocol.schema import Column
+from lintra_protocol.crypto.ring import FloatArray
+from lintra_protocol.encoding.documents import real
+from lintra_protocol.fields.schema import Column
 
 FLIGHTS = 327_346
 

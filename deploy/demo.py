@@ -53,8 +53,8 @@ from yardsticks import (
 
 from lintra_analysis.access.rest_client import AnalyzerClient
 from lintra_client.simulate import simulate
+from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.privacy.gaussian import compose_mu, gaussian_epsilon
-from lintra_protocol.ring import FloatArray
 
 NUM_SERVERS = 3
 console = Console()

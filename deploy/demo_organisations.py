@@ -24,9 +24,9 @@ from lintra_analysis import regression
 from lintra_analysis.access.rest_client import AnalyzerClient
 from lintra_analysis.kinds.decode import read
 from lintra_client import BlockingClient
+from lintra_protocol.crypto.randomness import bulk_system_randomness
+from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.errors import LintraError
-from lintra_protocol.randomness import bulk_system_randomness
-from lintra_protocol.ring import FloatArray, IntArray
 from lintra_protocol.task import Task
 
 NUM_SERVERS = 3

@@ -27,8 +27,8 @@ from services import Service, analyst_token, local_services, running
 from lintra_analysis.access.rest_client import AnalyzerClient
 from lintra_analysis.releases.sampling import gaussians, uniforms
 from lintra_client import BlockingClient
-from lintra_protocol.randomness import expand
-from lintra_protocol.ring import FloatArray, IntArray
+from lintra_protocol.crypto.randomness import expand
+from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.task import Task
 
 NUM_SERVERS = 3

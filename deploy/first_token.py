@@ -8,7 +8,7 @@ import os
 import sys
 from pathlib import Path
 
-from lintra_protocol.randomness import system_randomness
+from lintra_protocol.crypto.randomness import system_randomness
 from lintra_service.tokens import new_token, token_hash
 
 

@@ -16,11 +16,11 @@ from lintra_analysis.releases.columns import ScaledColumn
 from lintra_analysis.releases.release import Release
 from lintra_analysis.releases.second_moment_sum import SecondMomentSum
 from lintra_analysis.releases.sketch import Sketch
-from lintra_protocol.clipping import clip_norms
-from lintra_protocol.noise import discrete_gaussian
+from lintra_protocol.crypto.randomness import RandomBytes, expand
+from lintra_protocol.crypto.ring import FloatArray, IntArray
+from lintra_protocol.noise.clipping import clip_norms
+from lintra_protocol.noise.discrete_gaussian import discrete_gaussian
 from lintra_protocol.privacy.gaussian import gaussian_mu
-from lintra_protocol.randomness import RandomBytes, expand
-from lintra_protocol.ring import FloatArray, IntArray
 from lintra_protocol.transforms.osnap import BalancedOsnap
 
 SEED = bytes(32)

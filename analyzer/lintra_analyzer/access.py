@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 
 from lintra_analyzer.storage.access_tokens import ROLES, AccessToken, Role, Scope
 from lintra_analyzer.storage.users import Users
-from lintra_protocol.canonical import base64url
+from lintra_protocol.crypto.randomness import RandomBytes
+from lintra_protocol.encoding.canonical import base64url
 from lintra_protocol.errors import ForbiddenError, InvalidMessageError, UnauthorizedError, UnknownResourceError
-from lintra_protocol.randomness import RandomBytes
 from lintra_service.tokens import bearer_of, new_token, token_hash
 
 SESSION_SECONDS = 12 * 3600

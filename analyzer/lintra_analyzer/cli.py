@@ -32,7 +32,7 @@ from lintra_analyzer.commands.asking import (
 from lintra_analyzer.listing import release_line, task_line, window_line
 from lintra_analyzer.settings import Settings
 from lintra_analyzer.storage.keys import load_keys
-from lintra_protocol.randomness import system_randomness
+from lintra_protocol.crypto.randomness import system_randomness
 from lintra_protocol.task import Task
 from lintra_service.findings import print_findings
 from lintra_service.settings import InvalidSettingsError

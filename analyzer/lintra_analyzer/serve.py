@@ -9,7 +9,7 @@ from lintra_analyzer.settings import Settings
 from lintra_analyzer.storage.keys import load_keys
 from lintra_analyzer.web.app import create_app
 from lintra_analyzer.web.internal import create_internal_app
-from lintra_protocol.randomness import system_randomness
+from lintra_protocol.crypto.randomness import system_randomness
 from lintra_service import serve
 from lintra_service.logs import configure_logging
 from lintra_service.supervisor import Supervisor

@@ -36,18 +36,18 @@ from lintra_analyzer.tasks.populations import PopulationTotals
 from lintra_analyzer.tasks.registration import Bringing, current_state, register, require_registered
 from lintra_analyzer.tasks.schedule import Schedule, num_begun, num_due
 from lintra_analyzer.tasks.windows import Opened, Window, window_of
-from lintra_protocol.canonical import canonical_json
+from lintra_protocol.cohort.report_ids import ReportIds
+from lintra_protocol.crypto.randomness import RandomBytes, bulk_system_randomness
+from lintra_protocol.crypto.tokens import make_token
+from lintra_protocol.encoding.canonical import canonical_json
 from lintra_protocol.errors import (
     InvalidReleaseError,
     InvalidTaskError,
     TaskConflictError,
     UnknownBatchError,
 )
-from lintra_protocol.messages import BATCH, Counters, TaskRecord, sign
-from lintra_protocol.randomness import RandomBytes, bulk_system_randomness
-from lintra_protocol.report_ids import ReportIds
+from lintra_protocol.messages.documents import BATCH, Counters, TaskRecord, sign
 from lintra_protocol.task import ServerEntry, Task
-from lintra_protocol.tokens import make_token
 from lintra_service.readiness import PROBE_SECONDS, Readiness
 from lintra_service.serve import repeat
 from lintra_service.supervisor import forever

@@ -20,13 +20,13 @@ from lintra_curator.ron_gauss.ron_gauss import category_column, mapped_column, p
 from lintra_curator.second_moment.bounded_table import BoundedTable
 from lintra_curator.second_moment.central_second_moment import CentralSecondMoment
 from lintra_curator.second_moment.gaussian_noise import GaussianNoise
-from lintra_protocol.documents import fraction
+from lintra_protocol.crypto.randomness import RandomBytes, bulk_system_randomness
+from lintra_protocol.crypto.ring import FloatArray
+from lintra_protocol.encoding.documents import fraction
 from lintra_protocol.errors import InvalidRowError
+from lintra_protocol.fields.schema import Column
 from lintra_protocol.privacy.composition import Spent
 from lintra_protocol.privacy.statement import Claim, Neighbours
-from lintra_protocol.randomness import RandomBytes, bulk_system_randomness
-from lintra_protocol.ring import FloatArray
-from lintra_protocol.schema import Column
 
 
 class BudgetExceededError(ValueError):

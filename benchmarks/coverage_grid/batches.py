@@ -16,7 +16,7 @@ from lintra_analysis.estimators.concentrated.equations import Equations, minimis
 from lintra_analysis.estimators.concentrated.hyperplanes import complement, minimum_on
 from lintra_analysis.estimators.concentrated.profile_interval import accepted
 from lintra_analysis.releases.noise_laws.symmetric_noise import SymmetricNoise
-from lintra_protocol.ring import FloatArray, IntArray
+from lintra_protocol.crypto.ring import FloatArray, IntArray
 
 LIMIT = float(special.chdtri(1, 0.05))
 RESIDUAL_LIMIT = float(special.chdtri(1, 0.04))

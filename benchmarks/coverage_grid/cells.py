@@ -12,7 +12,7 @@ from lintra_analysis.estimators.design import design
 from lintra_analysis.estimators.estimates import Of, Residuals
 from lintra_analysis.estimators.regression import regression
 from lintra_analysis.estimators.solve import solve
-from lintra_protocol.ring import FloatArray
+from lintra_protocol.crypto.ring import FloatArray
 
 TWO_SIDED = 1.959964
 

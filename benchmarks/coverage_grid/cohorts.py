@@ -8,8 +8,8 @@ import numpy as np
 from lintra_analysis.releases.columns import ScaledColumn
 from lintra_analysis.releases.gram_error import GramEstimate
 from lintra_analysis.releases.noise_laws.symmetric_noise import SymmetricNoise
+from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.privacy.gaussian import gaussian_mu
-from lintra_protocol.ring import FloatArray
 
 DELTA = 1e-6
 

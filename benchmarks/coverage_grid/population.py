@@ -9,7 +9,7 @@ from coverage_grid.cohorts import Cohort, shrunk_rows
 from lintra_analysis.estimators.correlation import correlation
 from lintra_analysis.estimators.estimates import Of, Residuals
 from lintra_analysis.estimators.means import means
-from lintra_protocol.ring import FloatArray
+from lintra_protocol.crypto.ring import FloatArray
 
 TWO_SIDED = 1.959964
 BOTH: tuple[Of, Of] = ("cohort", "population")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from lintra_protocol.ring import FloatArray
+from lintra_protocol.crypto.ring import FloatArray
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = (ROOT.parent / "shared" / "data", ROOT / "benchmarks" / "data", ROOT / "benchmarks" / "data" / "real")

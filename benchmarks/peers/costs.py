@@ -7,8 +7,8 @@ from math import ceil, isqrt, log2
 
 from showing import Cell, Shown, spread
 
-from lintra_protocol.noise import discrete_gaussian
-from lintra_protocol.randomness import expand
+from lintra_protocol.crypto.randomness import expand
+from lintra_protocol.noise.discrete_gaussian import discrete_gaussian
 from lintra_protocol.verification.parameters import Parameters
 
 DEVIATIONS = (10, 1_000, 1_000_000)

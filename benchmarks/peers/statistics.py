@@ -21,7 +21,7 @@ from lintra_analysis.estimators.pca import pca
 from lintra_analysis.estimators.regression import regression
 from lintra_analysis.releases.columns import ScaledColumn
 from lintra_analysis.releases.second_moment_sum import SecondMomentSum
-from lintra_protocol.clipping import clip_norms
+from lintra_protocol.noise.clipping import clip_norms
 from lintra_protocol.privacy.gaussian import gaussian_mu
 from peers.tukey import MODELS, tukey_em
 

@@ -16,9 +16,9 @@ from lintra_analysis.synthetic.fitting import Standard, logistic_accuracy
 from lintra_analysis.synthetic.generator import synthesize
 from lintra_analysis.synthetic.model import GaussianModel, fit
 from lintra_curator import curator_claim, release_ron_gauss
+from lintra_protocol.crypto.randomness import expand
+from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.privacy.statement import Neighbours
-from lintra_protocol.randomness import expand
-from lintra_protocol.ring import FloatArray
 from race.tables import Table
 
 WORKER = Path(__file__).resolve().parents[1] / "race_peer.py"

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from lintra_curator import category_column, mapped_column
-from lintra_protocol.ring import FloatArray, IntArray
-from lintra_protocol.schema import Column
+from lintra_protocol.crypto.ring import FloatArray, IntArray
+from lintra_protocol.fields.schema import Column
 
 MOST_ROWS, MOST_FEATURES, CELLS = 20_000, 9, 16
 FILES = ("uci_concrete", "power_19k", "flight_wide", "uci_protein")

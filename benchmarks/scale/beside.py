@@ -17,13 +17,13 @@ from pathlib import Path
 import httpx2
 import numpy as np
 
-from lintra_protocol.blocks import encode_upload
-from lintra_protocol.canonical import parse_base64url
-from lintra_protocol.messages import KeyList, Signed, TaskRecord
-from lintra_protocol.randomness import system_randomness
-from lintra_protocol.report import make_report, seal_block
+from lintra_protocol.crypto.randomness import system_randomness
+from lintra_protocol.encoding.canonical import parse_base64url
+from lintra_protocol.http.requests import media_type
+from lintra_protocol.messages.documents import KeyList, Signed, TaskRecord
+from lintra_protocol.report.report import make_report, seal_block
+from lintra_protocol.report.upload import encode_upload
 from lintra_protocol.task import Task
-from lintra_protocol.transport import media_type
 from scale.costs import Answer
 
 ENOUGH, BESIDE = "enough", "beside.json"

@@ -13,14 +13,14 @@ import numpy as np
 import numpy.typing as npt
 
 from lintra_analyzer.storage.keys import Keys, load_keys
-from lintra_protocol.canonical import base64url
+from lintra_protocol.crypto.randomness import bulk_system_randomness, keystream, system_randomness
+from lintra_protocol.crypto.ring import IntArray, RingArray, ring_bytes, ring_from_bytes, to_ring
+from lintra_protocol.crypto.sealing import HYBRID
+from lintra_protocol.encoding.canonical import base64url
+from lintra_protocol.fields.schema import Column
 from lintra_protocol.mechanisms import Osnap
-from lintra_protocol.messages import Signed, TaskRecord, sign
+from lintra_protocol.messages.documents import Signed, TaskRecord, sign
 from lintra_protocol.privacy.statement import Claim
-from lintra_protocol.randomness import bulk_system_randomness, keystream, system_randomness
-from lintra_protocol.ring import IntArray, RingArray, ring_bytes, ring_from_bytes, to_ring
-from lintra_protocol.schema import Column
-from lintra_protocol.sealing import HYBRID
 from lintra_protocol.task import AnalyzerEntry, ServerEntry, Task
 from lintra_server.batches.registry import HeldBatch
 from lintra_server.settings import Settings

@@ -26,10 +26,10 @@ from lintra_analyzer.storage.archive import Archive
 from lintra_analyzer.storage.rows import ServerState, Stage, StoredTask
 from lintra_analyzer.storage.store import Store
 from lintra_analyzer.tasks.jobs import ReleaseJob
-from lintra_protocol.canonical import parse_base64url
-from lintra_protocol.messages import BATCH
-from lintra_protocol.randomness import system_randomness
-from lintra_protocol.ring import IntArray, from_ring, to_ring
+from lintra_protocol.crypto.randomness import system_randomness
+from lintra_protocol.crypto.ring import IntArray, from_ring, to_ring
+from lintra_protocol.encoding.canonical import parse_base64url
+from lintra_protocol.messages.documents import BATCH
 from lintra_server.batches.transform import add_reports
 from lintra_service.memory import give_back_large_blocks
 from scale.beside import QUIET_SECONDS, Waits, asking

@@ -12,8 +12,8 @@ import bench_start
 import bench_store
 import numpy as np
 
-from lintra_protocol.randomness import bulk_system_randomness, system_randomness
-from lintra_protocol.report_ids import ComparedLists, ReportIds
+from lintra_protocol.cohort.report_ids import ComparedLists, ReportIds
+from lintra_protocol.crypto.randomness import bulk_system_randomness, system_randomness
 from lintra_server.storage.known import IdTable
 from scale.figures import Asked, Measured, best, cpu, row
 from scale.processes import children_cpu_seconds

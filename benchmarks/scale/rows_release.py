@@ -6,8 +6,8 @@ from functools import cache
 import numpy as np
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from lintra_protocol.randomness import bulk_system_randomness
-from lintra_protocol.ring import ring_from_bytes
+from lintra_protocol.crypto.randomness import bulk_system_randomness
+from lintra_protocol.crypto.ring import ring_from_bytes
 from scale.cohort import COLUMNS, ROWS, SPARSITY
 from scale.figures import Asked, Measured, cpu, row
 from scale.release import ReleaseCost, release, waits

@@ -6,9 +6,9 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from scipy.sparse import csc_array
 
+from lintra_protocol.crypto.randomness import bulk_system_randomness
+from lintra_protocol.crypto.ring import RingArray
 from lintra_protocol.mechanisms import Osnap
-from lintra_protocol.randomness import bulk_system_randomness
-from lintra_protocol.ring import RingArray
 from lintra_server.batches.executor import InProcess, Release, sketch_share
 from lintra_server.batches.group import ranked
 from lintra_server.batches.transform import add_reports

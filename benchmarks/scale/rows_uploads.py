@@ -8,8 +8,8 @@ import bench_server
 import bench_store
 import bench_workers
 
-from lintra_protocol.blocks import MAX_REPORTS
-from lintra_protocol.sealing import HYBRID
+from lintra_protocol.crypto.sealing import HYBRID
+from lintra_protocol.report.upload import MAX_REPORTS
 from scale.figures import Asked, Measured, row
 from scale.log_lines import LOG_LINES, log_lines
 

@@ -14,17 +14,17 @@ from lintra_analyzer.storage.keys import Keys, load_keys
 from lintra_analyzer.storage.rows import ServerState, Stage, StoredTask
 from lintra_analyzer.storage.store import Store
 from lintra_analyzer.tasks.jobs import ReleaseJob
-from lintra_protocol.blocks import MAX_REPORTS, encode_upload
-from lintra_protocol.canonical import base64url
+from lintra_protocol.crypto.randomness import bulk_system_randomness, system_randomness
+from lintra_protocol.crypto.sealing import HYBRID
+from lintra_protocol.encoding.canonical import base64url
+from lintra_protocol.fields.schema import Column
+from lintra_protocol.fields.windows import Windows
 from lintra_protocol.mechanisms import Sum
-from lintra_protocol.messages import TaskRecord, sign
+from lintra_protocol.messages.documents import TaskRecord, sign
 from lintra_protocol.privacy.statement import Claim
-from lintra_protocol.randomness import bulk_system_randomness, system_randomness
-from lintra_protocol.report import make_reports, seal_block
-from lintra_protocol.schema import Column
-from lintra_protocol.sealing import HYBRID
+from lintra_protocol.report.report import make_reports, seal_block
+from lintra_protocol.report.upload import MAX_REPORTS, encode_upload
 from lintra_protocol.task import AnalyzerEntry, ServerEntry, Task
-from lintra_protocol.windows import Windows
 from lintra_server.settings import Settings
 from lintra_server.web.app import create_app
 from lintra_server.web.upload_route import UploadRoute

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 from showing import Cell, Shown, spread
 
+from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.privacy.calibration import published_sigma
-from lintra_protocol.ring import FloatArray
 from secure_sketching.designs import Table, low_rank_table, real_table, regression_table
 from secure_sketching.mechanisms import DELTA, ROWS, Claim, Seen, compared, low_rank_excess, ridge_ratio, sketched
 

@@ -14,7 +14,7 @@ from lintra_analysis.releases.sampling import chi_squares, gaussians
 from lintra_curator.ndis.closed import delta_rp, rp_pair
 from lintra_curator.ndis.least_squares import delta_als, delta_ols
 from lintra_curator.ndis.monte_carlo import sample_losses
-from lintra_protocol.randomness import RandomBytes, expand
+from lintra_protocol.crypto.randomness import RandomBytes, expand
 from spectrum.flights import flights, most_telling
 
 SPECTRUM_ROWS = 10

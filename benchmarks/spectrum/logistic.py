@@ -12,7 +12,7 @@ from showing import Cell, FloatArray, Shown, spread
 
 from lintra_curator.calibrated.logistic_regression import plan_logistic
 from lintra_curator.promise.claim import curator_claim
-from lintra_protocol.clipping import clip_norms
+from lintra_protocol.noise.clipping import clip_norms
 
 ROW_BOUND, REGULARIZATION, LEARNT = 1.5, 3.0, 455
 TABLE = Path(__file__).resolve().parents[1] / "data" / "classes" / "uci_breast_cancer.npz"

@@ -11,7 +11,7 @@ from showing import Cell, FloatArray, Shown
 
 from lintra_curator.papers.gaussian_process import RadialKernel, plan_gaussian_process
 from lintra_curator.promise.claim import curator_claim
-from lintra_protocol.clipping import clip_norms
+from lintra_protocol.noise.clipping import clip_norms
 
 LINNERUD = (
     (5, 162, 60, 50), (2, 110, 60, 52), (12, 101, 101, 58), (12, 105, 37, 62), (13, 155, 58, 46), (4, 101, 42, 56),

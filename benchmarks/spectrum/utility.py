@@ -22,7 +22,7 @@ from lintra_analysis.releases.sampling import gaussians
 from lintra_curator.least_squares.private_least_squares import ols_sigma, solved
 from lintra_curator.papers.least_squares_corner import corner_sigma
 from lintra_curator.projection.random_projection import project, rp_sigma
-from lintra_protocol.randomness import expand
+from lintra_protocol.crypto.randomness import expand
 from spectrum.flights import FLIGHT_SKETCH_ROWS, flights, longest
 
 EPSILON = 1.0

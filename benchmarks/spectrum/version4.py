@@ -26,9 +26,9 @@ from lintra_curator.projection.eigenvalue_look import EigenvalueTest
 from lintra_curator.projection.ptr_projection import plan_ptr
 from lintra_curator.projection.random_projection import project, rp_sigma
 from lintra_curator.promise.claim import curator_claim
-from lintra_protocol.privacy.boundary import furthest
+from lintra_protocol.crypto.randomness import expand
+from lintra_protocol.privacy.bisection import furthest
 from lintra_protocol.privacy.gaussian import gaussian_delta, gaussian_mu
-from lintra_protocol.randomness import expand
 from spectrum.flights import flights, longest
 
 RATIOS = (1.001, 1.05, 1.1, 1.15, 1.2, 1.25, 1.3, 1.4, 1.5, 1.75, 2.0)

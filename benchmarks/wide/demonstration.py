@@ -15,12 +15,12 @@ from lintra_analysis.releases.sampling import uniforms
 from lintra_analysis.spec.build_task import build_task
 from lintra_analysis.spec.specification import Specification
 from lintra_analysis.trial.collection import placeholder_keys, placeholder_servers
-from lintra_protocol.canonical import base64url
-from lintra_protocol.documents import fraction
+from lintra_protocol.crypto.randomness import expand, system_randomness
+from lintra_protocol.crypto.ring import FloatArray
+from lintra_protocol.encoding.canonical import base64url
+from lintra_protocol.encoding.documents import fraction
 from lintra_protocol.errors import InvalidAnalysisError
 from lintra_protocol.mechanisms import RangeFinder
-from lintra_protocol.randomness import expand, system_randomness
-from lintra_protocol.ring import FloatArray
 from lintra_protocol.task import Task
 from wide.moments import Moments, sums_of
 

@@ -11,8 +11,8 @@ from lintra_analysis.estimators.wide import wide_ridge
 from lintra_analysis.kinds.planning.range_finder import usual_projected_bound
 from lintra_analysis.releases.columns import ScaledColumn
 from lintra_analysis.releases.range_sums import RangeSums, TargetProducts
+from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.privacy.gaussian import gaussian_mu
-from lintra_protocol.ring import FloatArray
 from wide.moments import DELTA, Moments, noise_sd
 
 PAIRS, WIDTH, BLOCK = 500, 0.25, 10_000

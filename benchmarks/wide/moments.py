@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.privacy.gaussian import gaussian_mu
-from lintra_protocol.ring import FloatArray
 
 DELTA = 1e-6
 

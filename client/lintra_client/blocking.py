@@ -23,10 +23,10 @@ from lintra_client.frames import DataFrame
 from lintra_client.ledger import SELF, Distinct, Ledger, OwnLedger
 from lintra_client.sealed_reports import Parcel
 from lintra_client.sending import SendReceipt
-from lintra_protocol.messages import BATCH
-from lintra_protocol.randomness import RandomBytes, system_randomness
-from lintra_protocol.ring import FloatArray
-from lintra_protocol.schema import Row
+from lintra_protocol.crypto.randomness import RandomBytes, system_randomness
+from lintra_protocol.crypto.ring import FloatArray
+from lintra_protocol.fields.schema import Row
+from lintra_protocol.messages.documents import BATCH
 from lintra_protocol.task import Task
 
 T = TypeVar("T")

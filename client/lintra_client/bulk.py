@@ -13,9 +13,9 @@ import numpy as np
 from lintra_client.channel import TRANSIENT
 from lintra_client.sealed_reports import Parcel, spelled
 from lintra_client.upload import Delivery
+from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.errors import InvalidRowError, LintraError
-from lintra_protocol.ring import FloatArray
-from lintra_protocol.schema import Row, Schema
+from lintra_protocol.fields.schema import Row, Schema
 
 BLOCKS_UNDER_WAY = 4
 

@@ -15,8 +15,8 @@ import httpx2
 import stamina
 
 from lintra_protocol.errors import InternalError, InvalidMessageError, LintraError, OverloadedError, UnavailableError
-from lintra_protocol.problems import from_problem
-from lintra_protocol.transport import MessageName, media_type, require_media_type
+from lintra_protocol.http.problems import from_problem
+from lintra_protocol.http.requests import MessageName, media_type, require_media_type
 
 TRANSIENT = (InternalError, UnavailableError, OverloadedError)
 """Refusals that may pass within seconds; other retryable ones pass within hours, and are the caller's to retry."""

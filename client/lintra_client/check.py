@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from lintra_protocol.canonical import parse_base64url
+from lintra_protocol.crypto.sealing import HYBRID, PUBLIC_KEY_BYTES
+from lintra_protocol.encoding.canonical import parse_base64url
 from lintra_protocol.errors import (
     InvalidMessageError,
     InvalidTaskError,
@@ -17,11 +18,10 @@ from lintra_protocol.errors import (
     UnauthorizedError,
     UnavailableError,
 )
-from lintra_protocol.messages import KeyList, Signed, TaskRecord
-from lintra_protocol.privacy.ceiling import MAX_DELTA, Ceiling
-from lintra_protocol.sealing import HYBRID, PUBLIC_KEY_BYTES
+from lintra_protocol.messages.documents import KeyList, Signed, TaskRecord
+from lintra_protocol.privacy.limits import MAX_DELTA, Ceiling
+from lintra_protocol.report.wire import KEY_ID_BYTES
 from lintra_protocol.task import Task
-from lintra_protocol.wire import KEY_ID_BYTES
 
 CLOCK_SKEW = 300
 """Seconds by which this machine's clock may be off when the validity of a server's key is judged."""

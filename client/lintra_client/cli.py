@@ -21,12 +21,12 @@ from lintra_client.ledger import DELTA, DISTINCT_SOURCES, MAX_EPSILON, Ledger, d
 from lintra_client.ledger_cli import AsJson, Ceiling, LedgerDelta, LedgerPath
 from lintra_client.ledger_cli import app as ledger_app
 from lintra_client.terminal import refusals, refuse_cell, servers_of
+from lintra_protocol.crypto.sealing import HYBRID
 from lintra_protocol.errors import InvalidRowError
+from lintra_protocol.fields.schema import OTHER
 from lintra_protocol.mechanisms.collusion import epsilons_if_colluding
-from lintra_protocol.schema import OTHER
-from lintra_protocol.sealing import HYBRID
+from lintra_protocol.report.wire import share_bytes
 from lintra_protocol.task import Task
-from lintra_protocol.wire import share_bytes
 
 app = typer.Typer(help="Send rows to the servers of a task.", no_args_is_help=True)
 app.add_typer(ledger_app, name="ledger")

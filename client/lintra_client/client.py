@@ -43,12 +43,12 @@ from lintra_client.sealed_reports import (
 )
 from lintra_client.sending import Sending, SendReceipt, receipt_of
 from lintra_client.upload import Delivery, Destination
+from lintra_protocol.crypto.randomness import RandomBytes, bulk_system_randomness, system_randomness
+from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.errors import LedgerRefusedError
-from lintra_protocol.messages import BATCH
-from lintra_protocol.person_names import PersonNames, person_name
-from lintra_protocol.randomness import RandomBytes, bulk_system_randomness, system_randomness
-from lintra_protocol.ring import FloatArray
-from lintra_protocol.schema import Row
+from lintra_protocol.fields.person_names import PersonNames, person_name
+from lintra_protocol.fields.schema import Row
+from lintra_protocol.messages.documents import BATCH
 from lintra_protocol.task import Task
 
 Servers = Sequence[str] | Mapping[str, str]

@@ -19,8 +19,8 @@ from lintra_client.ledger_cli import AsJson, Ceiling, LedgerDelta, LedgerPath
 from lintra_client.sending import SendReceipt
 from lintra_client.terminal import refusals, refuse_cell, servers_of
 from lintra_protocol.errors import InvalidRowError
+from lintra_protocol.fields.schema import OTHER
 from lintra_protocol.mechanisms.collusion import in_words
-from lintra_protocol.schema import OTHER
 from lintra_protocol.task import Task
 
 File = Annotated[

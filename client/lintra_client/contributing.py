@@ -14,15 +14,15 @@ from lintra_client.ledger import Ledger
 from lintra_client.ledger_book import Vouched
 from lintra_client.sealed_reports import Parcel
 from lintra_client.sending import Sending, Sent
-from lintra_protocol.contributors import Contributors
+from lintra_protocol.crypto.randomness import RandomBytes
+from lintra_protocol.crypto.ring import FloatArray, IntArray
+from lintra_protocol.crypto.tokens import Token
 from lintra_protocol.errors import InvalidRowError, LedgerRefusedError
+from lintra_protocol.fields.contributors import Contributors
+from lintra_protocol.fields.schema import OTHER
 from lintra_protocol.mechanisms.collusion import epsilons_if_colluding
-from lintra_protocol.randomness import RandomBytes
-from lintra_protocol.report import make_reports
-from lintra_protocol.ring import FloatArray, IntArray
-from lintra_protocol.schema import OTHER
+from lintra_protocol.report.report import make_reports
 from lintra_protocol.task import Task
-from lintra_protocol.tokens import Token
 
 ORGANISATION = "organisation"
 """Under this name the outbox keeps an organisation's report; nothing is ever charged to it."""

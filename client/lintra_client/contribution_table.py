@@ -13,11 +13,11 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from lintra_protocol.cells import DAYS, days_of, sent_level, sent_number
+from lintra_protocol.crypto.ring import FloatArray, IntArray
+from lintra_protocol.encoding.csv_values import DAYS, days_of, sent_level, sent_number
 from lintra_protocol.errors import InvalidRowError
-from lintra_protocol.person_names import PersonNames, person_name
-from lintra_protocol.ring import FloatArray, IntArray
-from lintra_protocol.schema import OTHER, Column, is_missing
+from lintra_protocol.fields.person_names import PersonNames, person_name
+from lintra_protocol.fields.schema import OTHER, Column, is_missing
 from lintra_protocol.task import Task
 
 Cells = Sequence[object] | NDArray[Any]

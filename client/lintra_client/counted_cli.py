@@ -17,7 +17,7 @@ from lintra_client.ledger import Ledger, default_path
 from lintra_client.ledger_cli import AsJson, LedgerPath
 from lintra_client.terminal import refusals, servers_of
 from lintra_protocol.errors import AbandonedError, BatchOpenError, LintraError, UnknownResourceError
-from lintra_protocol.messages import BATCH
+from lintra_protocol.messages.documents import BATCH
 from lintra_protocol.task import Task
 
 ReportIds = Annotated[

@@ -11,15 +11,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lintra_client.channel import Channel
-from lintra_protocol.canonical import HASH_BYTES, JsonValue, canonical_json, parse_base64url, parse_canonical_json
+from lintra_protocol.crypto.signing import verify
+from lintra_protocol.encoding.canonical import (
+    HASH_BYTES,
+    JsonValue,
+    canonical_json,
+    parse_base64url,
+    parse_canonical_json,
+)
 from lintra_protocol.errors import (
     BatchOpenError,
     CohortConflictError,
     InvalidMessageError,
     InventoryMismatchError,
 )
-from lintra_protocol.proofs import Absence, Inclusion, Judged
-from lintra_protocol.signing import verify
+from lintra_protocol.messages.inclusion import Absence, Inclusion, Judged
 from lintra_protocol.task import Task
 
 MAX_CERTIFICATE_BYTES = 8 << 20

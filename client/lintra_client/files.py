@@ -6,9 +6,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from lintra_client.frames import require_names
-from lintra_protocol.cells import sent_level, sent_number
+from lintra_protocol.encoding.csv_values import sent_level, sent_number
 from lintra_protocol.errors import InvalidRowError
-from lintra_protocol.schema import Column
+from lintra_protocol.fields.schema import Column
 
 
 def read_sources(file: Path, column: str) -> list[str]:

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import date
 from typing import Protocol, runtime_checkable
 
-from lintra_protocol.cells import DAYS, days_of, sent_number
+from lintra_protocol.encoding.csv_values import DAYS, days_of, sent_number
 from lintra_protocol.errors import InvalidRowError
-from lintra_protocol.person_names import person_name
-from lintra_protocol.schema import Column, is_missing
+from lintra_protocol.fields.person_names import person_name
+from lintra_protocol.fields.schema import Column, is_missing
 
 _FITTING = {"real": "iufO", "integer": "iufO", "boolean": "biufO", "category": "OUT"}
 """Kinds of NumPy's types that a column of a frame may have, by the kind of the task's column; O is any object.

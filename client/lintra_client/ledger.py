@@ -18,7 +18,7 @@ from lintra_client.ledger_file import LedgerFile
 from lintra_client.outbox import Outbox
 from lintra_client.prices import price_of, set_aside_by
 from lintra_protocol.errors import LedgerRefusedError
-from lintra_protocol.messages import BATCH
+from lintra_protocol.messages.documents import BATCH
 from lintra_protocol.privacy.composition import Spent
 from lintra_protocol.task import Task
 
@@ -140,7 +140,7 @@ class Ledger:
         """Return what stands in this ledger in place of a name: HMAC-SHA256 under its key, in base64url.
 
         Raises:
-            ValueError: it names nobody (see `lintra_protocol.person_names`).
+            ValueError: it names nobody (see `lintra_protocol.fields.person_names`).
             LedgerRefusedError: the file cannot be used.
         """
         return self._file.names.of(source)

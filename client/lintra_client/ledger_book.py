@@ -12,7 +12,7 @@ from functools import lru_cache, reduce
 from itertools import groupby
 from operator import add, itemgetter
 
-from lintra_protocol.canonical import base64url
+from lintra_protocol.encoding.canonical import base64url
 from lintra_protocol.errors import InvalidMessageError, LedgerRefusedError
 from lintra_protocol.privacy.composition import Spent
 

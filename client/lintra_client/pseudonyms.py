@@ -12,7 +12,7 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from lintra_protocol.person_names import person_name
+from lintra_protocol.fields.person_names import person_name
 
 KEY_BYTES = 32
 

@@ -12,15 +12,15 @@ from numpy.typing import NDArray
 
 from lintra_client.check import ServerKey
 from lintra_client.ledger_book import Source
-from lintra_protocol.blocks import SealedBlock, block_capacity
-from lintra_protocol.canonical import base64url
+from lintra_protocol.crypto.randomness import RandomBytes
+from lintra_protocol.crypto.ring import FloatArray
+from lintra_protocol.crypto.tokens import Token
+from lintra_protocol.encoding.canonical import base64url
 from lintra_protocol.errors import TaskEndedError, TaskNotStartedError, TokenInvalidError
-from lintra_protocol.messages import BATCH
-from lintra_protocol.randomness import RandomBytes
-from lintra_protocol.report import Report, make_reports, seal_block
-from lintra_protocol.ring import FloatArray
+from lintra_protocol.messages.documents import BATCH
+from lintra_protocol.report.report import Report, make_reports, seal_block
+from lintra_protocol.report.upload import SealedBlock, block_capacity
 from lintra_protocol.task import Task
-from lintra_protocol.tokens import Token
 
 _SEALS_AT_ONCE = 16
 """About a millisecond of work, after which other tasks of the event loop get their turn."""

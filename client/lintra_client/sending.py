@@ -13,9 +13,9 @@ from lintra_client.ledger_book import Vouched
 from lintra_client.outbox import Kept, Outbox
 from lintra_client.sealed_reports import Parcel, spelled
 from lintra_client.upload import Delivery, Destination
-from lintra_protocol.blocks import decode_upload, encode_upload
 from lintra_protocol.errors import LedgerRefusedError, LintraError
-from lintra_protocol.messages import Receipt, Signed
+from lintra_protocol.messages.documents import Receipt, Signed
+from lintra_protocol.report.upload import decode_upload, encode_upload
 from lintra_protocol.task import Task
 
 _SKEW_UNITS = 1

@@ -16,7 +16,7 @@ from lintra_client.blocking import BlockingClient
 from lintra_client.bulk import Progress, SendSummary
 from lintra_client.check import Policy
 from lintra_client.client import Client, Servers
-from lintra_protocol.ring import FloatArray
+from lintra_protocol.crypto.ring import FloatArray
 
 _POLL = 0.1
 """Seconds between two reports of progress."""

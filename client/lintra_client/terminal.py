@@ -7,9 +7,9 @@ from typing import NoReturn
 
 import typer
 
-from lintra_protocol.cells import right_cell
+from lintra_protocol.encoding.csv_values import right_cell
 from lintra_protocol.errors import LintraError
-from lintra_protocol.schema import Column
+from lintra_protocol.fields.schema import Column
 
 SHOWN_CELL = 40
 """So many characters of a cell are shown."""

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from lintra_client.channel import TRANSIENT, Channel, TransientError, printable
 from lintra_client.check import ServerKey, sealing_key
 from lintra_client.sealed_reports import Parcel, spelled
-from lintra_protocol.blocks import SealedBlock, encode_upload
 from lintra_protocol.errors import InvalidMessageError, LintraError, OutdatedKeyError
-from lintra_protocol.messages import Failure, Receipt, Signed, UploadAnswer, receipt_hash
-from lintra_protocol.problems import from_problem
+from lintra_protocol.http.problems import from_problem
+from lintra_protocol.messages.documents import Failure, Receipt, Signed, UploadAnswer, receipt_hash
+from lintra_protocol.report.upload import SealedBlock, encode_upload
 from lintra_protocol.task import Task
 
 

@@ -2,7 +2,7 @@
 
 import inspect
 
-from lintra_protocol.problems import STATUS, TYPE_PREFIX, all_errors
+from lintra_protocol.http.problems import STATUS, TYPE_PREFIX, all_errors
 from making.tables import cell, code, table
 
 

@@ -7,10 +7,11 @@ FACES = {
     "lintra_protocol": (
         "What all parties agree on",
         [
-            "lintra_protocol.ideal", "lintra_protocol.task", "lintra_protocol.ring", "lintra_protocol.sharing",
-            "lintra_protocol.noise", "lintra_protocol.clipping", "lintra_protocol.privacy.gaussian",
-            "lintra_protocol.privacy.discrete", "lintra_protocol.privacy.joint", "lintra_protocol.privacy.leverage",
-            "lintra_protocol.rules", "lintra_protocol.errors",
+            "lintra_protocol.ideal", "lintra_protocol.task", "lintra_protocol.crypto.ring",
+            "lintra_protocol.crypto.sharing", "lintra_protocol.noise.discrete_gaussian",
+            "lintra_protocol.noise.clipping", "lintra_protocol.privacy.gaussian", "lintra_protocol.privacy.discrete",
+            "lintra_protocol.privacy.joint", "lintra_protocol.privacy.leverage", "lintra_protocol.rules.release",
+            "lintra_protocol.errors",
         ],
     ),
 }  # fmt: skip

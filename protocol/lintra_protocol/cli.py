@@ -8,12 +8,12 @@ from typing import Annotated
 
 import typer
 
-from lintra_protocol.contributors import Contributors
+from lintra_protocol.crypto.sealing import CLASSICAL
 from lintra_protocol.errors import InvalidTaskError
+from lintra_protocol.fields.contributors import Contributors
+from lintra_protocol.fields.schema import Column
 from lintra_protocol.mechanisms.collusion import epsilons_if_colluding, in_words
 from lintra_protocol.privacy.statement import PrivacyStatement
-from lintra_protocol.schema import Column
-from lintra_protocol.sealing import CLASSICAL
 from lintra_protocol.task import Task
 
 task = typer.Typer(no_args_is_help=True, help="Read and check task definitions.")

@@ -9,21 +9,21 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lintra_protocol.messages import BATCH
+from lintra_protocol.cohort.report_ids import ReportIds
+from lintra_protocol.crypto.randomness import RandomBytes
+from lintra_protocol.crypto.ring import FloatArray, IntArray, RingArray, from_ring
+from lintra_protocol.crypto.sharing import combine
+from lintra_protocol.fields.schema import Row
+from lintra_protocol.messages.documents import BATCH
 from lintra_protocol.privacy.statement import PrivacyStatement
-from lintra_protocol.randomness import RandomBytes
-from lintra_protocol.report import Report, checks_of, make_report, share_words
-from lintra_protocol.report_ids import ReportIds
-from lintra_protocol.ring import FloatArray, IntArray, RingArray, from_ring
-from lintra_protocol.rules import check_cohort, check_seed, draw_matrix
-from lintra_protocol.schema import Row
-from lintra_protocol.sharing import combine
+from lintra_protocol.report.report import Report, checks_of, make_report, share_words
+from lintra_protocol.report.wire import BLIND_BYTES
+from lintra_protocol.rules.release import check_cohort, check_seed, draw_matrix
+from lintra_protocol.rules.verification import check_accepted, parameters_of
 from lintra_protocol.task import Task
 from lintra_protocol.transforms.base import PublicMatrix
-from lintra_protocol.verdicts import check_accepted, parameters_of
 from lintra_protocol.verification.checks import accepted
 from lintra_protocol.verification.points import Points, check_points
-from lintra_protocol.wire import BLIND_BYTES
 
 
 @dataclass(frozen=True)

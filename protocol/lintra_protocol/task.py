@@ -14,16 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, StringConstraints, model_validator
 
-from lintra_protocol.canonical import base64url, domain_hash, parse_base64url
-from lintra_protocol.contributors import Contributors
-from lintra_protocol.documents import Frozen, Key, Printable, Real, fraction
+from lintra_protocol.crypto.randomness import RandomBytes
+from lintra_protocol.crypto.ring import FloatArray, IntArray
+from lintra_protocol.crypto.sealing import HYBRID, PUBLIC_KEY_BYTES, SuiteName
+from lintra_protocol.encoding.canonical import base64url, domain_hash, parse_base64url
+from lintra_protocol.encoding.documents import Frozen, Key, Printable, Real, fraction
 from lintra_protocol.errors import InvalidMessageError, InvalidRowError, InvalidTaskError, UnsupportedFeatureError
-from lintra_protocol.measured import MAX_WORDS, Measured
+from lintra_protocol.fields.contributors import Contributors
+from lintra_protocol.fields.missing_reports import MOST_MAX_MISSING
 from lintra_protocol.mechanisms.base import MAX_SERVERS
-from lintra_protocol.missing import MOST_MAX_MISSING
-from lintra_protocol.randomness import RandomBytes
-from lintra_protocol.ring import FloatArray, IntArray
-from lintra_protocol.sealing import HYBRID, PUBLIC_KEY_BYTES, SuiteName
+from lintra_protocol.task_terms import MAX_WORDS, Measured
 from lintra_protocol.verification.padding import too_long
 
 Url = Annotated[str, StringConstraints(pattern=r"^https?://[^\s?#]{1,250}[^\s?#/]$")]

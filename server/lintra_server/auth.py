@@ -5,8 +5,8 @@ from collections import OrderedDict
 from collections.abc import Mapping
 
 from lintra_protocol.errors import OverloadedError, UnauthorizedError
+from lintra_protocol.http.requests import REPLAY_WINDOW, SignedRequest, verify_request
 from lintra_protocol.task import Task
-from lintra_protocol.transport import REPLAY_WINDOW, SignedRequest, verify_request
 
 MAX_NONCES = 100_000
 

@@ -11,8 +11,8 @@ from typing import Annotated
 import typer
 from sqlalchemy.exc import SQLAlchemyError
 
+from lintra_protocol.crypto.randomness import system_randomness
 from lintra_protocol.errors import LintraError
-from lintra_protocol.randomness import system_randomness
 from lintra_server.clock import Clock
 from lintra_server.disk.folders import make_folder, require_private, write_new
 from lintra_server.node import new_clock

@@ -9,10 +9,10 @@ from contextlib import suppress
 import structlog
 from starlette.types import Scope
 
-from lintra_protocol.canonical import base64url
+from lintra_protocol.crypto.randomness import RandomBytes, bulk_system_randomness
+from lintra_protocol.encoding.canonical import base64url
 from lintra_protocol.errors import UnavailableError
-from lintra_protocol.messages import Signed, TaskRecord
-from lintra_protocol.randomness import RandomBytes, bulk_system_randomness
+from lintra_protocol.messages.documents import Signed, TaskRecord
 from lintra_server.auth import Doorkeeper
 from lintra_server.batches.batch_lists import BatchLists, roots_of
 from lintra_server.batches.census import CensusTaker

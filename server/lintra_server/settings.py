@@ -9,11 +9,11 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, SecretStr, StringConstraints
 from pydantic_settings import SettingsConfigDict
 
-from lintra_protocol.documents import Key
-from lintra_protocol.measured import MAX_WORDS
-from lintra_protocol.privacy.ceiling import Ceiling
-from lintra_protocol.sealing import CLASSICAL, HYBRID, SuiteName
-from lintra_protocol.signing import SigningKey
+from lintra_protocol.crypto.sealing import CLASSICAL, HYBRID, SuiteName
+from lintra_protocol.crypto.signing import SigningKey
+from lintra_protocol.encoding.documents import Key
+from lintra_protocol.privacy.limits import Ceiling
+from lintra_protocol.task_terms import MAX_WORDS
 from lintra_service.secrets import parse_secrets, read_private, read_secret
 from lintra_service.settings import InvalidSettingsError, Port, Section, ServiceSettings
 

@@ -18,8 +18,8 @@ from lintra_protocol.errors import (
     UnavailableError,
     UnknownResourceError,
 )
-from lintra_protocol.problems import MEDIA_TYPE, STATUS, to_problem
-from lintra_protocol.transport import MessageName, media_type
+from lintra_protocol.http.problems import MEDIA_TYPE, STATUS, to_problem
+from lintra_protocol.http.requests import MessageName, media_type
 from lintra_service.room import Lease
 
 READ_SECONDS = 60

@@ -11,8 +11,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Self
 
-from lintra_protocol.canonical import base64url
-from lintra_protocol.verdicts import BodyHash
+from lintra_protocol.encoding.canonical import base64url
+from lintra_protocol.rules.verification import BodyHash
 from lintra_service.scratch import PIECE_BYTES
 
 _BODY, _COMING = ".body", "coming-"

@@ -16,7 +16,7 @@ from uvicorn._types import ASGI3Application
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from lintra_protocol.errors import HeadTooLargeError, InvalidMessageError, LintraError
-from lintra_protocol.problems import MEDIA_TYPE, STATUS, to_problem
+from lintra_protocol.http.problems import MEDIA_TYPE, STATUS, to_problem
 
 SHUTDOWN_SECONDS = 30
 """How long requests that were begun may take when the process is asked to stop."""

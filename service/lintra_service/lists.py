@@ -17,12 +17,12 @@ from typing import BinaryIO, Self
 
 import numpy as np
 
-from lintra_protocol.canonical import HASH_BYTES, base64url
+from lintra_protocol.cohort.merkle import Tree
+from lintra_protocol.cohort.report_ids import ListBuilder, ReportIds
+from lintra_protocol.cohort.row_order import Bytes
+from lintra_protocol.cohort.sorted_rows import Rows
+from lintra_protocol.encoding.canonical import HASH_BYTES, base64url
 from lintra_protocol.errors import InvalidMessageError, InventoryMismatchError
-from lintra_protocol.manifest import Tree
-from lintra_protocol.report_ids import ListBuilder, ReportIds
-from lintra_protocol.row_order import Bytes
-from lintra_protocol.sorted_rows import Rows
 from lintra_service.scratch import PIECE_BYTES, Look, Scratch
 
 _LIST, _TREE, _COMING = ".ids", ".tree", "coming-"

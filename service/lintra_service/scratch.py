@@ -18,9 +18,9 @@ from typing import BinaryIO, Self
 
 import numpy as np
 
-from lintra_protocol.canonical import ByteRows
+from lintra_protocol.crypto.ring import IntArray
+from lintra_protocol.encoding.canonical import ByteRows
 from lintra_protocol.errors import UnavailableError
-from lintra_protocol.ring import IntArray
 
 IN_MEMORY_BYTES = 64 << 20
 """What all copies in memory have together at most; whatever is larger, or comes later, is in the folder."""

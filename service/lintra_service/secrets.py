@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from lintra_protocol.canonical import base64url, parse_base64url
+from lintra_protocol.encoding.canonical import base64url, parse_base64url
 from lintra_protocol.errors import InvalidMessageError
 from lintra_service.settings import InvalidSettingsError
 

@@ -2,9 +2,9 @@
 
 import hashlib
 
-from lintra_protocol.canonical import base64url
+from lintra_protocol.crypto.randomness import RandomBytes
+from lintra_protocol.encoding.canonical import base64url
 from lintra_protocol.errors import UnauthorizedError
-from lintra_protocol.randomness import RandomBytes
 
 _TOKEN_BYTES = 32
 _PREFIX = "lintra_"

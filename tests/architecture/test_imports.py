@@ -1,10 +1,12 @@
 """The doors: who may import whom, as allow-lists. A new door is a visible change to this file.
 
-Imports are read from the syntax tree: one inside a function or behind `TYPE_CHECKING` counts like any other.
+Imports are read from the syntax tree: one inside a function or behind `TYPE_CHECKING` counts like any other. Which room
+of a package may import which is a list in rooms.toml.
 """
 
 import ast
 import sys
+import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
 
@@ -73,57 +75,18 @@ PROTOCOL_STANDARD_LIBRARY = frozenset(
     }
 )  # fmt: skip
 PROTOCOL_EXTRA_STANDARD_LIBRARY = {
-    "randomness": frozenset({"os"}),
-    "person_names": frozenset({"unicodedata"}),
+    "crypto.randomness": frozenset({"os"}),
+    "fields.person_names": frozenset({"unicodedata"}),
     # Dates of a calendar, as they stand in files; the clock is not read.
-    "cells": frozenset({"datetime"}),
+    "encoding.csv_values": frozenset({"datetime"}),
     "__init__": frozenset({"importlib"}),
     "cli": frozenset(sys.stdlib_module_names),
     "command": frozenset(sys.stdlib_module_names),
 }
 PROTOCOL_EXTRA_THIRD_PARTY = {"cli": TERMINAL, "command": TERMINAL}
 
-# A module imports from its own group and from the groups above it.
-PROTOCOL_LAYERS: tuple[frozenset[str], ...] = (
-    frozenset({"errors"}),
-    frozenset({"canonical", "receipts"}),
-    frozenset({"documents"}),
-    frozenset({"ring", "randomness"}),
-    frozenset(
-        {
-            "sharing",
-            "sealing",
-            "signing",
-            "http_signature",
-            "manifest",
-            "clipping",
-            "noise",
-            "frame",
-            "privacy",
-            "schema",
-            "tokens",
-            "row_order",
-            "sorted_rows",
-            "windows",
-            "cells",
-            "contributors",
-            "verification",
-            "batched",
-        }
-    ),
-    frozenset({"missing", "person_names", "report_ids"}),
-    frozenset({"differences"}),
-    frozenset({"transforms"}),
-    frozenset({"mechanisms"}),
-    frozenset({"measured"}),
-    frozenset({"task"}),
-    frozenset({"blocks", "report", "messages", "check_messages", "proofs", "wire", "problems", "transport"}),
-    frozenset({"rules", "verdicts", "judgement"}),
-    frozenset({"ideal"}),
-    frozenset({"cli", "command"}),
-)
-ADD_HERE = "add it to PROTOCOL_LAYERS in tests/architecture/test_imports.py"
-LAYER_OF = {module: number for number, group in enumerate(PROTOCOL_LAYERS) for module in group}
+ROOMS_INSIDE: dict[str, dict[str, list[str]]] = tomllib.loads((Path(__file__).parent / "rooms.toml").read_text("utf-8"))
+ADD_HERE = "add it to tests/architecture/rooms.toml"
 
 
 def imported_names(source: str, enters: Callable[[ast.AST], bool] = lambda _: True) -> Iterator[tuple[int, str]]:
@@ -144,49 +107,69 @@ def imported_names(source: str, enters: Callable[[ast.AST], bool] = lambda _: Tr
 
 def forbidden_imports(file: str, source: str) -> list[str]:
     """Return one complaint for each import that `file`, a path from the repository's root, may not make."""
-    package, *inner = PurePosixPath(file).parts[1:]
-    own = PurePosixPath(inner[0]).stem
-    if package == PROTOCOL and own not in LAYER_OF and own != "__init__":
-        return [f"{file}: {own!r} has no place yet; {ADD_HERE}"]
+    package, *inner = PurePosixPath(file).with_suffix("").parts[1:]
+    module = ".".join(inner)
+    if inner[0] not in ROOMS_INSIDE.get(package, inner) and module != "__init__":
+        return [f"{file}: {inner[0]!r} has no place yet; {ADD_HERE}"]
     complaints = []
     for line, name in imported_names(source):
-        reason = _refusal(package, own, name)
+        reason = _refusal(package, module, name)
         if reason:
             complaints.append(f"{file}:{line}: {name}: {reason}")
     return complaints
 
 
-def _refusal(package: str, own: str, name: str) -> str | None:
-    """Return why the module `own` of `package` may not import `name`, or None if it may."""
+def _refusal(package: str, module: str, name: str) -> str | None:
+    """Return why a module of `package` may not import `name`, or None if it may."""
     first, _, rest = name.partition(".")
     if not first:
         return "imports are absolute, so that this test can read them"
+    if first == package:
+        return _refusal_between_rooms(package, module.partition(".")[0], rest.partition(".")[0])
     if first in ROOMS:
-        return _refusal_between_rooms(package, own, first, rest.partition(".")[0])
+        allowed = KNOWN_ROOMS[package]
+        return None if first in allowed else f"{package} may know {', '.join(sorted(allowed)) or 'nobody'} only"
     if first in sys.stdlib_module_names:
-        extra = PROTOCOL_EXTRA_STANDARD_LIBRARY.get(own, frozenset())
+        extra = PROTOCOL_EXTRA_STANDARD_LIBRARY.get(module, frozenset())
         if package != PROTOCOL or first in PROTOCOL_STANDARD_LIBRARY | extra:
             return None
         return "protocol is pure: no clock, disk, network or state; see PROTOCOL_STANDARD_LIBRARY"
     allowed = THIRD_PARTY[package]
     if package == PROTOCOL:
-        allowed = allowed | PROTOCOL_EXTRA_THIRD_PARTY.get(own, frozenset())
+        allowed = allowed | PROTOCOL_EXTRA_THIRD_PARTY.get(module, frozenset())
     return None if first in allowed else f"not a dependency of {ROOMS[package]}; a new one needs a decision record"
 
 
-def _refusal_between_rooms(package: str, own: str, room: str, module: str) -> str | None:
-    if package != PROTOCOL:
-        allowed = KNOWN_ROOMS[package] | {package}
-        return None if room in allowed else f"{package} may know {', '.join(sorted(allowed))} only"
-    if room != PROTOCOL:
-        return "protocol knows nobody"
-    if module in {"", "__version__"} and own != "__init__":
+def _refusal_between_rooms(package: str, own: str, other: str) -> str | None:
+    """Return why a room of `package` may not import another; the protocol's face imports nothing, others anything."""
+    rooms = ROOMS_INSIDE.get(package)
+    if rooms is None or other in {"", "__version__", own} or (own == "__init__" and package != PROTOCOL):
         return None
-    if module not in LAYER_OF:
-        return f"unknown module; {ADD_HERE}"
-    if own == "__init__" or LAYER_OF[module] > LAYER_OF[own]:
-        return f"{own} lies below {module}"
-    return None
+    if other not in rooms:
+        return f"unknown room; {ADD_HERE}"
+    return (
+        None if other in rooms.get(own, ()) else f"{own} may import {', '.join(rooms.get(own, ())) or 'no room'} only"
+    )
+
+
+def arrows(package: str) -> dict[str, set[str]]:
+    """Return which rooms of a package import which, as their files say."""
+    found: dict[str, set[str]] = {}
+    for path in sorted((ROOT / ROOMS[package] / package).rglob("*.py")):
+        own = path.relative_to(ROOT / ROOMS[package] / package).with_suffix("").parts[0]
+        for _, name in imported_names(path.read_text("utf-8")):
+            first, _, rest = name.partition(".")
+            other = rest.partition(".")[0]
+            if first == package and own != "__init__" and other not in {"", "__version__", own}:
+                found.setdefault(own, set()).add(other)
+    return found
+
+
+def printed(rooms: dict[str, list[str]]) -> str:
+    """Return the list of rooms as CONTRIBUTING.md prints it."""
+    width = max(map(len, rooms)) + 2
+    lines = (f"    {room:{width}}{' '.join(others)}".rstrip() for room, others in rooms.items())
+    return "\n".join(lines)
 
 
 def package_files() -> list[str]:
@@ -242,30 +225,41 @@ def test_an_extra_of_servers_is_imported_by_one_module_which_is_imported_inside_
         assert f"lintra_server.{only.replace('/', '.')}" not in loaded, file
 
 
-def test_no_module_stands_in_two_layers() -> None:
-    assert len(LAYER_OF) == sum(len(group) for group in PROTOCOL_LAYERS)
+@pytest.mark.parametrize("package", sorted(ROOMS_INSIDE))
+def test_rooms_stand_above_those_that_import_them_and_no_permission_is_left_over(package: str) -> None:
+    rooms = ROOMS_INSIDE[package]
+    names = list(rooms)
+    for place, (room, others) in enumerate(rooms.items()):
+        assert others == sorted(others), room
+        assert set(others) <= set(names[:place]), room
+        assert set(others) == arrows(package).get(room, set()), room
+
+
+@pytest.mark.parametrize("package", sorted(ROOMS_INSIDE))
+def test_contributing_prints_the_rooms(package: str) -> None:
+    assert printed(ROOMS_INSIDE[package]) in (ROOT / "CONTRIBUTING.md").read_text("utf-8")
 
 
 @pytest.mark.parametrize(
     ("file", "source"),
     [
-        ("protocol/lintra_protocol/ring.py", "import time"),
-        ("protocol/lintra_protocol/ring.py", "import os"),
-        ("protocol/lintra_protocol/noise.py", "import numpy, random"),
-        ("protocol/lintra_protocol/noise.py", "import scipy.stats"),
-        ("protocol/lintra_protocol/wire.py", "def f():\n    from pathlib import Path"),
+        ("protocol/lintra_protocol/crypto/ring.py", "import time"),
+        ("protocol/lintra_protocol/crypto/ring.py", "import os"),
+        ("protocol/lintra_protocol/noise/discrete_gaussian.py", "import numpy, random"),
+        ("protocol/lintra_protocol/noise/discrete_gaussian.py", "import scipy.stats"),
+        ("protocol/lintra_protocol/report/wire.py", "def f():\n    from pathlib import Path"),
         ("protocol/lintra_protocol/task.py", "if TYPE_CHECKING:\n    from lintra_server.storage.store import Store"),
-        ("protocol/lintra_protocol/ring.py", "from lintra_protocol import task"),
-        ("protocol/lintra_protocol/ring.py", "from lintra_protocol.task import Task"),
-        ("protocol/lintra_protocol/ring.py", "import lintra_protocol.mechanisms.base"),
+        ("protocol/lintra_protocol/crypto/ring.py", "from lintra_protocol import task"),
+        ("protocol/lintra_protocol/crypto/ring.py", "from lintra_protocol.task import Task"),
+        ("protocol/lintra_protocol/crypto/ring.py", "import lintra_protocol.mechanisms.base"),
         (
             "protocol/lintra_protocol/transforms/osnap.py",
             "from lintra_protocol.mechanisms.base import Mechanism",
         ),
         ("protocol/lintra_protocol/transforms/osnap.py", "from .base import PublicMatrix"),
-        ("protocol/lintra_protocol/__init__.py", "from lintra_protocol.ring import to_ring"),
-        ("protocol/lintra_protocol/ring.py", "import importlib"),
-        ("protocol/lintra_protocol/ring.py", "time = __import__('time')"),
+        ("protocol/lintra_protocol/__init__.py", "from lintra_protocol.crypto.ring import to_ring"),
+        ("protocol/lintra_protocol/crypto/ring.py", "import importlib"),
+        ("protocol/lintra_protocol/crypto/ring.py", "time = __import__('time')"),
         ("protocol/lintra_protocol/novelty.py", ""),
         ("protocol/lintra_protocol/cli.py", "import httpx2"),
         ("analyzer/lintra_analysis/estimators/path.py", "import fastapi"),
@@ -291,14 +285,14 @@ def test_a_forbidden_import_is_reported(file: str, source: str) -> None:
 @pytest.mark.parametrize(
     ("file", "source"),
     [
-        ("protocol/lintra_protocol/randomness.py", "import os"),
+        ("protocol/lintra_protocol/crypto/randomness.py", "import os"),
         (
             "protocol/lintra_protocol/cli.py",
             "import pathlib, datetime, typer",
         ),
         (
-            "protocol/lintra_protocol/sharing.py",
-            "from lintra_protocol import ring\nfrom lintra_protocol.noise import x",
+            "protocol/lintra_protocol/crypto/sharing.py",
+            "from lintra_protocol.crypto import ring\nfrom lintra_protocol.encoding import canonical",
         ),
         ("protocol/lintra_protocol/privacy/sketch.py", "from lintra_protocol.privacy.gaussian import delta"),
         ("client/lintra_client/upload.py", "import asyncio, httpx2\nfrom lintra_protocol.task import Task"),

@@ -168,7 +168,7 @@ def test_the_files_of_this_project_are_found() -> None:
     assert {
         "Makefile",
         "requirements.lock",
-        "protocol/lintra_protocol/ring.py",
+        "protocol/lintra_protocol/crypto/ring.py",
         "tests/architecture/test_sizes.py",
     } <= names
     assert not any(name.startswith((".venv/", ".git/")) for name in names)

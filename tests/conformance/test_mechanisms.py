@@ -7,14 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lintra_protocol.documents import real
+from lintra_protocol.crypto.ring import IntArray, RingArray, from_ring, to_ring
+from lintra_protocol.encoding.documents import real
 from lintra_protocol.errors import FalseClaimError, InvalidTaskError, RowUnderfilledError
 from lintra_protocol.ideal import client_report, run
 from lintra_protocol.mechanisms import MECHANISMS, AnyMechanism, RangeFinder
 from lintra_protocol.mechanisms.encoder import MIN_SIGMA
-from lintra_protocol.noise import discrete_gaussian
+from lintra_protocol.noise.discrete_gaussian import discrete_gaussian
 from lintra_protocol.privacy.statement import Claim
-from lintra_protocol.ring import IntArray, RingArray, from_ring, to_ring
 from support import make_task, nonce, source, uncalibrated
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -23,10 +23,10 @@ from lintra_analysis.trial.error_forecast import foresee
 from lintra_audit.kinds.kind_audit import AUDITS
 from lintra_audit.release.run import audit_case
 from lintra_audit.task.task import audit_matrix, audit_task
+from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.errors import InvalidMessageError
 from lintra_protocol.mechanisms import MECHANISMS, Mechanism
 from lintra_protocol.privacy.statement import Claim
-from lintra_protocol.ring import FloatArray
 from lintra_protocol.task import Task
 from support import source
 from support.analyzer_world import CLIENTS, Life, living

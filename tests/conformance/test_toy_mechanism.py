@@ -28,12 +28,12 @@ from lintra_audit.task.task import audit_task
 from lintra_audit.trials.case import Case, make_case_task
 from lintra_audit.trials.faults import FAULTS
 from lintra_client.client import Client
-from lintra_protocol.documents import fraction
+from lintra_protocol.crypto.ring import FloatArray, IntArray
+from lintra_protocol.encoding.documents import fraction
 from lintra_protocol.errors import InvalidMessageError
 from lintra_protocol.mechanisms.base import Mechanism
 from lintra_protocol.mechanisms.encoder import MIN_SIGMA
 from lintra_protocol.privacy.statement import Claim
-from lintra_protocol.ring import FloatArray, IntArray
 from lintra_protocol.task import Task
 from lintra_protocol.transforms.ones import Ones
 from support.analyzer_world import CLIENTS, NOW, clients, living

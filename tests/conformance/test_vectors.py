@@ -17,38 +17,34 @@ import numpy as np
 import pytest
 from pydantic import TypeAdapter
 
-from lintra_protocol import (
-    blocks,
-    canonical,
-    manifest,
-    messages,
-    problems,
-    proofs,
-    report,
-    rules,
-    sharing,
-    signing,
-    tokens,
-    transport,
-    wire,
-)
-from lintra_protocol.canonical import base64url, canonical_json, parse_base64url
-from lintra_protocol.clipping import clip_exactly, quantise, quantise_entries
-from lintra_protocol.contributors import Contributors
-from lintra_protocol.differences import ListDifference, piece_hash, pieces_of
+from lintra_protocol.cohort import merkle as manifest
+from lintra_protocol.cohort.differences import ListDifference, piece_hash, pieces_of
+from lintra_protocol.cohort.report_ids import ReportIds, decode_positions, encode_positions, intersection
+from lintra_protocol.cohort.report_ids import difference as difference_of
+from lintra_protocol.crypto import sharing, signing, tokens
+from lintra_protocol.crypto.randomness import derive_seed, keystream
+from lintra_protocol.crypto.ring import IntArray, RingArray, from_ring, ring_bytes, ring_from_bytes, to_ring
+from lintra_protocol.crypto.sealing import SealingKey
+from lintra_protocol.encoding import canonical
+from lintra_protocol.encoding.canonical import base64url, canonical_json, parse_base64url
 from lintra_protocol.errors import LintraError, OutdatedKeyError
-from lintra_protocol.frame import frame_digest, orthonormal
-from lintra_protocol.mechanisms import AnyMechanism, RonGauss, SecondMoment, joint, range_finder
+from lintra_protocol.fields.contributors import Contributors
+from lintra_protocol.http import problems
+from lintra_protocol.http import requests as transport
+from lintra_protocol.mechanisms import AnyMechanism, RonGauss, SecondMoment, range_finder
+from lintra_protocol.mechanisms import joint_rows as joint
 from lintra_protocol.mechanisms.base import Mechanism
-from lintra_protocol.messages import Census, Cohort, Inventory, Signed
+from lintra_protocol.messages import documents as messages
+from lintra_protocol.messages import inclusion as proofs
+from lintra_protocol.messages.documents import Census, Cohort, Inventory, Signed
+from lintra_protocol.noise.clipping import clip_exactly, quantise, quantise_entries
 from lintra_protocol.privacy.calibration import published_steps
 from lintra_protocol.privacy.statement import Claim, Neighbours
-from lintra_protocol.randomness import derive_seed, keystream
-from lintra_protocol.report_ids import ReportIds, decode_positions, encode_positions, intersection
-from lintra_protocol.report_ids import difference as difference_of
-from lintra_protocol.ring import IntArray, RingArray, from_ring, ring_bytes, ring_from_bytes, to_ring
-from lintra_protocol.sealing import SealingKey
+from lintra_protocol.report import report, wire
+from lintra_protocol.report import upload as blocks
+from lintra_protocol.rules import release as rules
 from lintra_protocol.task import Task
+from lintra_protocol.transforms.orthonormal import frame_digest, orthonormal
 from lintra_protocol.transforms.osnap import BalancedOsnap
 from support import verified_operations
 

@@ -15,11 +15,11 @@ from lintra_analysis.kinds.plan_request import Question
 from lintra_analysis.kinds.planned import plan_option
 from lintra_analysis.spec.verification import USUAL_MAX_REJECTED
 from lintra_analysis.trial.pilot import SHARE
-from lintra_protocol.canonical import HASH_BYTES
-from lintra_protocol.missing import least_max_missing
+from lintra_protocol.crypto.sealing import HYBRID, OVERHEAD_BYTES
+from lintra_protocol.encoding.canonical import HASH_BYTES
+from lintra_protocol.fields.missing_reports import least_max_missing
 from lintra_protocol.privacy.composition import Spent
 from lintra_protocol.privacy.gaussian import gaussian_mu
-from lintra_protocol.sealing import HYBRID, OVERHEAD_BYTES
 from lintra_protocol.verification.parameters import Parameters
 from support.pages import pages
 

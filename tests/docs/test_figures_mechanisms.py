@@ -22,7 +22,7 @@ from lintra_curator.papers.ron_gauss_sensitivity import centred_covariance_dista
 from lintra_curator.projection.ptr_projection import plan_ptr, ptr_delta
 from lintra_curator.projection.random_projection import plan_projection, rp_sigma
 from lintra_curator.promise.claim import curator_claim
-from lintra_protocol.documents import fraction
+from lintra_protocol.encoding.documents import fraction
 from lintra_protocol.errors import FalseClaimError
 from lintra_protocol.mechanisms import Histogram, OsnapPublished, SecondMoment, WishartSecondMoment
 from lintra_protocol.privacy.gaussian import gaussian_mu

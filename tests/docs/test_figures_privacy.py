@@ -16,12 +16,12 @@ from scipy.stats import norm
 from lintra_analysis.kinds.coalition import usual_claim
 from lintra_analysis.kinds.osnap import default_rows
 from lintra_analysis.kinds.planning.range_finder import usual_projected_bound
-from lintra_protocol.canonical import base64url
+from lintra_protocol.encoding.canonical import base64url
 from lintra_protocol.mechanisms import Osnap, RangeFinder, Sum, WishartSecondMoment
 from lintra_protocol.mechanisms.collusion import DEFAULT_PART
-from lintra_protocol.mechanisms.joint_noise import JointNoise
-from lintra_protocol.mechanisms.planning import MARGIN
 from lintra_protocol.mechanisms.range_finder import FREE_TRACE
+from lintra_protocol.mechanisms.row_quota import MARGIN
+from lintra_protocol.noise.joint_noise import JointNoise
 from lintra_protocol.privacy.calibration import published_mu, published_sigma
 from lintra_protocol.privacy.discrete import kappa, row_slack
 from lintra_protocol.privacy.gaussian import gaussian_epsilon, gaussian_mu

@@ -7,11 +7,11 @@ import numpy as np
 
 from lintra_analysis.kinds.planning.range_finder import usual_projected_bound
 from lintra_analysis.releases.row_norms import NormLaw
-from lintra_protocol.canonical import base64url
+from lintra_protocol.encoding.canonical import base64url
+from lintra_protocol.fields.schema import Column
 from lintra_protocol.mechanisms import RangeFinder, SecondMoment
-from lintra_protocol.mechanisms.joint_noise import JointNoise
+from lintra_protocol.noise.joint_noise import JointNoise
 from lintra_protocol.privacy.statement import Claim
-from lintra_protocol.schema import Column
 
 CLAIM = Claim(epsilon="1", delta="0.000001", min_clients=100_000)
 

@@ -23,7 +23,7 @@ from services import analyst_token, lintra, local_services, running
 from lintra_analysis.access.rest_client import AnalyzerClient
 from lintra_analysis.trial.pilot import pilot_document
 from lintra_client import Client, Ledger, SendSummary
-from lintra_protocol.ring import FloatArray
+from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.task import Task
 from lintra_service.tokens import token_hash
 from support.names import answering

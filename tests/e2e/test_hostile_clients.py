@@ -18,10 +18,10 @@ from services import Service, analyst_token, local_services, running
 
 from lintra_analysis.access.rest_client import AnalyzerClient
 from lintra_client import Client
-from lintra_protocol import report
-from lintra_protocol.canonical import parse_base64url
+from lintra_protocol.crypto.randomness import RandomBytes, expand
+from lintra_protocol.encoding.canonical import parse_base64url
 from lintra_protocol.ideal import client_report
-from lintra_protocol.randomness import RandomBytes, expand
+from lintra_protocol.report import report
 from lintra_protocol.task import Task
 from lintra_protocol.verification.proof import ProvenRows
 from support.checked_world import added_to_first_word, changed_proofs

@@ -11,10 +11,10 @@ from services import Service, analyst_token, local_services, running
 
 from lintra_analysis.access.rest_client import AnalyzerClient
 from lintra_client import Client, Retries, SendSummary
-from lintra_protocol.canonical import base64url, parse_base64url
+from lintra_protocol.crypto.randomness import RandomBytes, expand
+from lintra_protocol.crypto.ring import FloatArray, IntArray, from_ring, to_ring
+from lintra_protocol.encoding.canonical import base64url, parse_base64url
 from lintra_protocol.ideal import client_report
-from lintra_protocol.randomness import RandomBytes, expand
-from lintra_protocol.ring import FloatArray, IntArray, from_ring, to_ring
 from lintra_protocol.task import Task
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]

@@ -13,19 +13,19 @@ import numpy as np
 import pytest
 from services import Service, local_services, running
 
-from lintra_protocol.blocks import encode_upload
-from lintra_protocol.canonical import base64url, parse_base64url
+from lintra_protocol.cohort.report_ids import ReportIds
+from lintra_protocol.crypto.randomness import expand, system_randomness
+from lintra_protocol.crypto.sealing import CLASSICAL, SealingKey
+from lintra_protocol.crypto.signing import SigningKey
+from lintra_protocol.encoding.canonical import base64url, parse_base64url
+from lintra_protocol.fields.schema import Column
+from lintra_protocol.http.requests import media_type, sign_request
 from lintra_protocol.mechanisms import Sum
-from lintra_protocol.messages import Inventory, KeyList, Signed, TaskRecord, UploadAnswer, sign
+from lintra_protocol.messages.documents import Inventory, KeyList, Signed, TaskRecord, UploadAnswer, sign
 from lintra_protocol.privacy.statement import Claim
-from lintra_protocol.randomness import expand, system_randomness
-from lintra_protocol.report import Report, make_reports, seal_block
-from lintra_protocol.report_ids import ReportIds
-from lintra_protocol.schema import Column
-from lintra_protocol.sealing import CLASSICAL, SealingKey
-from lintra_protocol.signing import SigningKey
+from lintra_protocol.report.report import Report, make_reports, seal_block
+from lintra_protocol.report.upload import encode_upload
 from lintra_protocol.task import AnalyzerEntry, ServerEntry, Task
-from lintra_protocol.transport import media_type, sign_request
 from lintra_server.node import Node
 from lintra_server.settings import Settings
 

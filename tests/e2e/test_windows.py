@@ -13,10 +13,10 @@ from services import analyst_token, local_services, running
 
 from lintra_analysis.access.rest_client import AnalyzerClient
 from lintra_client import Client, Retries, SendSummary
-from lintra_protocol.canonical import parse_base64url
+from lintra_protocol.crypto.randomness import RandomBytes, expand
+from lintra_protocol.crypto.ring import FloatArray, from_ring, to_ring
+from lintra_protocol.encoding.canonical import parse_base64url
 from lintra_protocol.ideal import client_report
-from lintra_protocol.randomness import RandomBytes, expand
-from lintra_protocol.ring import FloatArray, from_ring, to_ring
 from lintra_protocol.task import Task
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]

@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from lintra_protocol import rules
-from lintra_protocol.blocks import SealedBlock, block_bytes, decode_upload, encode_upload
-from lintra_protocol.canonical import base64url, domain_hash, parse_base64url
+from lintra_protocol.cohort.report_ids import ReportIds, encode_positions
+from lintra_protocol.crypto.ring import from_ring
+from lintra_protocol.crypto.sharing import combine
+from lintra_protocol.encoding.canonical import base64url, domain_hash, parse_base64url
 from lintra_protocol.errors import LintraError
-from lintra_protocol.messages import (
+from lintra_protocol.messages.documents import (
     AggregateRequest,
     Cohort,
     CohortRequest,
@@ -28,10 +29,9 @@ from lintra_protocol.messages import (
     receipt_hash,
     sign,
 )
-from lintra_protocol.report import Report, open_block
-from lintra_protocol.report_ids import ReportIds, encode_positions
-from lintra_protocol.ring import from_ring
-from lintra_protocol.sharing import combine
+from lintra_protocol.report.report import Report, open_block
+from lintra_protocol.report.upload import SealedBlock, block_bytes, decode_upload, encode_upload
+from lintra_protocol.rules import release as rules
 from lintra_protocol.task import Task
 from lintra_server.batches import gate, opening
 from support.server_world import STRANGER, World, a_world, text, token

@@ -9,7 +9,7 @@ import pytest
 
 from faults.test_losses import HONEST, PLACE, accept, edit, inventory, stored_one_by_one
 from faults.test_restores import restored
-from lintra_protocol.canonical import canonical_json, parse_canonical_json
+from lintra_protocol.encoding.canonical import canonical_json, parse_canonical_json
 from lintra_server.operating import restoring
 from lintra_server.operating.manifests import DoctoredBackupError, Manifest, sha256_of
 from lintra_server.operating.restoring import put_database

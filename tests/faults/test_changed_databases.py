@@ -22,7 +22,7 @@ import psycopg
 import pytest
 from typer.testing import CliRunner
 
-from lintra_protocol.canonical import HASH_BYTES
+from lintra_protocol.encoding.canonical import HASH_BYTES
 from lintra_protocol.task import ServerEntry, Task
 from lintra_server.cli import app
 from lintra_server.settings import Settings

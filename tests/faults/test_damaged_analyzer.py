@@ -15,7 +15,7 @@ from lintra_analyzer.storage.access_tokens import AccessToken, Scope
 from lintra_analyzer.storage.keys import load_keys
 from lintra_analyzer.storage.store import DATABASE, Store
 from lintra_analyzer.storage.trusted_file import FILE, KEY_FILE
-from lintra_protocol.randomness import system_randomness
+from lintra_protocol.crypto.randomness import system_randomness
 from support import make_task
 from support.analyzer_world import NOW
 from support.many_tasks import add_tasks

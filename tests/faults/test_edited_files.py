@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from lintra_protocol.canonical import base64url, parse_base64url
-from lintra_protocol.check_messages import CheckShare
-from lintra_protocol.messages import Cohort, Signed
-from lintra_protocol.proofs import Inclusion
-from lintra_protocol.report_ids import ReportIds
+from lintra_protocol.cohort.report_ids import ReportIds
+from lintra_protocol.encoding.canonical import base64url, parse_base64url
+from lintra_protocol.messages.documents import Cohort, Signed
+from lintra_protocol.messages.inclusion import Inclusion
+from lintra_protocol.messages.verification import CheckShare
 from lintra_server.batches import gate
 from lintra_server.batches.judge import Judge
 from lintra_service.scratch import Scratch, ScratchFile

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from lintra_protocol.messages import Inventory, Signed
-from lintra_protocol.report import Report
+from lintra_protocol.messages.documents import Inventory, Signed
+from lintra_protocol.report.report import Report
 from lintra_protocol.task import Task
 from lintra_server.batches import registry
 from lintra_server.batches.registry import HeldTask, Registry

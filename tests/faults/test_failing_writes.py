@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from lintra_protocol.canonical import base64url
-from lintra_protocol.randomness import system_randomness
-from lintra_protocol.sealing import CLASSICAL, SealingKey
-from lintra_protocol.signing import SigningKey
+from lintra_protocol.crypto.randomness import system_randomness
+from lintra_protocol.crypto.sealing import CLASSICAL, SealingKey
+from lintra_protocol.crypto.signing import SigningKey
+from lintra_protocol.encoding.canonical import base64url
 from lintra_protocol.task import AnalyzerEntry, ServerEntry, Task
 from lintra_server.node import Node
 from lintra_server.settings import Settings

@@ -15,8 +15,8 @@ from unittest.mock import Mock
 import pytest
 from sqlalchemy import event
 
-from lintra_protocol.messages import Cohort, Inventory, Signed
-from lintra_protocol.randomness import system_randomness
+from lintra_protocol.crypto.randomness import system_randomness
+from lintra_protocol.messages.documents import Cohort, Inventory, Signed
 from lintra_server.node import Node
 from lintra_server.storage.key_folder import JOURNAL_FILE
 from support.killed_gate import settings_in

@@ -11,13 +11,13 @@ from typer.testing import CliRunner
 from faults.test_attacks import HONEST, forged_inventory
 from lintra_client.counted_cli import in_words
 from lintra_client.counting import Counted
-from lintra_protocol.canonical import base64url
+from lintra_protocol.cohort.report_ids import ReportIds
+from lintra_protocol.crypto.randomness import system_randomness
+from lintra_protocol.encoding.canonical import base64url
 from lintra_protocol.errors import InvalidMessageError, InventoryMismatchError
-from lintra_protocol.messages import Inventory, Signed, census_of, inventory_of, sign
-from lintra_protocol.proofs import Absence
-from lintra_protocol.randomness import system_randomness
-from lintra_protocol.report_ids import ReportIds
-from lintra_protocol.rules import verify_census
+from lintra_protocol.messages.documents import Inventory, Signed, census_of, inventory_of, sign
+from lintra_protocol.messages.inclusion import Absence
+from lintra_protocol.rules.release import verify_census
 from lintra_protocol.task import Task
 from lintra_server.batches import gate
 from lintra_server.cli import app

@@ -12,8 +12,8 @@ from numpy.testing import assert_array_equal
 from faults.test_restores import HONEST, copy_data, put_data, restored
 from faults.test_server_crashes import WRITES, crash_at
 from lintra_protocol import ideal
-from lintra_protocol.canonical import parse_base64url
-from lintra_protocol.messages import (
+from lintra_protocol.encoding.canonical import parse_base64url
+from lintra_protocol.messages.documents import (
     AggregateRequest,
     Cohort,
     CohortRequest,

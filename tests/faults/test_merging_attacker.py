@@ -16,8 +16,9 @@ import httpx2
 import pytest
 
 from faults.test_merged_windows import ENOUGH, FEW, merging
-from lintra_protocol.canonical import base64url
-from lintra_protocol.messages import (
+from lintra_protocol.cohort.report_ids import ReportIds
+from lintra_protocol.encoding.canonical import base64url
+from lintra_protocol.messages.documents import (
     AggregateRequest,
     Cohort,
     CohortRequest,
@@ -28,8 +29,7 @@ from lintra_protocol.messages import (
     inventory_of,
     sign,
 )
-from lintra_protocol.report_ids import ReportIds
-from lintra_protocol.wire import decode_sealed_document
+from lintra_protocol.report.wire import decode_sealed_document
 from lintra_server.batches.gate import Gate
 from lintra_server.batches.registry import HeldBatch
 from lintra_server.disk.journal import JournalState

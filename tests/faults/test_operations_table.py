@@ -13,10 +13,11 @@ import pytest
 from faults.test_attacks import HONEST, corrupt_request
 from faults.test_overload import damage
 from faults.test_restores import reach
-from lintra_protocol import cli, rules
+from lintra_protocol import cli
+from lintra_protocol.cohort.report_ids import ReportIds
 from lintra_protocol.errors import InvalidMessageError
-from lintra_protocol.messages import Inventory, Signed, inventory_of, sign
-from lintra_protocol.report_ids import ReportIds
+from lintra_protocol.messages.documents import Inventory, Signed, inventory_of, sign
+from lintra_protocol.rules import release as rules
 from lintra_protocol.task import Task
 from lintra_server import clock
 from lintra_server.batches import gate

@@ -12,7 +12,7 @@ from starlette.types import Receive
 from lintra_analyzer.web import app as analyzer_app
 from lintra_analyzer.web.app import create_app
 from lintra_protocol.errors import InvalidMessageError, UnavailableError
-from lintra_protocol.transport import media_type
+from lintra_protocol.http.requests import media_type
 from lintra_server.web import upload_route
 from lintra_service import answers
 from lintra_service.room import Lease, Room

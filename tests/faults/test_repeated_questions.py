@@ -7,7 +7,7 @@ import numpy as np
 from lintra_client import Ledger
 from lintra_client.ledger import SELF
 from lintra_client.prices import price_of
-from lintra_protocol.ring import FloatArray
+from lintra_protocol.crypto.ring import FloatArray
 from support import make_task, source
 
 NUM_TASKS = 1500

@@ -14,12 +14,12 @@ from sqlalchemy import select, update
 
 from faults.test_attacks import HONEST, corrupt_cohorts, corrupt_request, honest_side
 from faults.test_losses import accept
+from lintra_protocol.cohort.report_ids import ReportIds
+from lintra_protocol.crypto.randomness import system_randomness
+from lintra_protocol.crypto.ring import RingArray
 from lintra_protocol.errors import InventoryMismatchError
-from lintra_protocol.messages import Census, Cohort, Inventory, Signed, sign
-from lintra_protocol.randomness import system_randomness
-from lintra_protocol.report_ids import ReportIds
-from lintra_protocol.ring import RingArray
-from lintra_protocol.rules import verify_census
+from lintra_protocol.messages.documents import Census, Cohort, Inventory, Signed, sign
+from lintra_protocol.rules.release import verify_census
 from lintra_server import node
 from lintra_server.batches import registry
 from lintra_server.disk.journal import NOT_AWAITED

@@ -17,7 +17,7 @@ import httpx2
 import pytest
 
 from lintra_protocol.errors import MessageTooLargeError, OverloadedError, UnavailableError
-from lintra_protocol.transport import media_type, sign_request
+from lintra_protocol.http.requests import media_type, sign_request
 from support.checked_world import LEAST, VERDICT, check_shares, framed, verified
 from support.raw_connections import SECONDS, Attacker, listening, until_closed, upload_head
 from support.server_world import ANALYZER, START, World, a_world, url

@@ -21,12 +21,12 @@ from sqlalchemy.exc import OperationalError
 from typer.testing import CliRunner
 
 from lintra_protocol import ideal
-from lintra_protocol.canonical import parse_base64url
-from lintra_protocol.randomness import system_randomness
-from lintra_protocol.ring import from_ring
-from lintra_protocol.sharing import combine
+from lintra_protocol.crypto.randomness import system_randomness
+from lintra_protocol.crypto.ring import from_ring
+from lintra_protocol.crypto.sharing import combine
+from lintra_protocol.encoding.canonical import parse_base64url
+from lintra_protocol.report.wire import payload_bytes
 from lintra_protocol.task import ServerEntry, Task
-from lintra_protocol.wire import payload_bytes
 from lintra_server.cli import app
 from lintra_server.disk.journal import Journal
 from lintra_server.disk.key_files import KeyFiles

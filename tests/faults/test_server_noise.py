@@ -13,12 +13,12 @@ from numpy.testing import assert_array_equal
 from faults.test_restores import copy_data, put_data, reach, release, restored, rules_off
 from faults.test_server_crashes import WRITES, crash_at
 from lintra_protocol import ideal
-from lintra_protocol.canonical import parse_base64url
+from lintra_protocol.crypto.randomness import RandomBytes
+from lintra_protocol.crypto.ring import IntArray, RingArray, from_ring
+from lintra_protocol.crypto.sharing import combine
+from lintra_protocol.encoding.canonical import parse_base64url
 from lintra_protocol.errors import RowUnderfilledError
 from lintra_protocol.mechanisms.base import Mechanism
-from lintra_protocol.randomness import RandomBytes
-from lintra_protocol.ring import IntArray, RingArray, from_ring
-from lintra_protocol.sharing import combine
 from lintra_protocol.task import Task
 from lintra_server.storage.parts import NotStartedError
 from lintra_server.storage.states import BatchStates

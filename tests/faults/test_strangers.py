@@ -10,18 +10,18 @@ import httpx2
 import pytest
 
 from lintra_client import Policy as ClientPolicy
-from lintra_protocol import rules
-from lintra_protocol.canonical import base64url
+from lintra_protocol.cohort.report_ids import ReportIds
+from lintra_protocol.crypto.sealing import seal
+from lintra_protocol.crypto.tokens import PASS_BYTES, Token, derived_keys, key_context, make_token
+from lintra_protocol.encoding.canonical import base64url
 from lintra_protocol.errors import InventoryMismatchError, PolicyRefusedError, TokenInvalidError
-from lintra_protocol.messages import Census, Inventory, Signed, TaskRecord, UploadAnswer, inventory_of, sign
+from lintra_protocol.fields.schema import Column
+from lintra_protocol.http.requests import media_type
+from lintra_protocol.messages.documents import Census, Inventory, Signed, TaskRecord, UploadAnswer, inventory_of, sign
 from lintra_protocol.privacy.statement import Claim, PrivacyStatement
-from lintra_protocol.report_ids import ReportIds
-from lintra_protocol.rules import verify_census
-from lintra_protocol.schema import Column
-from lintra_protocol.sealing import seal
+from lintra_protocol.rules import release as rules
+from lintra_protocol.rules.release import verify_census
 from lintra_protocol.task import Task
-from lintra_protocol.tokens import PASS_BYTES, Token, derived_keys, key_context, make_token
-from lintra_protocol.transport import media_type
 from lintra_server.batches import gate, registry
 from lintra_server.batches.intake import screening
 from lintra_server.settings import Policy

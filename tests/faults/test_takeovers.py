@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from lintra_protocol.crypto.randomness import system_randomness
 from lintra_protocol.errors import UnavailableError
-from lintra_protocol.randomness import system_randomness
 from lintra_server.batches.gate import Gate
 from lintra_server.storage.key_folder import JOURNAL_FILE, BusyError
 from lintra_server.storage.states import BatchStates

@@ -10,20 +10,21 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from lintra_protocol import report, rules
-from lintra_protocol.canonical import base64url, parse_base64url
-from lintra_protocol.check_messages import MATRIX_NONCE, Verdict
+from lintra_protocol.crypto.ring import IntArray, RingArray
+from lintra_protocol.encoding.canonical import base64url, parse_base64url
 from lintra_protocol.mechanisms import Sum
-from lintra_protocol.messages import Signed, sign
-from lintra_protocol.report import Report
-from lintra_protocol.ring import IntArray, RingArray
-from lintra_protocol.rules import draw_matrix
+from lintra_protocol.messages.documents import Signed, sign
+from lintra_protocol.messages.verification import MATRIX_NONCE, Verdict
+from lintra_protocol.report import report
+from lintra_protocol.report.report import Report
+from lintra_protocol.report.wire import BLIND_BYTES
+from lintra_protocol.rules import release as rules
+from lintra_protocol.rules.release import draw_matrix
+from lintra_protocol.rules.verification import BodyHash, VerifiedAggregateRequest
 from lintra_protocol.task import Task
-from lintra_protocol.verdicts import BodyHash, VerifiedAggregateRequest
 from lintra_protocol.verification.fields import PRIMES, ROOTS
 from lintra_protocol.verification.padding import padded_rows
 from lintra_protocol.verification.points import Points, check_points
-from lintra_protocol.wire import BLIND_BYTES
 from lintra_server.batches import gate
 from support.checked_world import (
     LEAST,

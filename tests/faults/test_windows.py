@@ -7,12 +7,12 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from lintra_protocol import ideal
-from lintra_protocol.blocks import TIME_BYTES
-from lintra_protocol.canonical import parse_base64url
-from lintra_protocol.messages import (
+from lintra_protocol.crypto.ring import IntArray
+from lintra_protocol.encoding.canonical import parse_base64url
+from lintra_protocol.messages.documents import (
     UploadAnswer,
 )
-from lintra_protocol.ring import IntArray
+from lintra_protocol.report.upload import TIME_BYTES
 from lintra_server.batches.registry import HeldBatch
 from support.server_world import World, a_world, text, token
 from support.windowed_world import HOUR, at, frozen, opened, reports_of, request_of, shares_of, windowed

@@ -14,12 +14,16 @@ from lintra_analysis.trial.files.table import read_table
 from lintra_analyzer.exchange.servers import parse_problem
 from lintra_analyzer.web.analyses import parse_request
 from lintra_client.files import read_rows, read_sources
-from lintra_protocol import problems
-from lintra_protocol.blocks import SealedBlock, decode_passes, decode_upload, encode_upload
-from lintra_protocol.canonical import base64url, canonical_json, parse_base64url, parse_canonical_json
-from lintra_protocol.documents import Frozen
+from lintra_protocol.cohort.report_ids import ReportIds, decode_positions, encode_positions
+from lintra_protocol.crypto.randomness import derive_seed, expand
+from lintra_protocol.crypto.sealing import SealingKey, seal
+from lintra_protocol.crypto.tokens import Admission, Token, derived_keys, make_token
+from lintra_protocol.encoding.canonical import base64url, canonical_json, parse_base64url, parse_canonical_json
+from lintra_protocol.encoding.documents import Frozen
 from lintra_protocol.errors import LintraError
-from lintra_protocol.messages import (
+from lintra_protocol.http import problems
+from lintra_protocol.http.requests import sign_request, verify_request
+from lintra_protocol.messages.documents import (
     AggregateRequest,
     BatchStatus,
     Census,
@@ -43,15 +47,10 @@ from lintra_protocol.messages import (
     receipt_hash,
     sign,
 )
-from lintra_protocol.proofs import Absence, Inclusion, ShownLeaf
-from lintra_protocol.randomness import derive_seed, expand
-from lintra_protocol.report import Report, make_reports, open_block, seal_block, share_words
-from lintra_protocol.report_ids import ReportIds, decode_positions, encode_positions
-from lintra_protocol.sealing import SealingKey, seal
-from lintra_protocol.task import Task
-from lintra_protocol.tokens import Admission, Token, derived_keys, make_token
-from lintra_protocol.transport import sign_request, verify_request
-from lintra_protocol.wire import (
+from lintra_protocol.messages.inclusion import Absence, Inclusion, ShownLeaf
+from lintra_protocol.report.report import Report, make_reports, open_block, seal_block, share_words
+from lintra_protocol.report.upload import SealedBlock, decode_passes, decode_upload, encode_upload
+from lintra_protocol.report.wire import (
     block_context,
     commitments_to,
     decode_sealed_document,
@@ -59,6 +58,7 @@ from lintra_protocol.wire import (
     encode_sealed_document,
     share_bytes,
 )
+from lintra_protocol.task import Task
 from support.seeds import SEED, identity
 from support.tasks import make_task
 

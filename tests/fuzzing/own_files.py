@@ -25,7 +25,7 @@ from lintra_analyzer.storage.trusted_file import (
 from lintra_client.ledger import Ledger
 from lintra_client.outbox import Outbox
 from lintra_client.pseudonyms import Pseudonyms
-from lintra_protocol.canonical import base64url
+from lintra_protocol.encoding.canonical import base64url
 from lintra_protocol.errors import InvalidMessageError, LedgerRefusedError
 from lintra_protocol.privacy.composition import Spent
 from lintra_server.disk.journal import Journal, Line

@@ -22,7 +22,7 @@ import pytest
 from fuzzing.decoder import MOST_BYTES, Decoder, UnlawfulError
 from fuzzing.decoders import decoders
 from fuzzing.mutations import mutated
-from lintra_protocol.report_ids import decode_positions
+from lintra_protocol.cohort.report_ids import decode_positions
 
 HERE = Path(__file__).parent
 with tempfile.TemporaryDirectory() as folder:

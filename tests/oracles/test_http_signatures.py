@@ -9,11 +9,11 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from http_message_signatures import HTTPMessageSigner, HTTPMessageVerifier, HTTPSignatureKeyResolver, InvalidSignature
 from http_message_signatures.algorithms import ED25519
 
-from lintra_protocol.canonical import base64url
+from lintra_protocol.crypto.signing import SigningKey
+from lintra_protocol.encoding.canonical import base64url
 from lintra_protocol.errors import UnauthorizedError
-from lintra_protocol.http_signature import content_digest, signature_base, signature_parameters
-from lintra_protocol.signing import SigningKey
-from lintra_protocol.transport import COVERED, SIGNATURE_TAG, sign_request, verify_request
+from lintra_protocol.http.requests import COVERED, SIGNATURE_TAG, sign_request, verify_request
+from lintra_protocol.http.signature import content_digest, signature_base, signature_parameters
 from support import identity
 
 KEY, URL, BODY = identity("analyzer"), "https://a.example/v1/tasks/x/batches/0/cohort", b'{"inventories":[]}'

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from lintra_curator.papers.zero_concentrated import zcdp_epsilon
-from lintra_protocol.documents import real
-from lintra_protocol.noise import discrete_gaussian
+from lintra_protocol.crypto.randomness import expand
+from lintra_protocol.encoding.documents import real
+from lintra_protocol.noise.discrete_gaussian import discrete_gaussian
 from lintra_protocol.privacy.composition import Spent
 from lintra_protocol.privacy.gaussian import gaussian_delta
-from lintra_protocol.randomness import expand
 
 FALSE_ALARM = 1e-6
 SAMPLES = 40_000

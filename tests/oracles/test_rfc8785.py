@@ -5,7 +5,7 @@ import rfc8785
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lintra_protocol.canonical import MAX_INTEGER, JsonValue, canonical_json, parse_canonical_json
+from lintra_protocol.encoding.canonical import MAX_INTEGER, JsonValue, canonical_json, parse_canonical_json
 
 SCALARS = st.none() | st.booleans() | st.integers(-MAX_INTEGER, MAX_INTEGER) | st.text()
 VALUES = st.recursive(SCALARS, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=20)

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from lintra_protocol.ring import FloatArray
+from lintra_protocol.crypto.ring import FloatArray
 
 
 def orthonormal(features: int, kept: int, generator: np.random.Generator) -> FloatArray:

@@ -19,7 +19,7 @@ import bench_residual_variance  # noqa: E402
 from coverage_grid.tables import all_tables  # noqa: E402
 from showing import Shown, wrapped  # noqa: E402
 
-from lintra_protocol.ring import FloatArray  # noqa: E402
+from lintra_protocol.crypto.ring import FloatArray  # noqa: E402
 
 PAGE = (ROOT / "docs/explanation/benchmarks.md").read_text("utf-8")
 BLOCKS = dict(re.findall(r"<!-- (\S+) -->\n(.*?)<!-- end \1 -->", PAGE, re.DOTALL))

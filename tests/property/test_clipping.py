@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from lintra_protocol.clipping import quantise, squared_integer_bound
-from lintra_protocol.ring import FloatArray
+from lintra_protocol.crypto.ring import FloatArray
+from lintra_protocol.noise.clipping import quantise, squared_integer_bound
 from support import few
 
 EXTREMES = st.sampled_from([0.0, -0.0, 5e-324, -2.2e-308, 1e308, -sys.float_info.max, 1e154, -1e162, 2.0**30, 0.5, 1.5])

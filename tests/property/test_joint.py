@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lintra_protocol.canonical import base64url
-from lintra_protocol.frame import frame, frame_digest
+from lintra_protocol.encoding.canonical import base64url
 from lintra_protocol.mechanisms.ron_gauss import RonGauss
 from lintra_protocol.mechanisms.ron_gauss_centred import RonGaussCentred
 from lintra_protocol.privacy.statement import Claim, Neighbours
+from lintra_protocol.transforms.orthonormal import frame, frame_digest
 from support import few
 
 SEED = bytes(range(32))

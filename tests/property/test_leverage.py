@@ -7,9 +7,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.errors import RowUnderfilledError
 from lintra_protocol.privacy.leverage import LeverageBounds, gram_inverse, gram_matrix
-from lintra_protocol.ring import FloatArray, IntArray
 from lintra_protocol.transforms.osnap import BalancedOsnap
 from support import few
 

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lintra_protocol import row_order, sorted_rows
-from lintra_protocol.errors import InvalidMessageError, InventoryMismatchError
-from lintra_protocol.report_ids import (
+from lintra_protocol.cohort import row_order, sorted_rows
+from lintra_protocol.cohort.report_ids import (
     ComparedLists,
     ListBuilder,
     ReportIds,
@@ -21,6 +20,7 @@ from lintra_protocol.report_ids import (
     intersection,
     num_distinct,
 )
+from lintra_protocol.errors import InvalidMessageError, InventoryMismatchError
 from support import few
 
 # Few different bytes at the front, so that lists overlap often and identifiers begin alike.

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from lintra_protocol.randomness import derive_seed, expand
+from lintra_protocol.crypto.randomness import derive_seed, expand
 from lintra_protocol.transforms.osnap import BalancedOsnap
 from support import SEED, few
 

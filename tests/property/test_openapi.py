@@ -15,7 +15,7 @@ from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
 from lintra_analyzer.web.app import OPENAPI_PATH
-from lintra_protocol.transport import media_type
+from lintra_protocol.http.requests import media_type
 from lintra_server.web.description import OPERATIONS
 from support.analyzer_world import TOKEN, Life, living
 from support.blocking import Bridge, Loop

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lintra_protocol.randomness import derive_seed, expand, keystream, keystream_blocks
+from lintra_protocol.crypto.randomness import derive_seed, expand, keystream, keystream_blocks
 from lintra_protocol.transforms import permutation
 from lintra_protocol.transforms.osnap import BalancedOsnap
 from lintra_protocol.transforms.permutation import FeistelOrder, SortedOrder

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lintra_protocol.person_names import _PLAIN, MAX_NAME_LENGTH, _name_in, person_name
+from lintra_protocol.fields.person_names import _PLAIN, MAX_NAME_LENGTH, _name_in, person_name
 
 # Letters and marks that fold, compose and vanish in each other's company, beside any text at all.
 TRICKY = "aAß\u0130ıſ\u0345\u0301\u0308\u00ad\u200b\u200d\u034f\ufe0f\u3164\uff11\u0661½Å\u212b\u00a0\u2003 .+-eE0179"

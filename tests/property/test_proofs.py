@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lintra_protocol.errors import InventoryMismatchError
-from lintra_protocol.manifest import (
+from lintra_protocol.cohort.merkle import (
     InclusionProof,
     Tree,
     merkle_root,
@@ -15,7 +14,8 @@ from lintra_protocol.manifest import (
     verify_absence,
     verify_inclusion,
 )
-from lintra_protocol.report_ids import ReportIds
+from lintra_protocol.cohort.report_ids import ReportIds
+from lintra_protocol.errors import InventoryMismatchError
 from support import few
 
 

@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from lintra_protocol.canonical import base64url
+from lintra_protocol.crypto.ring import FloatArray
+from lintra_protocol.encoding.canonical import base64url
 from lintra_protocol.mechanisms.range_finder import RangeFinder, Target
-from lintra_protocol.ring import FloatArray
 from support import few
 
 EXTREMES = st.sampled_from([0.0, -0.0, 5e-324, 1e290, -1e290, 1e154, -1e17, 2.0**30, 0.5, 1.5, np.nan])

@@ -5,12 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from lintra_protocol.cohort.report_ids import ReportIds, intersection
+from lintra_protocol.crypto.randomness import RandomBytes, derive_seed, expand
+from lintra_protocol.crypto.ring import FloatArray, from_ring
+from lintra_protocol.crypto.sharing import combine
 from lintra_protocol.ideal import client_report, run, server_sketch_share
-from lintra_protocol.randomness import RandomBytes, derive_seed, expand
-from lintra_protocol.report_ids import ReportIds, intersection
-from lintra_protocol.ring import FloatArray, from_ring
-from lintra_protocol.rules import check_cohort, draw_matrix, verify_cohorts, verify_inventories
-from lintra_protocol.sharing import combine
+from lintra_protocol.rules.release import check_cohort, draw_matrix, verify_cohorts, verify_inventories
 from lintra_protocol.task import Task
 from support import SEED, few, make_task, nonce, signed_cohorts, signed_inventories
 

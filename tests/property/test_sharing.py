@@ -6,11 +6,11 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_array_equal
 
-from lintra_protocol.randomness import keystream
-from lintra_protocol.report import make_report, share_words
-from lintra_protocol.ring import RingArray, from_ring, ring_bytes, ring_from_bytes, to_ring
-from lintra_protocol.sharing import combine, expand_share, split, split_seeded
-from lintra_protocol.wire import BLIND_BYTES
+from lintra_protocol.crypto.randomness import keystream
+from lintra_protocol.crypto.ring import RingArray, from_ring, ring_bytes, ring_from_bytes, to_ring
+from lintra_protocol.crypto.sharing import combine, expand_share, split, split_seeded
+from lintra_protocol.report.report import make_report, share_words
+from lintra_protocol.report.wire import BLIND_BYTES
 from support import few, make_task
 
 WORDS = st.integers(0, 2**64 - 1) | st.sampled_from([0, 1, 2**63 - 1, 2**63, 2**64 - 1])

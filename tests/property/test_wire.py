@@ -8,20 +8,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lintra_protocol import messages
-from lintra_protocol.blocks import SealedBlock, block_bytes, decode_upload, encode_upload
-from lintra_protocol.canonical import MAX_INTEGER, base64url, canonical_json, parse_base64url, parse_canonical_json
-from lintra_protocol.documents import Frozen
+from lintra_protocol.cohort.report_ids import ReportIds, decode_positions
+from lintra_protocol.crypto.sealing import PUBLIC_KEY_BYTES, SealingKey, seal
+from lintra_protocol.crypto.signing import verify
+from lintra_protocol.encoding.canonical import (
+    MAX_INTEGER,
+    base64url,
+    canonical_json,
+    parse_base64url,
+    parse_canonical_json,
+)
+from lintra_protocol.encoding.documents import Frozen
 from lintra_protocol.errors import LintraError, OutdatedKeyError
-from lintra_protocol.messages import Cohort, Inventory, Receipt, Signed, SketchShareRecord, TaskRecord
-from lintra_protocol.problems import from_problem
-from lintra_protocol.report import open_block
-from lintra_protocol.report_ids import ReportIds, decode_positions
-from lintra_protocol.sealing import PUBLIC_KEY_BYTES, SealingKey, seal
-from lintra_protocol.signing import verify
+from lintra_protocol.http.problems import from_problem
+from lintra_protocol.http.requests import verify_request
+from lintra_protocol.messages import documents as messages
+from lintra_protocol.messages.documents import Cohort, Inventory, Receipt, Signed, SketchShareRecord, TaskRecord
+from lintra_protocol.report.report import open_block
+from lintra_protocol.report.upload import SealedBlock, block_bytes, decode_upload, encode_upload
+from lintra_protocol.report.wire import decode_sealed_document, encode_header, encode_sealed_document
 from lintra_protocol.task import Task
-from lintra_protocol.transport import verify_request
-from lintra_protocol.wire import decode_sealed_document, encode_header, encode_sealed_document
 from support import few, identity, make_task, sealing_key
 
 TASK = make_task(columns=1, num_servers=2)

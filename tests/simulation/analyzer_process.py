@@ -33,10 +33,10 @@ from lintra_analyzer import serve
 from lintra_analyzer.settings import KnownServer, Settings
 from lintra_analyzer.tasks import schedule
 from lintra_client import Client, Retries
-from lintra_protocol.canonical import parse_base64url
+from lintra_protocol.crypto.randomness import RandomBytes, expand
+from lintra_protocol.crypto.ring import FloatArray, RingArray, from_ring, to_ring
+from lintra_protocol.encoding.canonical import parse_base64url
 from lintra_protocol.errors import LintraError
-from lintra_protocol.randomness import RandomBytes, expand
-from lintra_protocol.ring import FloatArray, RingArray, from_ring, to_ring
 from lintra_protocol.task import Task
 from lintra_service.tokens import token_hash
 from simulation.books import ONCE, law

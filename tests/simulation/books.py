@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from lintra_protocol.report import Report
+from lintra_protocol.crypto.tokens import Token
+from lintra_protocol.report.report import Report
 from lintra_protocol.task import Task
-from lintra_protocol.tokens import Token
 from vectors import plain
 
 ONCE = ("registered", "opened", "closed", "frozen", "checked", "judged", "released")

@@ -17,14 +17,21 @@ from typing import Any
 
 from starlette.types import Message
 
-from lintra_protocol.canonical import parse_base64url
+from lintra_protocol.crypto.randomness import RandomBytes
+from lintra_protocol.crypto.signing import SigningKey
+from lintra_protocol.encoding.canonical import parse_base64url
 from lintra_protocol.errors import LintraError
-from lintra_protocol.messages import AggregateRequest, CohortRequest, KeyList, Registration, Signed, TaskRecord
-from lintra_protocol.problems import STATUS
-from lintra_protocol.randomness import RandomBytes
-from lintra_protocol.signing import SigningKey
-from lintra_protocol.transport import media_type
-from lintra_protocol.verdicts import ChecksRequest, VerifiedAggregateRequest
+from lintra_protocol.http.problems import STATUS
+from lintra_protocol.http.requests import media_type
+from lintra_protocol.messages.documents import (
+    AggregateRequest,
+    CohortRequest,
+    KeyList,
+    Registration,
+    Signed,
+    TaskRecord,
+)
+from lintra_protocol.rules.verification import ChecksRequest, VerifiedAggregateRequest
 from lintra_server.batches.registry import HeldBatch
 from lintra_server.node import Node, new_clock
 from lintra_server.operating.losses import batch_named, begun

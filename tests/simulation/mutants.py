@@ -10,9 +10,9 @@ import pytest
 import structlog
 from sqlalchemy import update
 
+from lintra_protocol.cohort.report_ids import ReportIds
 from lintra_protocol.mechanisms.base import Mechanism
-from lintra_protocol.messages import AggregateRequest
-from lintra_protocol.report_ids import ReportIds
+from lintra_protocol.messages.documents import AggregateRequest
 from lintra_protocol.task import Task
 from lintra_server import serve
 from lintra_server.batches import census, group, judge, opening

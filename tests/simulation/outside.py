@@ -21,11 +21,11 @@ from pathlib import Path
 
 import pytest
 
-from lintra_protocol.canonical import parse_base64url
-from lintra_protocol.messages import KeyList, Signed
-from lintra_protocol.randomness import system_randomness
-from lintra_protocol.transport import MessageName, media_type, sign_request
-from lintra_protocol.verdicts import VerifiedAggregateRequest
+from lintra_protocol.crypto.randomness import system_randomness
+from lintra_protocol.encoding.canonical import parse_base64url
+from lintra_protocol.http.requests import MessageName, media_type, sign_request
+from lintra_protocol.messages.documents import KeyList, Signed
+from lintra_protocol.rules.verification import VerifiedAggregateRequest
 from lintra_server import node, serve
 from lintra_server.node import Node
 from lintra_server.operating.saving import back_up

@@ -3,11 +3,11 @@
 import json
 from collections import Counter
 
-from lintra_protocol.canonical import parse_base64url
-from lintra_protocol.messages import Signed, SketchShareRecord
-from lintra_protocol.ring import ring_from_bytes
-from lintra_protocol.rules import aggregate_context
-from lintra_protocol.wire import decode_sealed_document
+from lintra_protocol.crypto.ring import ring_from_bytes
+from lintra_protocol.encoding.canonical import parse_base64url
+from lintra_protocol.messages.documents import Signed, SketchShareRecord
+from lintra_protocol.report.wire import decode_sealed_document
+from lintra_protocol.rules.release import aggregate_context
 from simulation import verified
 from simulation.books import Course, cohort_of, law, plain_share, plain_total
 from simulation.verified import plain_words

@@ -4,9 +4,9 @@ import json
 from math import floor
 from typing import NamedTuple, Self
 
-from lintra_protocol.blocks import SealedBlock, decode_upload, encode_upload
-from lintra_protocol.canonical import base64url, parse_base64url
-from lintra_protocol.messages import (
+from lintra_protocol.cohort.report_ids import ReportIds
+from lintra_protocol.encoding.canonical import base64url, parse_base64url
+from lintra_protocol.messages.documents import (
     AggregateRequest,
     Census,
     Cohort,
@@ -20,9 +20,9 @@ from lintra_protocol.messages import (
     receipt_hash,
     sign,
 )
-from lintra_protocol.report import seal_block
-from lintra_protocol.report_ids import ReportIds
-from lintra_protocol.rules import fewest_reports
+from lintra_protocol.report.report import seal_block
+from lintra_protocol.report.upload import SealedBlock, decode_upload, encode_upload
+from lintra_protocol.rules.release import fewest_reports
 from simulation import verified
 from simulation.books import (
     Answer,

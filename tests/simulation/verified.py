@@ -10,14 +10,14 @@ from unittest.mock import patch
 import numpy as np
 import plain_verified
 
-from lintra_protocol import report
-from lintra_protocol.canonical import base64url, parse_base64url
-from lintra_protocol.check_messages import CheckShare, Verdict
-from lintra_protocol.messages import Cohort, Signed
-from lintra_protocol.randomness import RandomBytes
-from lintra_protocol.report import Report
+from lintra_protocol.crypto.randomness import RandomBytes
+from lintra_protocol.encoding.canonical import base64url, parse_base64url
+from lintra_protocol.messages.documents import Cohort, Signed
+from lintra_protocol.messages.verification import CheckShare, Verdict
+from lintra_protocol.report import report
+from lintra_protocol.report.report import Report
+from lintra_protocol.rules.verification import BodyHash, ChecksRequest, VerdictRequest, VerifiedAggregateRequest
 from lintra_protocol.task import Task
-from lintra_protocol.verdicts import BodyHash, ChecksRequest, VerdictRequest, VerifiedAggregateRequest
 from lintra_server.batches.registry import HeldBatch
 from lintra_server.node import Node
 from simulation.books import Course, law

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import numpy as np
 
-from lintra_protocol.blocks import SealedBlock
-from lintra_protocol.canonical import base64url
-from lintra_protocol.messages import Registration, TaskRecord, sign
-from lintra_protocol.randomness import RandomBytes, expand
-from lintra_protocol.report import make_report
-from lintra_protocol.ring import to_ring
-from lintra_protocol.sealing import CLASSICAL, SealingKey, seal
-from lintra_protocol.signing import SigningKey
+from lintra_protocol.crypto.randomness import RandomBytes, expand
+from lintra_protocol.crypto.ring import to_ring
+from lintra_protocol.crypto.sealing import CLASSICAL, SealingKey, seal
+from lintra_protocol.crypto.signing import SigningKey
+from lintra_protocol.crypto.tokens import derived_keys, key_commitment, key_context, make_token
+from lintra_protocol.encoding.canonical import base64url
+from lintra_protocol.fields.windows import Windows
+from lintra_protocol.messages.documents import Registration, TaskRecord, sign
+from lintra_protocol.report.report import make_report
+from lintra_protocol.report.upload import SealedBlock
 from lintra_protocol.task import AnalyzerEntry, ServerEntry, Task
-from lintra_protocol.tokens import derived_keys, key_commitment, key_context, make_token
-from lintra_protocol.windows import Windows
 from simulation.books import Course, Seat, Sent, law
 from simulation.inside import InsideServer, Times, settings_of
 from simulation.reading import Held, Snapshot, key_file, read_journal

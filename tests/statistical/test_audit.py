@@ -17,13 +17,13 @@ from lintra_audit.release.run import Outcome, audit_case
 from lintra_audit.trials import pipeline
 from lintra_audit.trials.case import Case, make_case_task
 from lintra_audit.trials.distinguish import CONFIDENCE
-from lintra_protocol.clipping import quantise
+from lintra_protocol.crypto.randomness import RandomBytes, derive_seed
+from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.mechanisms import OsnapPublished, WishartSecondMoment, encoder
-from lintra_protocol.noise import discrete_gaussian
+from lintra_protocol.noise.clipping import quantise
+from lintra_protocol.noise.discrete_gaussian import discrete_gaussian
 from lintra_protocol.privacy.gaussian import gaussian_epsilon
-from lintra_protocol.randomness import RandomBytes, derive_seed
-from lintra_protocol.ring import FloatArray, IntArray
-from lintra_protocol.rules import Drawn
+from lintra_protocol.rules.release import Drawn
 from lintra_protocol.task import Task
 from lintra_protocol.transforms.osnap import BalancedOsnap
 from support.audit_cases import CASES, reached

@@ -30,10 +30,10 @@ from lintra_curator.second_moment.gaussian_noise import GaussianNoise
 from lintra_curator.second_moment.inverse_wishart import InverseWishartDraw
 from lintra_curator.second_moment.projection import GaussianProjection, exact_ridge_intervals
 from lintra_curator.second_moment.wishart_noise import WishartNoise
+from lintra_protocol.crypto.randomness import RandomBytes, expand
+from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.privacy.gaussian import gaussian_mu
 from lintra_protocol.privacy.statement import Neighbours
-from lintra_protocol.randomness import RandomBytes, expand
-from lintra_protocol.ring import FloatArray
 from support.made_releases import COEFFICIENTS, regression_rows
 
 pytestmark = pytest.mark.slow

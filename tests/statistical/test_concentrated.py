@@ -18,7 +18,7 @@ from lintra_analysis.estimators.regression import regression
 from lintra_analysis.estimators.solve import solve
 from lintra_analysis.releases.gram_error import GramEstimate
 from lintra_analysis.releases.noise_laws.symmetric_noise import SymmetricNoise
-from lintra_protocol.ring import FloatArray
+from lintra_protocol.crypto.ring import FloatArray
 from support.made_releases import columns, symmetric_noise, with_constant
 
 pytestmark = pytest.mark.slow

@@ -12,11 +12,11 @@ import pytest
 
 from lintra_analysis import regression
 from lintra_analysis.kinds.decode import read
-from lintra_protocol.contributors import Contributors
+from lintra_protocol.crypto.ring import FloatArray, IntArray
+from lintra_protocol.fields.contributors import Contributors
 from lintra_protocol.mechanisms import SecondMoment, Sum
 from lintra_protocol.mechanisms.contributed import Contributed
 from lintra_protocol.privacy.statement import Claim
-from lintra_protocol.ring import FloatArray, IntArray
 from support import columns_of, make_task, source
 
 DRAWS = 4000

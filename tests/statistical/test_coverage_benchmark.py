@@ -20,7 +20,7 @@ from coverage_grid.cohorts import cohort, seeded  # noqa: E402
 from coverage_grid.population import Population, measure_pairs, measure_population  # noqa: E402
 from coverage_grid.tables import made_tables, stored_tables  # noqa: E402
 
-from lintra_protocol.ring import FloatArray  # noqa: E402
+from lintra_protocol.crypto.ring import FloatArray  # noqa: E402
 
 DRAWS = 150
 NAMES = ("uci_concrete", "made_near_copy", "made_dependent", "made_heavy_tails")

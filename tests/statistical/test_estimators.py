@@ -19,7 +19,7 @@ from lintra_analysis.estimators.pca import pca
 from lintra_analysis.estimators.regression import regression
 from lintra_analysis.estimators.spectral import noise_norm_quantile
 from lintra_analysis.releases.release import Release
-from lintra_protocol.ring import FloatArray
+from lintra_protocol.crypto.ring import FloatArray
 from support.made_releases import (
     COEFFICIENTS,
     regression_rows,

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from lintra_protocol.frame import frame, orthonormal
-from lintra_protocol.randomness import derive_seed
-from lintra_protocol.ring import FloatArray, IntArray
+from lintra_protocol.crypto.randomness import derive_seed
+from lintra_protocol.crypto.ring import FloatArray, IntArray
+from lintra_protocol.transforms.orthonormal import frame, orthonormal
 
 ROWS, COLUMNS, FRAMES = 100, 10, 400
 LEVEL = 1e-6

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from lintra_protocol.crypto.randomness import RandomBytes
+from lintra_protocol.crypto.ring import FloatArray, from_ring, to_ring
 from lintra_protocol.mechanisms.ron_gauss import RonGauss
 from lintra_protocol.privacy.statement import Claim, Neighbours
-from lintra_protocol.randomness import RandomBytes
-from lintra_protocol.ring import FloatArray, from_ring, to_ring
 from support import source
 
 CLIENTS = 4

@@ -8,10 +8,10 @@ import math
 import numpy as np
 import pytest
 
+from lintra_protocol.crypto.ring import FloatArray, IntArray, from_ring, to_ring
 from lintra_protocol.mechanisms import MECHANISMS, RangeFinder
 from lintra_protocol.mechanisms.base import Mechanism
 from lintra_protocol.privacy.statement import Claim
-from lintra_protocol.ring import FloatArray, IntArray, from_ring, to_ring
 from support import source, uncalibrated
 
 # What few clients' Wishart noise gives is no Gaussian law (test_wishart_sum.py), and the worst rows of a joint sum are

@@ -24,7 +24,7 @@ from lintra_curator.ndis import (
     rp_pair,
 )
 from lintra_curator.ndis.monte_carlo import sample_losses
-from lintra_protocol.ring import FloatArray
+from lintra_protocol.crypto.ring import FloatArray
 from support import source
 
 DRAWS = 400_000

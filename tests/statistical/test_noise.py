@@ -11,10 +11,10 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from lintra_protocol import noise
-from lintra_protocol.noise import discrete_gaussian
-from lintra_protocol.randomness import expand
-from lintra_protocol.ring import FloatArray, IntArray
+from lintra_protocol.crypto.randomness import expand
+from lintra_protocol.crypto.ring import FloatArray, IntArray
+from lintra_protocol.noise import discrete_gaussian as noise
+from lintra_protocol.noise.discrete_gaussian import discrete_gaussian
 
 SEED = bytes(range(32))
 FALSE_ALARM = 1e-6

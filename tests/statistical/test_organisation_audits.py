@@ -17,7 +17,7 @@ from lintra_audit.release.run import Outcome, audit_case
 from lintra_audit.trials.case import Case
 from lintra_audit.trials.organisation_faults import ORGANISATION_FAULTS
 from lintra_audit.trials.pipeline import HONEST, request_release, set_scene
-from lintra_protocol.randomness import derive_seed
+from lintra_protocol.crypto.randomness import derive_seed
 from support.audit_cases import ORGANISATIONS
 
 SEED = bytes(range(32))

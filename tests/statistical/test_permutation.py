@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from lintra_protocol.randomness import derive_seed, keystream
-from lintra_protocol.ring import IntArray
+from lintra_protocol.crypto.randomness import derive_seed, keystream
+from lintra_protocol.crypto.ring import IntArray
 from lintra_protocol.transforms.permutation import ROUNDS, FeistelOrder
 from support import SEED
 

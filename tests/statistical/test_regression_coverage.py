@@ -19,7 +19,7 @@ from lintra_analysis.estimators.simultaneous import proved_noise_norm
 from lintra_analysis.estimators.solve import solve
 from lintra_analysis.releases.gram_error import GramEstimate
 from lintra_analysis.releases.noise_laws.symmetric_noise import SymmetricNoise
-from lintra_protocol.ring import FloatArray
+from lintra_protocol.crypto.ring import FloatArray
 from support.made_releases import (
     COEFFICIENTS,
     columns,

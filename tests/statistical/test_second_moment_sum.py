@@ -9,10 +9,10 @@ from functools import cache
 import numpy as np
 import pytest
 
+from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.mechanisms import SecondMoment
 from lintra_protocol.privacy.gaussian import gaussian_mu
 from lintra_protocol.privacy.statement import Claim
-from lintra_protocol.ring import FloatArray
 from support import source
 
 CLIENTS, CORRUPT, COLUMNS, ROUNDS = 400, 100, 3, 1600

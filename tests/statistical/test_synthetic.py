@@ -18,10 +18,10 @@ from lintra_analysis.synthetic.rows import SyntheticRows
 from lintra_curator.papers.ron_gauss import PaperQuestion, release_paper
 from lintra_curator.promise.claim import curator_claim
 from lintra_curator.ron_gauss.ron_gauss import category_column, exact_sum, mapped_column, release_ron_gauss
-from lintra_protocol.frame import frame
+from lintra_protocol.fields.schema import Schema
 from lintra_protocol.privacy.gaussian import gaussian_mu
 from lintra_protocol.privacy.statement import Claim
-from lintra_protocol.schema import Schema
+from lintra_protocol.transforms.orthonormal import frame
 from support import source
 from support.made_projected_sums import isotropic, numeric, released
 

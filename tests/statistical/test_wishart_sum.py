@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from lintra_protocol.documents import real
+from lintra_protocol.crypto.ring import FloatArray
+from lintra_protocol.encoding.documents import real
 from lintra_protocol.mechanisms import WishartSecondMoment
 from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.privacy.wishart import wishart_delta
-from lintra_protocol.ring import FloatArray
 from support import source
 
 CLIENTS, COLUMNS, ROUNDS = 25, 3, 6000

@@ -18,15 +18,15 @@ from lintra_analyzer.storage import database as analyzer_database
 from lintra_analyzer.storage.keys import Keys
 from lintra_analyzer.storage.readable import record_in
 from lintra_analyzer.web.app import create_app
-from lintra_protocol.blocks import encode_upload
-from lintra_protocol.canonical import domain_hash, parse_base64url
+from lintra_protocol.crypto.randomness import RandomBytes, expand
+from lintra_protocol.crypto.ring import FloatArray
+from lintra_protocol.encoding.canonical import domain_hash, parse_base64url
+from lintra_protocol.http.requests import media_type
 from lintra_protocol.ideal import IdealRelease, client_report, run
-from lintra_protocol.messages import Cohort, KeyList, Signed
-from lintra_protocol.randomness import RandomBytes, expand
-from lintra_protocol.report import Report, seal_block
-from lintra_protocol.ring import FloatArray
+from lintra_protocol.messages.documents import Cohort, KeyList, Signed
+from lintra_protocol.report.report import Report, seal_block
+from lintra_protocol.report.upload import encode_upload
 from lintra_protocol.task import Task
-from lintra_protocol.transport import media_type
 from lintra_server.settings import Settings as ServerSettings
 from lintra_server.storage import database
 from lintra_server.web.app import create_app as create_server

@@ -8,18 +8,18 @@ from unittest.mock import patch
 import httpx2
 import numpy as np
 
-from lintra_protocol import report
-from lintra_protocol.check_messages import CheckShare, Verdict
-from lintra_protocol.documents import Frozen
-from lintra_protocol.messages import Signed
-from lintra_protocol.randomness import RandomBytes
-from lintra_protocol.report import Report
-from lintra_protocol.ring import IntArray
+from lintra_protocol.crypto.randomness import RandomBytes
+from lintra_protocol.crypto.ring import IntArray
+from lintra_protocol.encoding.documents import Frozen
+from lintra_protocol.messages.documents import Signed
+from lintra_protocol.messages.verification import CheckShare, Verdict
+from lintra_protocol.report import report
+from lintra_protocol.report.report import Report
+from lintra_protocol.report.wire import BLIND_BYTES
+from lintra_protocol.rules.verification import ChecksRequest, VerdictRequest, VerifiedAggregateRequest
 from lintra_protocol.task import Task
-from lintra_protocol.verdicts import ChecksRequest, VerdictRequest, VerifiedAggregateRequest
 from lintra_protocol.verification.parameters import Parameters
 from lintra_protocol.verification.proof import ProvenRows, prove
-from lintra_protocol.wire import BLIND_BYTES
 from support.server_world import World, seeded
 
 Change = Callable[[ProvenRows], ProvenRows]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from lintra_protocol.ring import FloatArray
+from lintra_protocol.crypto.ring import FloatArray
 from support.analyzer_world import Life, seeded
 
 PEOPLE = 240

@@ -27,16 +27,16 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from faults.test_attacks import corrupt_cohorts, corrupt_request
-from lintra_protocol.blocks import encode_upload
-from lintra_protocol.canonical import parse_base64url
+from lintra_protocol.cohort.report_ids import ReportIds
+from lintra_protocol.crypto.randomness import system_randomness
+from lintra_protocol.crypto.signing import SigningKey
+from lintra_protocol.encoding.canonical import parse_base64url
+from lintra_protocol.http.requests import MessageName, media_type, sign_request
 from lintra_protocol.ideal import client_report
-from lintra_protocol.messages import Cohort, Inventory, KeyList, Signed, TaskRecord, UploadAnswer, sign
-from lintra_protocol.randomness import system_randomness
-from lintra_protocol.report import Report, seal_block
-from lintra_protocol.report_ids import ReportIds
-from lintra_protocol.signing import SigningKey
+from lintra_protocol.messages.documents import Cohort, Inventory, KeyList, Signed, TaskRecord, UploadAnswer, sign
+from lintra_protocol.report.report import Report, seal_block
+from lintra_protocol.report.upload import encode_upload
 from lintra_protocol.task import Task
-from lintra_protocol.transport import MessageName, media_type, sign_request
 from lintra_server import node, serve
 from lintra_server.settings import Settings
 from lintra_service.supervisor import Supervisor

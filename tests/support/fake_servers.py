@@ -6,10 +6,12 @@ from collections.abc import Callable, Sequence
 import httpx2
 
 from lintra_client import Client, Policy, Retries
-from lintra_protocol.blocks import decode_upload
-from lintra_protocol.canonical import base64url
+from lintra_protocol.crypto.sealing import SealingKey
+from lintra_protocol.encoding.canonical import base64url
 from lintra_protocol.errors import LintraError, OutdatedKeyError, UnknownTaskError
-from lintra_protocol.messages import (
+from lintra_protocol.http.problems import MEDIA_TYPE, STATUS, to_problem
+from lintra_protocol.http.requests import media_type, require_media_type
+from lintra_protocol.messages.documents import (
     Failure,
     KeyList,
     Receipt,
@@ -20,11 +22,9 @@ from lintra_protocol.messages import (
     receipt_hash,
     sign,
 )
-from lintra_protocol.problems import MEDIA_TYPE, STATUS, to_problem
-from lintra_protocol.report import open_block
-from lintra_protocol.sealing import SealingKey
+from lintra_protocol.report.report import open_block
+from lintra_protocol.report.upload import decode_upload
 from lintra_protocol.task import Task
-from lintra_protocol.transport import media_type, require_media_type
 from support import identity, sealing_key
 
 NOW = 6_000_000

@@ -22,10 +22,10 @@ import psycopg
 from psycopg import sql
 from pydantic import SecretStr
 
-from lintra_protocol.messages import AggregateRequest
-from lintra_protocol.sharing import combine
+from lintra_protocol.crypto.sharing import combine
+from lintra_protocol.crypto.tokens import key_commitment
+from lintra_protocol.messages.documents import AggregateRequest
 from lintra_protocol.task import Task
-from lintra_protocol.tokens import key_commitment
 from lintra_server.storage.parts import DATABASE_FILE
 from support import postgres
 from support.server_world import TOKEN_KEYS, World, new_world

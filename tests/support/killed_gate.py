@@ -22,9 +22,9 @@ import structlog
 from sqlalchemy import event
 
 from faults.test_attacks import corrupt_cohorts, corrupt_request
-from lintra_protocol.messages import Cohort, Inventory, Signed
-from lintra_protocol.randomness import system_randomness
-from lintra_protocol.signing import SigningKey
+from lintra_protocol.crypto.randomness import system_randomness
+from lintra_protocol.crypto.signing import SigningKey
+from lintra_protocol.messages.documents import Cohort, Inventory, Signed
 from lintra_protocol.task import Task
 from lintra_server.node import Node
 from lintra_server.settings import Settings

@@ -6,7 +6,7 @@ from lintra_analysis.releases.column_sums import Totals
 from lintra_analysis.releases.columns import ScaledColumn, centers, scales
 from lintra_analysis.releases.second_moment_sum import SecondMomentSum
 from lintra_analysis.releases.sketch import Sketch
-from lintra_protocol.ring import FloatArray
+from lintra_protocol.crypto.ring import FloatArray
 
 COEFFICIENTS = np.array([0.5, -0.4, 0.3, 0.2])
 

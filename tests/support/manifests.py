@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Sequence
 
-from lintra_protocol.canonical import base64url
-from lintra_protocol.messages import BATCH, Cohort, Inventory, Signed, inventories_hash, inventory_of, sign
-from lintra_protocol.report_ids import ReportIds, intersection
+from lintra_protocol.cohort.report_ids import ReportIds, intersection
+from lintra_protocol.encoding.canonical import base64url
+from lintra_protocol.messages.documents import BATCH, Cohort, Inventory, Signed, inventories_hash, inventory_of, sign
 from lintra_protocol.task import Task
 from support.seeds import identity, nonce
 

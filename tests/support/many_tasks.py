@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from lintra_analyzer.storage.rows import EVERYBODY, StoredTask
 from lintra_analyzer.storage.store import Store
-from lintra_protocol.messages import TaskRecord, sign
+from lintra_protocol.messages.documents import TaskRecord, sign
 from lintra_protocol.task import Task
 from support.analyzer_world import KEYS, NOW
 

@@ -28,8 +28,8 @@ from pathlib import Path
 import structlog
 from sqlalchemy import event
 
-from lintra_protocol.randomness import system_randomness
-from lintra_protocol.signing import SigningKey
+from lintra_protocol.crypto.randomness import system_randomness
+from lintra_protocol.crypto.signing import SigningKey
 from lintra_protocol.task import Task
 from lintra_server.storage.database import Database
 from lintra_server.storage.key_folder import JOURNAL_FILE

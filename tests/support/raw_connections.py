@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 from starlette.types import ASGIApp
 
-from lintra_protocol.transport import media_type
+from lintra_protocol.http.requests import media_type
 from lintra_service.listener import listener
 
 SECONDS = 20

@@ -1,8 +1,8 @@
 """Keys that every test knows and seeded sources of randomness: the same arguments give the same bytes."""
 
-from lintra_protocol.randomness import RandomBytes, derive_seed, expand
-from lintra_protocol.sealing import SealingKey, SuiteName
-from lintra_protocol.signing import SigningKey
+from lintra_protocol.crypto.randomness import RandomBytes, derive_seed, expand
+from lintra_protocol.crypto.sealing import SealingKey, SuiteName
+from lintra_protocol.crypto.signing import SigningKey
 
 SEED = bytes(range(32))
 """What every key and every source below is derived from."""

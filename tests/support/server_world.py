@@ -14,12 +14,19 @@ from typing import Any
 import httpx2
 import numpy as np
 
-from lintra_protocol.blocks import encode_upload
-from lintra_protocol.canonical import base64url, domain_hash, parse_base64url
-from lintra_protocol.documents import Frozen
+from lintra_protocol.cohort.report_ids import ReportIds
+from lintra_protocol.crypto.randomness import RandomBytes, expand, system_randomness
+from lintra_protocol.crypto.ring import RingArray, ring_from_bytes
+from lintra_protocol.crypto.sealing import CLASSICAL, SealingKey, SuiteName, seal
+from lintra_protocol.crypto.signing import SigningKey
+from lintra_protocol.crypto.tokens import Token, derived_keys, key_commitment, key_context, make_token
+from lintra_protocol.encoding.canonical import base64url, domain_hash, parse_base64url
+from lintra_protocol.encoding.documents import Frozen
+from lintra_protocol.fields.schema import Column
+from lintra_protocol.http.requests import MessageName, media_type, sign_request
 from lintra_protocol.ideal import client_report
 from lintra_protocol.mechanisms import AnyMechanism, Osnap, SecondMoment, Sum
-from lintra_protocol.messages import (
+from lintra_protocol.messages.documents import (
     AggregateRequest,
     Cohort,
     CohortRequest,
@@ -34,18 +41,11 @@ from lintra_protocol.messages import (
     sign,
 )
 from lintra_protocol.privacy.statement import Claim
-from lintra_protocol.randomness import RandomBytes, expand, system_randomness
-from lintra_protocol.report import Report, seal_block
-from lintra_protocol.report_ids import ReportIds
-from lintra_protocol.ring import RingArray, ring_from_bytes
-from lintra_protocol.rules import aggregate_context
-from lintra_protocol.schema import Column
-from lintra_protocol.sealing import CLASSICAL, SealingKey, SuiteName, seal
-from lintra_protocol.signing import SigningKey
+from lintra_protocol.report.report import Report, seal_block
+from lintra_protocol.report.upload import encode_upload
+from lintra_protocol.report.wire import decode_sealed_document
+from lintra_protocol.rules.release import aggregate_context
 from lintra_protocol.task import AnalyzerEntry, ServerEntry, Task
-from lintra_protocol.tokens import Token, derived_keys, key_commitment, key_context, make_token
-from lintra_protocol.transport import MessageName, media_type, sign_request
-from lintra_protocol.wire import decode_sealed_document
 from lintra_server.batches import jobs
 from lintra_server.settings import Policy, Settings
 from lintra_server.storage import database

@@ -2,8 +2,11 @@
 
 from collections.abc import Iterable, Sequence
 
-from lintra_protocol.canonical import base64url
-from lintra_protocol.documents import real
+from lintra_protocol.crypto.randomness import derive_seed
+from lintra_protocol.crypto.sealing import SuiteName
+from lintra_protocol.encoding.canonical import base64url
+from lintra_protocol.encoding.documents import real
+from lintra_protocol.fields.schema import Column
 from lintra_protocol.mechanisms import (
     AnyMechanism,
     Histogram,
@@ -18,9 +21,6 @@ from lintra_protocol.mechanisms import (
 )
 from lintra_protocol.privacy.shares_seen import claim_for_noise
 from lintra_protocol.privacy.statement import Claim
-from lintra_protocol.randomness import derive_seed
-from lintra_protocol.schema import Column
-from lintra_protocol.sealing import SuiteName
 from lintra_protocol.task import AnalyzerEntry, ServerEntry, Task
 from support.seeds import SEED, identity, sealing_key
 

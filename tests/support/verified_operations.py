@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from lintra_protocol import rules
-from lintra_protocol.canonical import ByteRows
+from lintra_protocol.crypto.ring import IntArray
+from lintra_protocol.encoding.canonical import ByteRows
 from lintra_protocol.errors import InvalidMessageError
-from lintra_protocol.ring import IntArray
+from lintra_protocol.rules import release as rules
 from lintra_protocol.task import Task
 from lintra_protocol.verification.checks import accepted, check_shares
 from lintra_protocol.verification.fields import PRIMES, FieldArray

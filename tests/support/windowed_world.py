@@ -3,8 +3,12 @@
 import httpx2
 import numpy as np
 
-from lintra_protocol.canonical import parse_base64url
-from lintra_protocol.messages import (
+from lintra_protocol.cohort.report_ids import ReportIds
+from lintra_protocol.crypto.ring import IntArray, from_ring, ring_from_bytes
+from lintra_protocol.crypto.sharing import combine
+from lintra_protocol.encoding.canonical import parse_base64url
+from lintra_protocol.fields.windows import Windows
+from lintra_protocol.messages.documents import (
     AggregateRequest,
     Cohort,
     CohortRequest,
@@ -13,14 +17,10 @@ from lintra_protocol.messages import (
     Signed,
     SketchShareRecord,
 )
-from lintra_protocol.report import Report
-from lintra_protocol.report_ids import ReportIds
-from lintra_protocol.ring import IntArray, from_ring, ring_from_bytes
-from lintra_protocol.rules import aggregate_context
-from lintra_protocol.sharing import combine
+from lintra_protocol.report.report import Report
+from lintra_protocol.report.wire import decode_sealed_document
+from lintra_protocol.rules.release import aggregate_context
 from lintra_protocol.task import Task
-from lintra_protocol.windows import Windows
-from lintra_protocol.wire import decode_sealed_document
 from support.server_world import START, World
 
 HOUR = 3600

@@ -4,9 +4,9 @@ from math import sqrt
 
 import numpy as np
 
-from lintra_protocol.clipping import quantise
+from lintra_protocol.crypto.ring import IntArray
 from lintra_protocol.mechanisms.range_finder import RangeFinder
-from lintra_protocol.ring import IntArray
+from lintra_protocol.noise.clipping import quantise
 
 
 def worst_pair(mechanism: RangeFinder, columns: int, seed: int) -> IntArray:

@@ -18,11 +18,11 @@ import stamina
 from lintra_analysis.access.downloaded import RECORD, TASK, opened
 from lintra_analysis.certificate.certificate import SignedRecord
 from lintra_analysis.releases.release import Release
-from lintra_protocol.canonical import base64url
+from lintra_protocol.crypto.randomness import RandomBytes, system_randomness
+from lintra_protocol.encoding.canonical import base64url
 from lintra_protocol.errors import InvalidMessageError, LintraError, OverloadedError, UnavailableError
-from lintra_protocol.messages import BATCH
-from lintra_protocol.problems import MEDIA_TYPE, from_problem
-from lintra_protocol.randomness import RandomBytes, system_randomness
+from lintra_protocol.http.problems import MEDIA_TYPE, from_problem
+from lintra_protocol.messages.documents import BATCH
 from lintra_protocol.task import Task
 
 _MOST_TOKENS = 10_000

@@ -16,12 +16,12 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field, StringConstraints
 
-from lintra_protocol.canonical import base64url, domain_hash
-from lintra_protocol.documents import Count, Frozen, Key, Real, ServerIndex, float_of, rounded_up
+from lintra_protocol.crypto.ring import IntArray, ring_bytes, to_ring
+from lintra_protocol.crypto.signing import verify
+from lintra_protocol.encoding.canonical import base64url, domain_hash
+from lintra_protocol.encoding.documents import Count, Frozen, Key, Real, ServerIndex, float_of, rounded_up
 from lintra_protocol.errors import InvalidReleaseError
 from lintra_protocol.privacy.statement import IfColluding, PrivacyStatement
-from lintra_protocol.ring import IntArray, ring_bytes, to_ring
-from lintra_protocol.signing import verify
 from lintra_protocol.task import Task
 
 TRUSTED = (

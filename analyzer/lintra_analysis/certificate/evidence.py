@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import BinaryIO, Literal, TypeVar
 
 from lintra_analysis.certificate.certificate import SignedRecord
-from lintra_protocol.canonical import HASH_BYTES
-from lintra_protocol.check_messages import CheckShare, Verdict
+from lintra_protocol.cohort.report_ids import ReportIds
+from lintra_protocol.encoding.canonical import HASH_BYTES
 from lintra_protocol.errors import InvalidMessageError, LintraError
-from lintra_protocol.messages import Cohort, Inventory, Signed
-from lintra_protocol.report_ids import ReportIds
+from lintra_protocol.messages.documents import Cohort, Inventory, Signed
+from lintra_protocol.messages.verification import CheckShare, Verdict
+from lintra_protocol.rules.verification import Read, parameters_of
 from lintra_protocol.task import Task
-from lintra_protocol.verdicts import Read, parameters_of
 
 MEDIA_TYPE = "application/x-tar"
 

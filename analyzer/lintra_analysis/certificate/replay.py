@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from lintra_analysis.certificate.certificate import RecordedVerification, ReleaseRecord, SignedRecord
-from lintra_protocol.canonical import base64url
-from lintra_protocol.documents import rounded_up
+from lintra_protocol.encoding.canonical import base64url
+from lintra_protocol.encoding.documents import rounded_up
 from lintra_protocol.errors import LintraError
-from lintra_protocol.judgement import Judgement
+from lintra_protocol.rules.verification import Judgement, checks_hash, parameters_of
 from lintra_protocol.task import Task
-from lintra_protocol.verdicts import checks_hash, parameters_of
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from lintra_analysis.kinds.wording import number
 from lintra_analysis.plan.comparison import Plan, notes, predicted_of, recommend
 from lintra_analysis.plan.noise_trade import trade_of
 from lintra_analysis.plan.plan import smallest_cohort, smallest_epsilon
-from lintra_protocol.documents import Real, first_complaint, real
+from lintra_protocol.encoding.documents import Real, first_complaint, real
 from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.mechanisms import MECHANISMS
 from lintra_protocol.mechanisms.collusion import in_words

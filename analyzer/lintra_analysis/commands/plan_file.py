@@ -14,8 +14,8 @@ from lintra_analysis.trial.error_forecast import foresee
 from lintra_analysis.trial.files.table import read_table
 from lintra_analysis.trial.pilot import main_document, pilot_document
 from lintra_analysis.trial.plan_text import document, show
+from lintra_protocol.crypto.randomness import system_randomness
 from lintra_protocol.errors import InvalidTaskError
-from lintra_protocol.randomness import system_randomness
 
 PublicSample = Annotated[
     Path | None, typer.Option(metavar="FILE", help="With SPEC.json: public or synthetic rows, CSV or Parquet.")

@@ -16,8 +16,8 @@ from lintra_analysis.trial.text import show
 from lintra_analysis.trial.trial import Trial, try_table
 from lintra_analysis.trial.wide import is_wide, try_wide_table
 from lintra_analysis.trial.wide_text import show_wide
+from lintra_protocol.crypto.randomness import bulk_system_randomness
 from lintra_protocol.errors import InvalidTableError
-from lintra_protocol.randomness import bulk_system_randomness
 
 
 def try_file(

@@ -14,8 +14,8 @@ import numpy as np
 from lintra_analysis.releases.columns import ScaledColumn, centers, positions, scales
 from lintra_analysis.releases.gram_error import GramEstimate, HasSecondMoment
 from lintra_analysis.releases.noise_laws.combined_error import CombinedError
+from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.errors import InvalidAnalysisError
-from lintra_protocol.ring import FloatArray
 
 About = Literal["means", "centers"]
 """What second moments are about: the columns' means, or the public centers."""

@@ -9,7 +9,7 @@ import numpy as np
 from lintra_analysis.estimators.estimates import Interval, Of, diagonal_sd, quantile, two_sided
 from lintra_analysis.estimators.tabular import Cell, digits_beside, levels, number
 from lintra_analysis.releases.columns import ScaledColumn, centers, scales
-from lintra_protocol.ring import FloatArray
+from lintra_protocol.crypto.ring import FloatArray
 
 _VALUES = ("name", "coefficient", "standard_error", "privacy", "sketching", "sampling", "t", "p_value")
 CSV_HEADER = (*_VALUES, "lower", "upper")

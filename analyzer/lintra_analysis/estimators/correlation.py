@@ -19,8 +19,8 @@ from lintra_analysis.estimators.shrinking import clipping, pair_limits, shrinkin
 from lintra_analysis.estimators.spectral import floor_eigenvalues, smallest_eigenvalue
 from lintra_analysis.estimators.tabular import Cell, Tabular, closing, csv_text, facts, levels, number, table, title
 from lintra_analysis.releases.gram_error import GramEstimate, HasSecondMoment
+from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.errors import InvalidAnalysisError
-from lintra_protocol.ring import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

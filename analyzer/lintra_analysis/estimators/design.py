@@ -9,8 +9,8 @@ import numpy as np
 from lintra_analysis.releases.columns import INTERCEPT as INTERCEPT
 from lintra_analysis.releases.columns import MAGNITUDE, ScaledColumn, positions
 from lintra_analysis.releases.gram_error import GramEstimate, HasSecondMoment
+from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.errors import InvalidAnalysisError
-from lintra_protocol.ring import FloatArray
 
 TILDE = "~"
 """What makes a target a formula, unless a column is called so."""

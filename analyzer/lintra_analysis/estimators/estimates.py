@@ -8,8 +8,8 @@ from typing import Literal, cast
 import numpy as np
 from scipy import special
 
+from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.errors import InvalidAnalysisError
-from lintra_protocol.ring import FloatArray
 
 Plain = None | bool | int | float | str | list["Plain"] | dict[str, "Plain"]
 Interval = tuple[float, float]

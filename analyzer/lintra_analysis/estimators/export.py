@@ -7,8 +7,8 @@ from importlib.util import find_spec
 import numpy as np
 
 from lintra_analysis.estimators.tabular import Tabular
+from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.errors import InvalidAnalysisError
-from lintra_protocol.ring import FloatArray
 
 INSTALL = "Parquet needs pyarrow, which is not installed: pip install 'lintra[frames]'"
 

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lintra_analysis.estimators.estimates import Interval
+from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.errors import InvalidAnalysisError
-from lintra_protocol.ring import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -12,8 +12,8 @@ from lintra_analysis.estimators.histogram_estimate import ColumnHistogram, Histo
 from lintra_analysis.estimators.quantities import Quantity
 from lintra_analysis.releases.cell_counts import CellCounts
 from lintra_analysis.releases.columns import ScaledColumn
+from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.errors import InvalidAnalysisError
-from lintra_protocol.ring import FloatArray
 
 USUAL_QUANTILES = (0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99)
 

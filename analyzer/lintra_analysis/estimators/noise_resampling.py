@@ -11,9 +11,9 @@ import numpy as np
 
 from lintra_analysis.estimators.design import Design
 from lintra_analysis.estimators.spectral import floor_eigenvalues, smallest_eigenvalue
-from lintra_protocol.canonical import domain_hash
-from lintra_protocol.randomness import expand
-from lintra_protocol.ring import FloatArray
+from lintra_protocol.crypto.randomness import expand
+from lintra_protocol.crypto.ring import FloatArray
+from lintra_protocol.encoding.canonical import domain_hash
 
 PAIRS = 20
 

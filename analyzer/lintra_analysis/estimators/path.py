@@ -16,8 +16,8 @@ from lintra_analysis.estimators.solve import Fit, solve
 from lintra_analysis.estimators.tabular import Tabular, closing, csv_text, facts, number, table, title
 from lintra_analysis.releases.columns import ScaledColumn, scales
 from lintra_analysis.releases.gram_error import HasSecondMoment
+from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.errors import InvalidAnalysisError
-from lintra_protocol.ring import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -25,8 +25,8 @@ from lintra_analysis.estimators.quantities import Quantity, error_of, with_count
 from lintra_analysis.estimators.spectral import Spectrum, floor_eigenvalues, noise_norm_quantile
 from lintra_analysis.releases.columns import scales
 from lintra_analysis.releases.gram_error import HasSecondMoment
+from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.errors import InvalidAnalysisError
-from lintra_protocol.ring import FloatArray
 
 NORMAL_NOTE = (
     "the sampling part of the errors takes the rows to be normal, since a second moment holds no fourth moments"

@@ -14,8 +14,8 @@ from lintra_analysis.estimators.histogram import HoldsCells, adjusted_counts
 from lintra_analysis.estimators.power_sums_estimate import ColumnPowers, PowerSum, PowerSumsEstimate
 from lintra_analysis.releases.cell_counts import CellCounts
 from lintra_analysis.releases.columns import MAGNITUDE, ScaledColumn
+from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.errors import InvalidAnalysisError
-from lintra_protocol.ring import FloatArray
 
 MOST_POWER = 20
 COHORT_NOTE = "sums are over the cohort's own rows that have a value, moved inside the bounds as the cells have them"

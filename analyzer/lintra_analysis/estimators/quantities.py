@@ -7,7 +7,7 @@ from lintra_analysis.estimators.centred import Centred, sampling_functional_sd
 from lintra_analysis.estimators.coefficients import StandardError
 from lintra_analysis.estimators.estimates import Interval, Of, quantile
 from lintra_analysis.releases.gram_error import GramEstimate
-from lintra_protocol.ring import FloatArray
+from lintra_protocol.crypto.ring import FloatArray
 
 
 @dataclass(frozen=True)

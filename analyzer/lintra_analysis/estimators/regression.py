@@ -49,8 +49,8 @@ from lintra_analysis.estimators.simultaneous import simultaneous_intervals
 from lintra_analysis.estimators.solve import Fit, solve
 from lintra_analysis.estimators.spectral import smallest_eigenvalue
 from lintra_analysis.releases.gram_error import HasSecondMoment
+from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.errors import InvalidAnalysisError
-from lintra_protocol.ring import FloatArray
 
 FTest = tuple[float | None, float | None, float | None]
 """The statistic, its second degrees of freedom (None for a chi-square over the first), and p."""

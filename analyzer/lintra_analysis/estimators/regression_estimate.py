@@ -12,7 +12,7 @@ from lintra_analysis.estimators.estimates import Clipping, Interval, Of
 from lintra_analysis.estimators.rows import Rows, rows_by_name
 from lintra_analysis.estimators.tabular import Cell, Tabular, closing, csv_text, facts, levels, number, table, title
 from lintra_analysis.releases.columns import ScaledColumn
-from lintra_protocol.ring import FloatArray
+from lintra_protocol.crypto.ring import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

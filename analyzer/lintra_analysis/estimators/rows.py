@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from lintra_analysis.estimators.estimates import checked_rows
 from lintra_analysis.releases.columns import ScaledColumn
-from lintra_protocol.ring import FloatArray
+from lintra_protocol.crypto.ring import FloatArray
 
 
 class DataFrame(Protocol):
@@ -57,7 +57,7 @@ def rows_by_name(rows: Rows, names: Sequence[str], columns: Sequence[ScaledColum
 
 def _indicated(values: ArrayLike, column: ScaledColumn) -> FloatArray:
     """Return 1 where a column of levels has the indicator's own, else 0; what is no level counts as `OTHER`."""
-    from lintra_protocol.schema import OTHER  # which a regression without categories need not load
+    from lintra_protocol.fields.schema import OTHER  # which a regression without categories need not load
 
     levels = [str(value) for value in np.asarray(values, object)]
     strange = sorted(set(levels) - set(column.levels))

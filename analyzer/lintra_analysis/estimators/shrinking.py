@@ -20,7 +20,7 @@ from lintra_analysis.estimators.tabular import number
 from lintra_analysis.releases.clipped import ClippedRows
 from lintra_analysis.releases.columns import ScaledColumn
 from lintra_analysis.releases.gram_error import GramEstimate
-from lintra_protocol.ring import FloatArray
+from lintra_protocol.crypto.ring import FloatArray
 
 _NAMED = 8
 NO_TESTS = "so many rows may have been clipped that p values are left out"

@@ -12,8 +12,8 @@ import numpy as np
 from lintra_analysis.estimators.design import Design
 from lintra_analysis.estimators.estimates import Interval
 from lintra_analysis.estimators.solve import Fit
+from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.errors import InvalidAnalysisError
-from lintra_protocol.ring import FloatArray
 
 
 def proved_noise_norm(num_columns: int, sigma: float, confidence: float) -> float:

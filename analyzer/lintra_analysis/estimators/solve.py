@@ -15,8 +15,8 @@ from lintra_analysis.estimators.design import Design
 from lintra_analysis.estimators.estimates import Interval
 from lintra_analysis.estimators.spectral import floor_eigenvalues, smallest_eigenvalue
 from lintra_analysis.releases.gram_error import GramEstimate
+from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.errors import InvalidAnalysisError
-from lintra_protocol.ring import FloatArray
 
 
 @dataclass(frozen=True, eq=False)

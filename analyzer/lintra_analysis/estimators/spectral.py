@@ -6,7 +6,7 @@ import numpy as np
 from scipy import special
 
 from lintra_analysis.releases.gram_error import GramEstimate
-from lintra_protocol.ring import FloatArray
+from lintra_protocol.crypto.ring import FloatArray
 
 
 def floor_eigenvalues(matrix: FloatArray, floor: float) -> FloatArray:

@@ -19,8 +19,8 @@ from lintra_analysis.releases.columns import centers, positions, scales
 from lintra_analysis.releases.directions import Directions
 from lintra_analysis.releases.gram_error import HasSecondMoment
 from lintra_analysis.releases.range_sums import HasRangeSums, RangeSums
+from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.errors import InvalidAnalysisError
-from lintra_protocol.ring import FloatArray, IntArray
 
 EDGE = 1.02
 """What a singular value must exceed, in multiples of the largest one of noise alone."""

@@ -11,8 +11,8 @@ from lintra_analysis.estimators.wide_estimate import WideRidge
 from lintra_analysis.releases.columns import INTERCEPT, scales
 from lintra_analysis.releases.directions import Directions
 from lintra_analysis.releases.gram_error import HasSecondMoment
+from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.errors import InvalidAnalysisError
-from lintra_protocol.ring import FloatArray
 
 SECOND_NOTE = (
     "two rounds: the directions are those of the first, the products along them of the second; `regression` of this "

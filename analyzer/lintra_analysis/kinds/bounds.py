@@ -1,8 +1,8 @@
 """How large a task may be asked for: known from a few integers, before anything of that size is made."""
 
 from lintra_protocol.errors import InvalidTaskError
-from lintra_protocol.measured import MAX_WORDS
 from lintra_protocol.mechanisms import AnyMechanism
+from lintra_protocol.task_terms import MAX_WORDS
 
 MAX_SKETCH_WORDS = 2**26
 """Words of a released sketch: half a gibibyte, in every server and in the analyzer."""

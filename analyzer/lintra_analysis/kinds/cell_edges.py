@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from fractions import Fraction
 from itertools import pairwise
 
-from lintra_protocol.documents import Real, fraction
+from lintra_protocol.encoding.documents import Real, fraction
 from lintra_protocol.errors import InvalidTaskError
-from lintra_protocol.mechanisms.joint import FEATURE_BITS
-from lintra_protocol.schema import Column
+from lintra_protocol.fields.schema import Column
+from lintra_protocol.mechanisms.joint_rows import FEATURE_BITS
 
 SMALLEST = Fraction(1, 1024)
 """The first logarithmic cell of a real column has this part of its width."""

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from typing import TypeVar
 
-from lintra_protocol.documents import Real, fraction, real
+from lintra_protocol.encoding.documents import Real, fraction, real
 from lintra_protocol.errors import FalseClaimError, InvalidTaskError
 from lintra_protocol.mechanisms.base import Mechanism
 from lintra_protocol.mechanisms.row_count import CountedRows

@@ -2,12 +2,12 @@
 
 from fractions import Fraction
 
-from lintra_protocol.documents import Real, fraction, real_below
+from lintra_protocol.encoding.documents import Real, fraction, real_below
 from lintra_protocol.errors import RowUnderfilledError
 from lintra_protocol.mechanisms import Osnap
 from lintra_protocol.mechanisms.collusion import default_corrupt_clients, half_of
-from lintra_protocol.privacy.boundary import bisect_whole
-from lintra_protocol.privacy.ceiling import usual_delta
+from lintra_protocol.privacy.bisection import bisect_whole
+from lintra_protocol.privacy.limits import usual_delta
 from lintra_protocol.privacy.statement import Claim, Neighbours, NoiseBy, Threat
 
 CLIENTS_PER_ROW = 30

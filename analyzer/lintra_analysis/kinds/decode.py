@@ -8,7 +8,7 @@ import numpy as np
 from lintra_analysis.kinds.by_kind import ByKind
 from lintra_analysis.kinds.reading import Earlier, Reading, nothing_earlier
 from lintra_analysis.releases.release import Release
-from lintra_protocol.ring import IntArray
+from lintra_protocol.crypto.ring import IntArray
 from lintra_protocol.task import Task
 
 FALSE_ALARM = 1e-9

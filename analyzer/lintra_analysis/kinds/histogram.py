@@ -8,12 +8,12 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from lintra_analysis.kinds.kind import Asking, Circumstances, MechanismSpecification, Number, no_warnings
-from lintra_protocol.documents import Real, fraction, real
+from lintra_protocol.encoding.documents import Real, fraction, real
 from lintra_protocol.errors import InvalidTaskError
+from lintra_protocol.fields.schema import Column, Name
 from lintra_protocol.mechanisms.encoder import MIN_SIGMA
 from lintra_protocol.mechanisms.histogram import MAX_CELLS, Histogram
 from lintra_protocol.privacy.statement import Claim
-from lintra_protocol.schema import Column, Name
 
 USUAL_CELLS = 64
 

@@ -11,14 +11,14 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSche
 from lintra_analysis.kinds.bounds import require_size
 from lintra_analysis.kinds.by_kind import ByKind
 from lintra_analysis.releases.release import Release
-from lintra_protocol.contributors import Contributors
-from lintra_protocol.documents import Real, fraction, real
+from lintra_protocol.crypto.randomness import RandomBytes
+from lintra_protocol.encoding.documents import Real, fraction, real
 from lintra_protocol.errors import InvalidTaskError
+from lintra_protocol.fields.contributors import Contributors
+from lintra_protocol.fields.schema import Column, Schema
 from lintra_protocol.mechanisms.base import Mechanism
 from lintra_protocol.mechanisms.encoder import MIN_SIGMA
 from lintra_protocol.privacy.statement import Claim
-from lintra_protocol.randomness import RandomBytes
-from lintra_protocol.schema import Column, Schema
 from lintra_protocol.task import Task
 
 M = TypeVar("M", bound=Mechanism)

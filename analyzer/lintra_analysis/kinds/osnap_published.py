@@ -6,7 +6,7 @@ from pydantic import Field
 
 from lintra_analysis.kinds.clip_count import calibrated_counting
 from lintra_analysis.kinds.kind import Asking, Circumstances, MechanismSpecification, Number, no_warnings
-from lintra_protocol.documents import fraction
+from lintra_protocol.encoding.documents import fraction
 from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.mechanisms.encoder import MIN_SIGMA
 from lintra_protocol.mechanisms.osnap_published import OsnapPublished, row_bound_of

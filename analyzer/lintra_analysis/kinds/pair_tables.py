@@ -10,13 +10,13 @@ from itertools import combinations
 from math import floor, pi, sqrt
 from typing import Literal
 
-from lintra_protocol.documents import Real, fraction
+from lintra_protocol.encoding.documents import Real, fraction
 from lintra_protocol.errors import InvalidTaskError
+from lintra_protocol.fields.schema import Column
 from lintra_protocol.mechanisms.encoder import MIN_SIGMA
 from lintra_protocol.mechanisms.ron_gauss import RonGauss
 from lintra_protocol.privacy.discrete import discrete_mu
 from lintra_protocol.privacy.statement import MAX_SLACK, Claim
-from lintra_protocol.schema import Column
 
 GOAL = 0.1
 """Expected total variation of a table by its noise."""

@@ -6,7 +6,7 @@ from typing import Literal
 from pydantic import ValidationError
 
 from lintra_analysis.kinds.coalition import CLIENTS_PER_ROW, most_rows, usual_claim
-from lintra_protocol.documents import Real, first_complaint, fraction
+from lintra_protocol.encoding.documents import Real, first_complaint, fraction
 from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.privacy.gaussian import gaussian_mu
 from lintra_protocol.privacy.statement import Claim, NoiseBy

@@ -8,14 +8,14 @@ from typing import TypeVar
 from lintra_analysis.kinds.by_kind import ByKind
 from lintra_analysis.kinds.plan_request import MOST_CLIENTS, Question
 from lintra_analysis.kinds.verified import VerifiedOption, verified_option
-from lintra_protocol.blocks import frame_bytes
+from lintra_protocol.crypto.ring import RING_BITS
+from lintra_protocol.crypto.sealing import HYBRID
+from lintra_protocol.crypto.sharing import SEED_BYTES
 from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.mechanisms.base import LOG_MAX_WRAP, Mechanism
 from lintra_protocol.mechanisms.collusion import epsilons_if_colluding
-from lintra_protocol.privacy.boundary import bisect_whole
-from lintra_protocol.ring import RING_BITS
-from lintra_protocol.sealing import HYBRID
-from lintra_protocol.sharing import SEED_BYTES
+from lintra_protocol.privacy.bisection import bisect_whole
+from lintra_protocol.report.upload import frame_bytes
 
 Calibrated = TypeVar("Calibrated", bound=Mechanism)
 

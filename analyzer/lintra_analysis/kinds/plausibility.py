@@ -8,11 +8,11 @@ import math
 
 import numpy as np
 
-from lintra_protocol.documents import fraction
+from lintra_protocol.crypto.ring import FloatArray, IntArray
+from lintra_protocol.encoding.documents import fraction
 from lintra_protocol.mechanisms import Histogram, SecondMoment, Sum
 from lintra_protocol.mechanisms.base import Mechanism
 from lintra_protocol.mechanisms.range_finder import RangeFinder
-from lintra_protocol.ring import FloatArray, IntArray
 from lintra_protocol.task import Task
 
 DEVIATIONS = 5.0

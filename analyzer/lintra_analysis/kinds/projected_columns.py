@@ -6,13 +6,13 @@ from dataclasses import replace
 import numpy as np
 
 from lintra_analysis.releases.features import ClassLabel, Feature, Label, NumericLabel
-from lintra_protocol.documents import fraction
-from lintra_protocol.frame import FRAME_BITS
-from lintra_protocol.mechanisms.joint import Edges
+from lintra_protocol.crypto.ring import FloatArray
+from lintra_protocol.encoding.documents import fraction
+from lintra_protocol.fields.schema import Column
+from lintra_protocol.mechanisms.joint_rows import Edges
 from lintra_protocol.mechanisms.projected import ProjectedRows
 from lintra_protocol.privacy.statement import PrivacyStatement
-from lintra_protocol.ring import FloatArray
-from lintra_protocol.schema import Column
+from lintra_protocol.transforms.orthonormal import FRAME_BITS
 
 
 def promise_of(statement: PrivacyStatement, mechanism: str, num_rows: int) -> PrivacyStatement:

@@ -29,16 +29,16 @@ from lintra_analysis.kinds.planning.range_finder import (
 from lintra_analysis.kinds.two_rounds import claim_with_mu, mu_of_rounds
 from lintra_analysis.releases.range_sums import RangeSums
 from lintra_analysis.releases.release import Release
-from lintra_protocol.canonical import base64url
-from lintra_protocol.documents import Real, fraction, real
+from lintra_protocol.crypto.ring import IntArray
+from lintra_protocol.encoding.canonical import base64url
+from lintra_protocol.encoding.documents import Real, fraction, real
 from lintra_protocol.errors import InvalidAnalysisError, InvalidTaskError
+from lintra_protocol.fields.schema import Column, Name, Schema
 from lintra_protocol.mechanisms.directions import BASIS_BITS, encode_basis
 from lintra_protocol.mechanisms.encoder import MIN_SIGMA
 from lintra_protocol.mechanisms.range_finder import MAX_TARGETS, RangeFinder, Target
 from lintra_protocol.mechanisms.second_moment import SecondMoment
 from lintra_protocol.privacy.statement import Claim
-from lintra_protocol.ring import IntArray
-from lintra_protocol.schema import Column, Name, Schema
 from lintra_protocol.task import Task
 
 _SIX_DIGITS_UP = Context(prec=6, rounding=ROUND_CEILING)

@@ -11,11 +11,11 @@ from lintra_analysis.releases.clipped import ClippedRows
 from lintra_analysis.releases.columns import ScaledColumn
 from lintra_analysis.releases.release import Release
 from lintra_analysis.releases.row_count import RowCount
-from lintra_protocol.documents import fraction
+from lintra_protocol.crypto.ring import FloatArray, IntArray
+from lintra_protocol.encoding.documents import fraction
+from lintra_protocol.fields.schema import Column
 from lintra_protocol.mechanisms.base import Mechanism
 from lintra_protocol.mechanisms.row_count import CountedRows
-from lintra_protocol.ring import FloatArray, IntArray
-from lintra_protocol.schema import Column
 from lintra_protocol.task import Task
 
 AnyOf = TypeVar("AnyOf", bound=Mechanism)

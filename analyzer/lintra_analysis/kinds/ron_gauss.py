@@ -12,10 +12,10 @@ from lintra_analysis.kinds.planning.ron_gauss import JointQuestion, plan_ron_gau
 from lintra_analysis.kinds.ron_gauss_centred import second_of_two
 from lintra_analysis.kinds.two_rounds import MEANS_ONLY, first_round
 from lintra_analysis.releases.row_norms import NormLaw
-from lintra_protocol.documents import Real, fraction, real
+from lintra_protocol.encoding.documents import Real, fraction, real
+from lintra_protocol.fields.schema import Column, Name
 from lintra_protocol.mechanisms.ron_gauss import RonGauss
 from lintra_protocol.privacy.statement import Claim
-from lintra_protocol.schema import Column, Name
 from lintra_protocol.task import Task
 
 FRAME_SEED_BYTES = 32

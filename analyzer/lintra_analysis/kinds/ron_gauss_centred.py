@@ -14,10 +14,10 @@ from lintra_analysis.kinds.two_rounds import claim_with_mu, mu_of_rounds
 from lintra_analysis.releases.joint_sums import ProjectedSums
 from lintra_analysis.releases.release import Release
 from lintra_analysis.synthetic.model import RELIABLE, GaussianModel, fit
-from lintra_protocol.documents import real
+from lintra_protocol.encoding.documents import real
 from lintra_protocol.errors import InvalidAnalysisError, InvalidTaskError
 from lintra_protocol.mechanisms.encoder import MIN_SIGMA
-from lintra_protocol.mechanisms.joint import FEATURE_BITS
+from lintra_protocol.mechanisms.joint_rows import FEATURE_BITS
 from lintra_protocol.mechanisms.ron_gauss import RonGauss
 from lintra_protocol.mechanisms.ron_gauss_centred import MAX_CENTRE, RonGaussCentred
 from lintra_protocol.privacy.composition import Spent

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from lintra_analysis.kinds.clip_count import with_clip_count
 from lintra_analysis.kinds.kind import Asking, Circumstances, Count, MechanismSpecification, Number
-from lintra_protocol.documents import fraction, real_below
+from lintra_protocol.encoding.documents import fraction, real_below
 from lintra_protocol.mechanisms.second_moment import SecondMoment
 from lintra_protocol.privacy.statement import Claim
 

@@ -6,9 +6,9 @@ import numpy as np
 
 from lintra_analysis.kinds.reading import Earlier, clipped_rows, scaled_columns
 from lintra_analysis.releases.sketch import Sketch
-from lintra_protocol.documents import fraction
+from lintra_protocol.crypto.ring import FloatArray, IntArray
+from lintra_protocol.encoding.documents import fraction
 from lintra_protocol.mechanisms import Osnap, OsnapPublished
-from lintra_protocol.ring import FloatArray, IntArray
 from lintra_protocol.task import Task
 
 AnySketch = Osnap | OsnapPublished

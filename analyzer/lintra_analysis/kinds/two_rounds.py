@@ -3,7 +3,7 @@
 from decimal import ROUND_FLOOR, Decimal
 from math import sqrt
 
-from lintra_protocol.documents import Real, fraction, real
+from lintra_protocol.encoding.documents import Real, fraction, real
 from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.mechanisms.ron_gauss import RonGauss
 from lintra_protocol.privacy.discrete import discrete_epsilon, discrete_mu

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from lintra_analysis.kinds.wording import size
-from lintra_protocol.blocks import frame_bytes
-from lintra_protocol.documents import fraction
+from lintra_protocol.crypto.sealing import HYBRID
+from lintra_protocol.crypto.sharing import SEED_BYTES
+from lintra_protocol.encoding.documents import fraction
 from lintra_protocol.mechanisms.base import Mechanism
 from lintra_protocol.privacy.shares_seen import LARGEST_PART, SharesSeen
 from lintra_protocol.privacy.statement import Claim
-from lintra_protocol.sealing import HYBRID
-from lintra_protocol.sharing import SEED_BYTES
+from lintra_protocol.report.upload import frame_bytes
 from lintra_protocol.verification.parameters import Parameters, noised_bound
 
 _EACH, _FOR_A_WORD = 12e-6, 0.05e-6

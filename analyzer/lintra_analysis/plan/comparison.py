@@ -9,10 +9,10 @@ from lintra_analysis.kinds.plan_request import Question
 from lintra_analysis.kinds.planned import Option, Prediction, plan_option, predict
 from lintra_analysis.kinds.planning.osnap import Yardsticks, best_sketch_error, plan_sketch, yardsticks
 from lintra_analysis.kinds.wording import size
-from lintra_protocol.documents import fraction
+from lintra_protocol.encoding.documents import fraction
 from lintra_protocol.errors import InvalidTaskError, LintraError
-from lintra_protocol.measured import MAX_WORDS
-from lintra_protocol.privacy.ceiling import Ceiling
+from lintra_protocol.privacy.limits import Ceiling
+from lintra_protocol.task_terms import MAX_WORDS
 
 COLUMNS_OF_A_RANGE = 500
 """From here on a range finder is planned beside all products, whose reports take more than a megabyte."""

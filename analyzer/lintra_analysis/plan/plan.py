@@ -10,9 +10,9 @@ from decimal import ROUND_CEILING, Context
 
 from lintra_analysis.kinds.plan_request import MOST_CLIENTS, Question
 from lintra_analysis.kinds.planning.osnap import plan_sketch
-from lintra_protocol.documents import Real, real
+from lintra_protocol.encoding.documents import Real, real
 from lintra_protocol.errors import InvalidTaskError, LintraError
-from lintra_protocol.privacy.boundary import NoBoundaryError, smallest_whole
+from lintra_protocol.privacy.bisection import NoBoundaryError, smallest_whole
 from lintra_protocol.privacy.gaussian import gaussian_epsilon
 
 

@@ -9,8 +9,8 @@ import numpy as np
 from lintra_analysis.releases.checks import check_noise_sd, check_release, checked_shape
 from lintra_analysis.releases.columns import ScaledColumn, positions, require_workable
 from lintra_analysis.releases.refusals import NoRangeSums, NoRounds
+from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.errors import InvalidAnalysisError, InvalidReleaseError
-from lintra_protocol.ring import FloatArray
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -14,9 +14,9 @@ from lintra_analysis.releases.clipped import ClippedRows
 from lintra_analysis.releases.columns import ScaledColumn
 from lintra_analysis.releases.features import Label
 from lintra_analysis.releases.refusals import Refusals
+from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.errors import InvalidAnalysisError, InvalidReleaseError
 from lintra_protocol.privacy.statement import PrivacyStatement
-from lintra_protocol.ring import FloatArray
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -5,8 +5,8 @@ import math
 import numpy as np
 
 from lintra_analysis.releases.columns import ScaledColumn, require_distinct
+from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.errors import InvalidReleaseError
-from lintra_protocol.ring import FloatArray, IntArray
 
 
 def check_release(columns: tuple[ScaledColumn, ...], num_clients: int, row_bound: float) -> None:

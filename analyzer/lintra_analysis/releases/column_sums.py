@@ -12,8 +12,8 @@ from lintra_analysis.releases.columns import ScaledColumn, positions, require_wo
 from lintra_analysis.releases.gram_error import HasRows
 from lintra_analysis.releases.refusals import NoCells, NoRangeSums, NoRounds
 from lintra_analysis.releases.row_count import RowCount
+from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.errors import InvalidAnalysisError
-from lintra_protocol.ring import FloatArray
 
 
 @dataclass(frozen=True, eq=False, repr=False)

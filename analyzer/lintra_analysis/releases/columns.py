@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.errors import InvalidAnalysisError, InvalidReleaseError
-from lintra_protocol.ring import FloatArray, IntArray
 
 INTERCEPT = "(intercept)"
 """Name of the column that is the same for everybody; it stands for the constant in a fitted line."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from lintra_analysis.releases.checks import checked_shape
 from lintra_analysis.releases.columns import ScaledColumn
-from lintra_protocol.ring import FloatArray
+from lintra_protocol.crypto.ring import FloatArray
 
 
 @dataclass(frozen=True, eq=False, repr=False)

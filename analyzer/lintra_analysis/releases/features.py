@@ -13,9 +13,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.errors import InvalidReleaseError
-from lintra_protocol.mechanisms.joint import FEATURE_BITS, feature_steps, feature_width, histogram_cells
-from lintra_protocol.ring import FloatArray, IntArray
+from lintra_protocol.mechanisms.joint_rows import FEATURE_BITS, feature_steps, feature_width, histogram_cells
 
 Kind = Literal["real", "integer", "boolean", "category"]
 ColumnArray = NDArray[np.float64] | NDArray[np.int64] | NDArray[np.bool_] | NDArray[np.str_]

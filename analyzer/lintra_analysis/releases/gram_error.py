@@ -12,7 +12,7 @@ import numpy as np
 
 from lintra_analysis.releases.columns import ScaledColumn, positions
 from lintra_analysis.releases.noise_laws.law import ErrorLaw
-from lintra_protocol.ring import FloatArray
+from lintra_protocol.crypto.ring import FloatArray
 
 if TYPE_CHECKING:
     from lintra_analysis.releases.clipped import ClippedRows

@@ -21,10 +21,10 @@ from lintra_analysis.releases.features import (
 from lintra_analysis.releases.gram_error import GramEstimate
 from lintra_analysis.releases.refusals import NoCells, NoRangeSums
 from lintra_analysis.releases.second_moment_sum import SecondMomentSum
-from lintra_protocol.canonical import JsonValue, base64url, canonical_json, domain_hash
+from lintra_protocol.crypto.ring import FloatArray
+from lintra_protocol.encoding.canonical import JsonValue, base64url, canonical_json, domain_hash
 from lintra_protocol.errors import InvalidAnalysisError, InvalidReleaseError
 from lintra_protocol.privacy.statement import PrivacyStatement
-from lintra_protocol.ring import FloatArray
 
 
 @dataclass(frozen=True)

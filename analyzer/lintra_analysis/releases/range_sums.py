@@ -11,8 +11,8 @@ from lintra_analysis.releases.clipped import ClippedRows
 from lintra_analysis.releases.column_sums import Totals
 from lintra_analysis.releases.columns import ScaledColumn, positions, require_workable
 from lintra_analysis.releases.refusals import NoCells, NoRounds
+from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.errors import InvalidAnalysisError
-from lintra_protocol.ring import FloatArray
 
 
 @dataclass(frozen=True, eq=False, repr=False)

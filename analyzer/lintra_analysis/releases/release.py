@@ -12,7 +12,7 @@ from lintra_analysis.releases.directions import Directions
 from lintra_analysis.releases.gram_error import GramEstimate
 from lintra_analysis.releases.joint_sums import ProjectedSums
 from lintra_analysis.releases.range_sums import RangeSums
-from lintra_protocol.ring import FloatArray
+from lintra_protocol.crypto.ring import FloatArray
 
 
 class Release(Protocol):

@@ -11,11 +11,11 @@ from math import exp, lgamma, log, log1p, sqrt
 
 import numpy as np
 
-from lintra_protocol.documents import fraction
-from lintra_protocol.mechanisms.joint import feature_width
-from lintra_protocol.privacy.boundary import bisect
-from lintra_protocol.ring import FloatArray
-from lintra_protocol.schema import Column
+from lintra_protocol.crypto.ring import FloatArray
+from lintra_protocol.encoding.documents import fraction
+from lintra_protocol.fields.schema import Column
+from lintra_protocol.mechanisms.joint_rows import feature_width
+from lintra_protocol.privacy.bisection import bisect
 
 CLIPPED_SHARE = 0.05
 """The chance, over the frame, that a row of the planned norm is clipped where it is projected."""

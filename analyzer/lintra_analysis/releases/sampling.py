@@ -8,8 +8,8 @@ privacy promise about the continuous law does not speak of the last bits.
 import numpy as np
 from scipy.special import gammainccinv, ndtri
 
-from lintra_protocol.randomness import RandomBytes
-from lintra_protocol.ring import FloatArray
+from lintra_protocol.crypto.randomness import RandomBytes
+from lintra_protocol.crypto.ring import FloatArray
 
 FLOATING_POINT_LAW = "continuous, floating point"
 """What a result says whose noise was made here."""

@@ -13,8 +13,8 @@ from lintra_analysis.releases.gram_error import GramEstimate
 from lintra_analysis.releases.noise_laws.symmetric_noise import SymmetricNoise
 from lintra_analysis.releases.refusals import Refusals
 from lintra_analysis.releases.row_count import RowCount
+from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.errors import InvalidReleaseError
-from lintra_protocol.ring import FloatArray
 
 
 @dataclass(frozen=True, eq=False, repr=False)

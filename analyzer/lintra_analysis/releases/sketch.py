@@ -11,8 +11,8 @@ from lintra_analysis.releases.columns import ScaledColumn, positions, require_wo
 from lintra_analysis.releases.gram_error import GramEstimate
 from lintra_analysis.releases.noise_laws.exchangeable_rows import ExchangeableRows
 from lintra_analysis.releases.refusals import Refusals
+from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.errors import InvalidReleaseError
-from lintra_protocol.ring import FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False, repr=False)

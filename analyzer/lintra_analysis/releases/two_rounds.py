@@ -9,7 +9,7 @@ from lintra_analysis.releases.clipped import ClippedRows
 from lintra_analysis.releases.columns import ScaledColumn
 from lintra_analysis.releases.joint_sums import ProjectedSums
 from lintra_analysis.releases.refusals import NoCells, NoRangeSums
-from lintra_protocol.ring import FloatArray
+from lintra_protocol.crypto.ring import FloatArray
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,19 +12,19 @@ from lintra_analysis.kinds.verified import in_words
 from lintra_analysis.releases.columns import INTERCEPT
 from lintra_analysis.spec.specification import ColumnSpecification, Specification
 from lintra_analysis.spec.verification import Verification, calibrated, is_small, max_rejected, may_be_verified
-from lintra_protocol.canonical import base64url
-from lintra_protocol.contributors import Contributors
-from lintra_protocol.documents import Real, first_complaint, fraction, real, real_below
+from lintra_protocol.crypto.randomness import RandomBytes
+from lintra_protocol.crypto.sealing import HYBRID, SuiteName
+from lintra_protocol.encoding.canonical import base64url
+from lintra_protocol.encoding.documents import Real, first_complaint, fraction, real, real_below
 from lintra_protocol.errors import InvalidTaskError, LintraError
-from lintra_protocol.missing import least_max_missing, organisations_max_missing
+from lintra_protocol.fields.contributors import Contributors
+from lintra_protocol.fields.missing_reports import least_max_missing, organisations_max_missing
+from lintra_protocol.fields.schema import Column
+from lintra_protocol.fields.windows import Windows
 from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.privacy.study import Study
-from lintra_protocol.randomness import RandomBytes
-from lintra_protocol.rules import fewest_reports
-from lintra_protocol.schema import Column
-from lintra_protocol.sealing import HYBRID, SuiteName
+from lintra_protocol.rules.release import fewest_reports
 from lintra_protocol.task import AnalyzerEntry, ServerEntry, Task
-from lintra_protocol.windows import Windows
 
 SALT_BYTES = 32
 

@@ -10,10 +10,10 @@ from lintra_analysis.kinds.ron_gauss_centred import require_together
 from lintra_analysis.releases.release import Release
 from lintra_analysis.spec.build_task import SALT_BYTES, claim_of
 from lintra_analysis.spec.specification import Specification
-from lintra_protocol.canonical import base64url
-from lintra_protocol.documents import fraction
+from lintra_protocol.crypto.randomness import RandomBytes
+from lintra_protocol.encoding.canonical import base64url
+from lintra_protocol.encoding.documents import fraction
 from lintra_protocol.errors import InvalidTaskError
-from lintra_protocol.randomness import RandomBytes
 from lintra_protocol.task import Task
 
 

@@ -9,12 +9,12 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from lintra_analysis.kinds.kind import ASKINGS, Asked, MechanismSpecification, Number
-from lintra_protocol.canonical import canonical_json
-from lintra_protocol.contributors import MAX_ROWS, MAX_ROWS_PER_PERSON, Contributors
+from lintra_protocol.crypto.sealing import HYBRID, SuiteName
+from lintra_protocol.encoding.canonical import canonical_json
+from lintra_protocol.fields.contributors import MAX_ROWS, MAX_ROWS_PER_PERSON, Contributors
+from lintra_protocol.fields.schema import OTHER, Kind, Name
+from lintra_protocol.fields.windows import MAX_MERGE, MAX_WINDOWS
 from lintra_protocol.privacy.statement import Neighbours, NoiseBy, Threat
-from lintra_protocol.schema import OTHER, Kind, Name
-from lintra_protocol.sealing import HYBRID, SuiteName
-from lintra_protocol.windows import MAX_MERGE, MAX_WINDOWS
 
 
 class ColumnSpecification(Asked):

@@ -5,13 +5,13 @@ from typing import Literal
 
 from lintra_analysis.kinds.kind import Circumstances
 from lintra_analysis.spec.specification import Specification
-from lintra_protocol.documents import Real
+from lintra_protocol.encoding.documents import Real
 from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.mechanisms.base import Mechanism
 from lintra_protocol.privacy.shares_seen import claim_for_noise
 from lintra_protocol.privacy.statement import Claim
+from lintra_protocol.report.wire import share_bytes
 from lintra_protocol.task import Task
-from lintra_protocol.wire import share_bytes
 
 Verification = Literal["none", "norm"]
 

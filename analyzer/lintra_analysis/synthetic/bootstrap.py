@@ -18,9 +18,9 @@ from lintra_analysis.synthetic.model import GaussianModel, fit
 from lintra_analysis.synthetic.repair import symmetric_root
 from lintra_analysis.synthetic.rows import SyntheticRows
 from lintra_analysis.synthetic.sampling import Space, seed_bytes
+from lintra_protocol.crypto.randomness import RandomBytes, derive_seed, keystream
+from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.errors import InvalidAnalysisError
-from lintra_protocol.randomness import RandomBytes, derive_seed, keystream
-from lintra_protocol.ring import FloatArray
 
 Statistic = Callable[[SyntheticRows], float | FloatArray]
 

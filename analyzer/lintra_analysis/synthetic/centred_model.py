@@ -10,10 +10,10 @@ from lintra_analysis.releases.joint_sums import ProjectedSums
 from lintra_analysis.releases.two_rounds import BothRounds
 from lintra_analysis.synthetic.model import GaussianModel, fit
 from lintra_analysis.synthetic.repair import repair
-from lintra_protocol.canonical import base64url, domain_hash
+from lintra_protocol.crypto.ring import FloatArray
+from lintra_protocol.encoding.canonical import base64url, domain_hash
 from lintra_protocol.errors import InvalidAnalysisError
 from lintra_protocol.privacy.statement import PrivacyStatement
-from lintra_protocol.ring import FloatArray
 
 CENTER_STEP = 2.0**-14
 """Centres may differ so much from the first release's means, and by a step of the grid: both are roundings."""

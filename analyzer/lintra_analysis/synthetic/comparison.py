@@ -13,8 +13,8 @@ from lintra_analysis.releases.features import ColumnArray, Feature, Label
 from lintra_analysis.synthetic.fitting import logistic_accuracy, ridge_error
 from lintra_analysis.synthetic.model import GaussianModel
 from lintra_analysis.synthetic.rows import SyntheticRows
+from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.errors import InvalidAnalysisError
-from lintra_protocol.ring import FloatArray, IntArray
 
 Reference = Mapping[str, ColumnArray | Sequence[object]]
 """Columns of reference rows by name: numbers, booleans, or names of levels."""

@@ -19,8 +19,8 @@ from lintra_analysis.synthetic.model import GaussianModel, count_interval, mean_
 from lintra_analysis.synthetic.pairs import PairReport, judge_pairs, word
 from lintra_analysis.synthetic.repair import rows_in_cells
 from lintra_analysis.synthetic.rows import WARNING
+from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.privacy.statement import PrivacyStatement
-from lintra_protocol.ring import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import log_softmax, softmax
 
-from lintra_protocol.ring import FloatArray, IntArray
+from lintra_protocol.crypto.ring import FloatArray, IntArray
 
 PENALTY = 1.0
 """Weight of half the squared coefficients beside the sum of losses over all rows; columns are standardised."""

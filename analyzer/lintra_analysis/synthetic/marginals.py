@@ -8,8 +8,8 @@ import numpy as np
 
 from lintra_analysis.releases.features import ColumnArray, Feature
 from lintra_analysis.synthetic.repair import project_on_simplex
-from lintra_protocol.mechanisms.joint import feature_steps, histogram_cells
-from lintra_protocol.ring import FloatArray, IntArray
+from lintra_protocol.crypto.ring import FloatArray, IntArray
+from lintra_protocol.mechanisms.joint_rows import feature_steps, histogram_cells
 
 MAX_INTEGERS = 1 << 20
 """Integer columns with more values than this are drawn as reals and rounded."""

@@ -10,8 +10,8 @@ import numpy as np
 
 from lintra_analysis.releases.joint_sums import ProjectedSums
 from lintra_analysis.synthetic.repair import Repaired, project_on_simplex, repair, rows_in_cells
+from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.errors import InvalidAnalysisError
-from lintra_protocol.ring import FloatArray, IntArray
 
 MIN_COUNT = 5.0
 """A class counts as at least so many rows, so that no mean is divided by noise."""

@@ -13,7 +13,7 @@ from lintra_analysis.releases.clipped import MANY
 from lintra_analysis.releases.features import ColumnArray, starts_of
 from lintra_analysis.synthetic.model import GaussianModel
 from lintra_analysis.synthetic.sampling import drawn_columns
-from lintra_protocol.ring import FloatArray, IntArray
+from lintra_protocol.crypto.ring import FloatArray, IntArray
 
 SIGN_REACH = 1.959963984540054
 """A correlation within so many deviations of its noise may have either sign: at 0 it is named open in 95 %."""

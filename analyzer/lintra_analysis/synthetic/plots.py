@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from lintra_analysis.estimators.svg import plain_settings, svg_text
-from lintra_protocol.ring import FloatArray
+from lintra_protocol.crypto.ring import FloatArray
 
 SMALLEST = 1e-30
 """Where a logarithmic axis ends."""

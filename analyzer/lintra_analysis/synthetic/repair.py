@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lintra_protocol.ring import FloatArray
+from lintra_protocol.crypto.ring import FloatArray
 
 FAR_SHORT = 5.0
 """A table of counts that falls short of all rows by so many deviations of its noise lacks rows."""

@@ -15,9 +15,9 @@ from lintra_analysis.synthetic.marginals import from_histogram, without_histogra
 from lintra_analysis.synthetic.model import GaussianModel
 from lintra_analysis.synthetic.repair import symmetric_root
 from lintra_analysis.synthetic.tilting import LEAST_ROWS, MOST_ROWS, fit_tilt
+from lintra_protocol.crypto.randomness import RandomBytes, derive_seed, keystream
+from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.errors import InvalidAnalysisError
-from lintra_protocol.randomness import RandomBytes, derive_seed, keystream
-from lintra_protocol.ring import FloatArray, IntArray
 
 Space = Literal["columns", "projected"]
 

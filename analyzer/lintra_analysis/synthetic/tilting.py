@@ -15,8 +15,8 @@ import numpy as np
 from lintra_analysis.releases.features import ColumnArray
 from lintra_analysis.releases.joint_sums import PairTable, ProjectedSums
 from lintra_analysis.synthetic.repair import rows_in_cells
-from lintra_protocol.mechanisms.joint import merged_cells
-from lintra_protocol.ring import FloatArray, IntArray
+from lintra_protocol.crypto.ring import FloatArray, IntArray
+from lintra_protocol.mechanisms.joint_rows import merged_cells
 
 LEAST_ROWS, MOST_ROWS = 20_000, 100_000
 """So many rows of the model at least, and at most, are weighed to find the scores."""

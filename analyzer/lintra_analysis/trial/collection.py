@@ -13,18 +13,18 @@ from lintra_analysis.kinds.decode import read
 from lintra_analysis.releases.release import Release
 from lintra_analysis.spec.build_task import PublicKeys, build_task
 from lintra_analysis.spec.specification import Specification
-from lintra_protocol.canonical import base64url
+from lintra_protocol.cohort.report_ids import ReportIds
+from lintra_protocol.crypto.randomness import RandomBytes
+from lintra_protocol.crypto.ring import FloatArray, IntArray, from_ring
+from lintra_protocol.crypto.sealing import CLASSICAL, HYBRID, SealingKey
+from lintra_protocol.crypto.sharing import combine
+from lintra_protocol.crypto.signing import SigningKey
+from lintra_protocol.encoding.canonical import base64url
 from lintra_protocol.ideal import release, server_sketch_share
-from lintra_protocol.messages import BATCH
+from lintra_protocol.messages.documents import BATCH
 from lintra_protocol.privacy.statement import PrivacyStatement
-from lintra_protocol.randomness import RandomBytes
-from lintra_protocol.report import Report, make_report
-from lintra_protocol.report_ids import ReportIds
-from lintra_protocol.ring import FloatArray, IntArray, from_ring
-from lintra_protocol.rules import check_cohort, draw_matrix
-from lintra_protocol.sealing import CLASSICAL, HYBRID, SealingKey
-from lintra_protocol.sharing import combine
-from lintra_protocol.signing import SigningKey
+from lintra_protocol.report.report import Report, make_report
+from lintra_protocol.rules.release import check_cohort, draw_matrix
 from lintra_protocol.task import ServerEntry, Task
 
 NUM_SERVERS = 3

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Context
 from math import sqrt
 
-from lintra_protocol.documents import Real, fraction, real
+from lintra_protocol.encoding.documents import Real, fraction, real
 from lintra_protocol.privacy.gaussian import gaussian_epsilon, gaussian_mu
 from lintra_protocol.task import Task
 

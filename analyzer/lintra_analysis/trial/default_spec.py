@@ -14,11 +14,11 @@ from lintra_analysis.spec.build_task import claim_of, columns_of
 from lintra_analysis.spec.specification import Specification, specifications
 from lintra_analysis.trial.files.bounds import Spread, bounded_column, column_of, row_bound_of
 from lintra_analysis.trial.files.table import FileColumn, FileKind, FileTable
-from lintra_protocol.cells import DAYS
-from lintra_protocol.documents import first_complaint, fraction, real
+from lintra_protocol.crypto.ring import FloatArray
+from lintra_protocol.encoding.csv_values import DAYS
+from lintra_protocol.encoding.documents import first_complaint, fraction, real
 from lintra_protocol.errors import InvalidTaskError
-from lintra_protocol.ring import FloatArray
-from lintra_protocol.schema import OTHER, Column, Kind, Schema
+from lintra_protocol.fields.schema import OTHER, Column, Kind, Schema
 
 Document = dict[str, object]
 

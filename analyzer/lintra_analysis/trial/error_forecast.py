@@ -28,12 +28,12 @@ from lintra_analysis.trial.files.table import FileTable
 from lintra_analysis.trial.sketch_forecast import SketchForesight, foresee_sketch
 from lintra_analysis.trial.what_if import Prospect, outlook
 from lintra_analysis.trial.wide_forecast import WideForesight, foresee_wide
-from lintra_protocol.documents import first_complaint, fraction
+from lintra_protocol.crypto.randomness import RandomBytes, expand
+from lintra_protocol.crypto.ring import FloatArray, IntArray
+from lintra_protocol.encoding.documents import first_complaint, fraction
 from lintra_protocol.errors import InvalidAnalysisError, InvalidRowError, InvalidTaskError
+from lintra_protocol.fields.schema import OTHER, Column
 from lintra_protocol.mechanisms.collusion import epsilons_if_colluding
-from lintra_protocol.randomness import RandomBytes, expand
-from lintra_protocol.ring import FloatArray, IntArray
-from lintra_protocol.schema import OTHER, Column
 from lintra_protocol.task import Task
 
 SPREAD_ROWS = 2048

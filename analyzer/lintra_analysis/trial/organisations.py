@@ -29,13 +29,13 @@ from lintra_analysis.trial.trial import (
     specification_of,
     told_apart_from_noise,
 )
-from lintra_protocol.documents import Real, fraction, real
+from lintra_protocol.crypto.randomness import RandomBytes
+from lintra_protocol.crypto.ring import FloatArray, IntArray
+from lintra_protocol.encoding.documents import Real, fraction, real
 from lintra_protocol.errors import InvalidTableError, LintraError
+from lintra_protocol.fields.person_names import person_name
+from lintra_protocol.fields.schema import Schema
 from lintra_protocol.mechanisms.collusion import epsilons_if_colluding
-from lintra_protocol.person_names import person_name
-from lintra_protocol.randomness import RandomBytes
-from lintra_protocol.ring import FloatArray, IntArray
-from lintra_protocol.schema import Schema
 
 MOST_ALONE = 30
 """So many organisations, those with the most rows, are shown alone."""

@@ -22,11 +22,11 @@ from lintra_analysis.releases.columns import ScaledColumn
 from lintra_analysis.spec.build_task import claim_of
 from lintra_analysis.spec.specification import ColumnSpecification, Specification
 from lintra_analysis.trial.files.bounds import INNER, LOWER, UPPER, Bounds, Spread, bounded_column, row_bound_of
-from lintra_protocol.documents import first_complaint, real, real_below
+from lintra_protocol.crypto.ring import FloatArray
+from lintra_protocol.encoding.documents import first_complaint, real, real_below
 from lintra_protocol.errors import InvalidTaskError
+from lintra_protocol.fields.schema import Column, Kind
 from lintra_protocol.privacy.statement import Claim
-from lintra_protocol.ring import FloatArray
-from lintra_protocol.schema import Column, Kind
 
 SHARE = Fraction(1, 10)
 """Which part of mu^2 the pilot has: it costs the main task 5.4 % more noise."""

@@ -6,11 +6,11 @@ import numpy as np
 
 from lintra_analysis.trial.files.bounds import Bounds
 from lintra_analysis.trial.files.table import FileTable, reasons
-from lintra_protocol.clipping import clip_norms
-from lintra_protocol.documents import fraction
+from lintra_protocol.crypto.ring import FloatArray
+from lintra_protocol.encoding.documents import fraction
 from lintra_protocol.errors import InvalidTableError
-from lintra_protocol.ring import FloatArray
-from lintra_protocol.schema import Schema
+from lintra_protocol.fields.schema import Schema
+from lintra_protocol.noise.clipping import clip_norms
 
 MOST_MISSING = 0.5
 """A feature that is missing in a larger part of the rows is left out: every row without it would be."""

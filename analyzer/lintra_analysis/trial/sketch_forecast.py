@@ -8,8 +8,8 @@ import numpy as np
 from lintra_analysis.kinds.decode import rows_of_a_report
 from lintra_analysis.kinds.plan_request import Question
 from lintra_analysis.kinds.planning.osnap import entry_variance, sketch_error
-from lintra_protocol.documents import fraction
-from lintra_protocol.ring import FloatArray
+from lintra_protocol.crypto.ring import FloatArray
+from lintra_protocol.encoding.documents import fraction
 from lintra_protocol.task import Task
 
 

@@ -20,11 +20,11 @@ from lintra_analysis.trial.files.schema import column_documents
 from lintra_analysis.trial.files.table import FileTable
 from lintra_analysis.trial.selection import chosen_columns, complete_rows, encoded
 from lintra_analysis.trial.what_if import TELLS, Prospect, outlook
-from lintra_protocol.documents import fraction, real
+from lintra_protocol.crypto.randomness import RandomBytes
+from lintra_protocol.crypto.ring import FloatArray
+from lintra_protocol.encoding.documents import fraction, real
 from lintra_protocol.errors import InvalidAnalysisError
-from lintra_protocol.randomness import RandomBytes
-from lintra_protocol.ring import FloatArray
-from lintra_protocol.schema import Schema
+from lintra_protocol.fields.schema import Schema
 
 CONFIDENCE = 0.95
 DEPENDS = 1e-6

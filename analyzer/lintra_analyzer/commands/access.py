@@ -19,8 +19,8 @@ from lintra_analyzer.storage.database import TrustedCounter, open_database
 from lintra_analyzer.storage.store import DATABASE
 from lintra_analyzer.storage.trusted_file import FILE, TrustedFile, reset
 from lintra_analyzer.storage.users import Users
+from lintra_protocol.crypto.randomness import system_randomness
 from lintra_protocol.errors import LintraError
-from lintra_protocol.randomness import system_randomness
 from lintra_service.settings import InvalidSettingsError
 
 DAY = 86_400

@@ -17,8 +17,8 @@ from lintra_analyzer.storage.readable import record_in, task_in
 from lintra_analyzer.storage.rows import StoredTask, job_of, server_state_of
 from lintra_analyzer.storage.store import DATABASE
 from lintra_analyzer.storage.trusted_file import FILE, Trusted, read_trusted
+from lintra_protocol.crypto.randomness import system_randomness
 from lintra_protocol.errors import LintraError
-from lintra_protocol.randomness import system_randomness
 from lintra_service.findings import Finding
 from lintra_service.settings import InvalidSettingsError
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import httpx2
 
-from lintra_protocol.canonical import HASH_BYTES
+from lintra_protocol.encoding.canonical import HASH_BYTES
 from lintra_protocol.errors import InvalidMessageError, InventoryMismatchError, MessageTooLargeError
 
 RANGE_BYTES = 64 << 20

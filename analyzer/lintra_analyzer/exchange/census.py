@@ -13,10 +13,10 @@ import structlog
 
 from lintra_analyzer.exchange.servers import Server
 from lintra_analyzer.storage.store import Store
+from lintra_protocol.cohort.report_ids import ComparedLists, ReportIds
 from lintra_protocol.errors import InventoryMismatchError
-from lintra_protocol.messages import Census, Inventory, Signed
-from lintra_protocol.report_ids import ComparedLists, ReportIds
-from lintra_protocol.rules import verify_census
+from lintra_protocol.messages.documents import Census, Inventory, Signed
+from lintra_protocol.rules.release import verify_census
 from lintra_protocol.task import Task
 
 log = structlog.get_logger()

@@ -19,15 +19,15 @@ from lintra_analysis.certificate.replay import recorded_verification
 from lintra_analysis.kinds.decode import FALSE_ALARM, implausible_rows, implausible_totals, rows_of_a_report
 from lintra_analysis.kinds.reading import clipped_rows
 from lintra_analyzer.exchange.reconstruct import Reconstruction
-from lintra_protocol.canonical import base64url
-from lintra_protocol.check_messages import Verdict
-from lintra_protocol.documents import real, rounded_up
-from lintra_protocol.messages import Cohort, Signed, inventories_hash
-from lintra_protocol.messages import Inventory as InventoryMessage
-from lintra_protocol.privacy.repeated import repeated
+from lintra_protocol.crypto.ring import IntArray
+from lintra_protocol.crypto.signing import SigningKey
+from lintra_protocol.encoding.canonical import base64url
+from lintra_protocol.encoding.documents import real, rounded_up
+from lintra_protocol.messages.documents import Cohort, Signed, inventories_hash
+from lintra_protocol.messages.documents import Inventory as InventoryMessage
+from lintra_protocol.messages.verification import Verdict
 from lintra_protocol.privacy.statement import PrivacyStatement
-from lintra_protocol.ring import IntArray
-from lintra_protocol.signing import SigningKey
+from lintra_protocol.privacy.windows import repeated
 from lintra_protocol.task import Task
 
 

@@ -12,16 +12,18 @@ from typing import Literal
 
 from lintra_analyzer.exchange.servers import Pieces, Server
 from lintra_analyzer.storage.store import Store
-from lintra_protocol.canonical import parse_base64url
-from lintra_protocol.check_messages import CheckShare, Verdict
+from lintra_protocol.encoding.canonical import parse_base64url
 from lintra_protocol.errors import ChecksMismatchError
-from lintra_protocol.judgement import FrozenBatch, Judgement, judgement_of
-from lintra_protocol.messages import Cohort, Signed
-from lintra_protocol.verdicts import (
+from lintra_protocol.messages.documents import Cohort, Signed
+from lintra_protocol.messages.verification import CheckShare, Verdict
+from lintra_protocol.rules.verification import (
     ChecksRequest,
+    FrozenBatch,
+    Judgement,
     Read,
     VerdictRequest,
     check_share_of,
+    judgement_of,
     verdict_of,
 )
 from lintra_service.bodies import BodyFolder

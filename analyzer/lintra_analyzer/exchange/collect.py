@@ -22,9 +22,10 @@ from lintra_analyzer.exchange.reconstruct import (
 from lintra_analyzer.exchange.servers import MAX_DOCUMENT_BYTES, Server
 from lintra_analyzer.storage.rows import DocumentKind
 from lintra_analyzer.storage.store import Store
-from lintra_protocol.canonical import base64url, parse_base64url
-from lintra_protocol.check_messages import Verdict
-from lintra_protocol.documents import fraction
+from lintra_protocol.cohort.report_ids import ComparedLists, ReportIds
+from lintra_protocol.crypto.sealing import SealingKey
+from lintra_protocol.encoding.canonical import base64url, parse_base64url
+from lintra_protocol.encoding.documents import fraction
 from lintra_protocol.errors import (
     AbandonedError,
     CohortConflictError,
@@ -33,8 +34,9 @@ from lintra_protocol.errors import (
     NonceMismatchError,
     TooManyRejectedError,
 )
-from lintra_protocol.judgement import FrozenBatch, Judgement, require_frozen
-from lintra_protocol.messages import (
+from lintra_protocol.fields.missing_reports import most_reports
+from lintra_protocol.http.requests import MessageName
+from lintra_protocol.messages.documents import (
     AggregateRequest,
     Cohort,
     Inventory,
@@ -42,13 +44,10 @@ from lintra_protocol.messages import (
     inventories_hash,
     nonce_commitment,
 )
-from lintra_protocol.missing import most_reports
-from lintra_protocol.report_ids import ComparedLists, ReportIds
-from lintra_protocol.rules import fewest_reports, verify_inventories
-from lintra_protocol.sealing import SealingKey
+from lintra_protocol.messages.verification import Verdict
+from lintra_protocol.rules.release import fewest_reports, verify_inventories
+from lintra_protocol.rules.verification import FrozenBatch, Judgement, VerifiedAggregateRequest, require_frozen
 from lintra_protocol.task import Task
-from lintra_protocol.transport import MessageName
-from lintra_protocol.verdicts import VerifiedAggregateRequest
 
 
 class ServerExchange:

@@ -7,12 +7,12 @@ from lintra_analysis.certificate.certificate import SignedRecord
 from lintra_analysis.certificate.evidence import RECORD, REPORT_IDS, SIGNED, TASK, Member
 from lintra_analyzer.storage.rows import DocumentKind
 from lintra_analyzer.storage.store import Store
-from lintra_protocol.canonical import HASH_BYTES, parse_base64url
-from lintra_protocol.check_messages import CheckShare
+from lintra_protocol.encoding.canonical import HASH_BYTES, parse_base64url
 from lintra_protocol.errors import InvalidReleaseError, UnknownResourceError
-from lintra_protocol.messages import Signed
+from lintra_protocol.messages.documents import Signed
+from lintra_protocol.messages.verification import CheckShare
+from lintra_protocol.rules.verification import parameters_of
 from lintra_protocol.task import Task
-from lintra_protocol.verdicts import parameters_of
 
 
 def evidence_of(task: Task, signed: SignedRecord, store: Store) -> list[Member]:

@@ -8,11 +8,11 @@ import asyncio
 from collections.abc import Sequence
 
 from lintra_analyzer.exchange.servers import Server
-from lintra_protocol.canonical import HASH_BYTES
-from lintra_protocol.differences import POSITION_BYTES, ListDifference, piece_hash, pieces_of
+from lintra_protocol.cohort.differences import POSITION_BYTES, ListDifference, piece_hash, pieces_of
+from lintra_protocol.cohort.report_ids import ComparedLists
+from lintra_protocol.encoding.canonical import HASH_BYTES
 from lintra_protocol.errors import UnknownResourceError
-from lintra_protocol.messages import CohortRequest, Difference, DifferenceInPieces, Inventory, Signed
-from lintra_protocol.report_ids import ComparedLists
+from lintra_protocol.messages.documents import CohortRequest, Difference, DifferenceInPieces, Inventory, Signed
 
 INLINE_BYTES = 1 << 20
 """What all differences may have together that stand in a request."""

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from lintra_analyzer.exchange.servers import Server
 from lintra_analyzer.storage.rows import Job
 from lintra_analyzer.storage.store import Store
-from lintra_protocol.canonical import parse_canonical_json
+from lintra_protocol.encoding.canonical import parse_canonical_json
 from lintra_protocol.errors import (
     AbandonedError,
     CohortTooSmallError,
@@ -18,9 +18,9 @@ from lintra_protocol.errors import (
     UnavailableError,
     UnknownBatchError,
 )
-from lintra_protocol.messages import BatchStatus
-from lintra_protocol.problems import from_problem, to_problem
-from lintra_protocol.rules import fewest_reports
+from lintra_protocol.http.problems import from_problem, to_problem
+from lintra_protocol.messages.documents import BatchStatus
+from lintra_protocol.rules.release import fewest_reports
 from lintra_protocol.task import Task
 
 

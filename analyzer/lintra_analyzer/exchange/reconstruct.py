@@ -9,25 +9,25 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from lintra_protocol import wire
-from lintra_protocol.canonical import base64url, domain_hash, parse_base64url
-from lintra_protocol.check_messages import Verdict
+from lintra_protocol.cohort.report_ids import ComparedLists, ReportIds
+from lintra_protocol.crypto.ring import IntArray, RingArray, from_ring, ring_from_bytes
+from lintra_protocol.crypto.sealing import SealingKey
+from lintra_protocol.crypto.sharing import combine
+from lintra_protocol.encoding.canonical import base64url, domain_hash, parse_base64url
 from lintra_protocol.errors import InvalidReleaseError, InventoryMismatchError, LintraError
-from lintra_protocol.judgement import Judgement, require_frozen
 from lintra_protocol.mechanisms.collusion import released_epsilons_if_colluding
-from lintra_protocol.messages import Cohort, Inventory, Signed, SketchShareRecord
+from lintra_protocol.messages.documents import Cohort, Inventory, Signed, SketchShareRecord
+from lintra_protocol.messages.verification import Verdict
 from lintra_protocol.privacy.statement import PrivacyStatement
-from lintra_protocol.report_ids import ComparedLists, ReportIds
-from lintra_protocol.ring import IntArray, RingArray, from_ring, ring_from_bytes
-from lintra_protocol.rules import (
+from lintra_protocol.report import wire
+from lintra_protocol.rules.release import (
     aggregate_context,
     check_cohort,
     draw_matrix,
     verify_cohorts,
     verify_list,
 )
-from lintra_protocol.sealing import SealingKey
-from lintra_protocol.sharing import combine
+from lintra_protocol.rules.verification import Judgement, require_frozen
 from lintra_protocol.task import Task
 
 

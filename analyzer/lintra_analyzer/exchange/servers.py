@@ -15,8 +15,10 @@ import httpx2
 import stamina
 
 from lintra_analyzer.exchange.arriving import Arriving, pour
-from lintra_protocol import problems
-from lintra_protocol.canonical import HASH_BYTES, base64url, parse_base64url
+from lintra_protocol.cohort.report_ids import ReportIds
+from lintra_protocol.crypto.randomness import RandomBytes
+from lintra_protocol.crypto.signing import PUBLIC_KEY_BYTES, SigningKey
+from lintra_protocol.encoding.canonical import HASH_BYTES, base64url, parse_base64url
 from lintra_protocol.errors import (
     BatchOpenError,
     ChecksMismatchError,
@@ -29,11 +31,9 @@ from lintra_protocol.errors import (
     UnavailableError,
     UnknownResourceError,
 )
-from lintra_protocol.messages import KeyList, Progress, Signed
-from lintra_protocol.randomness import RandomBytes
-from lintra_protocol.report_ids import ReportIds
-from lintra_protocol.signing import PUBLIC_KEY_BYTES, SigningKey
-from lintra_protocol.transport import NONCE_BYTES, MessageName, media_type, require_media_type, sign_request
+from lintra_protocol.http import problems
+from lintra_protocol.http.requests import NONCE_BYTES, MessageName, media_type, require_media_type, sign_request
+from lintra_protocol.messages.documents import KeyList, Progress, Signed
 from lintra_service.bodies import BodyFolder
 from lintra_service.lists import ListFolder
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from lintra_analysis.certificate.certificate import ReleaseRecord, SignedRecord, numbers_in
+from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.errors import InvalidReleaseError
-from lintra_protocol.ring import FloatArray, IntArray
 
 
 class Archive:

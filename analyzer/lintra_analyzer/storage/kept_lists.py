@@ -11,8 +11,8 @@ from sqlalchemy import ColumnElement, Connection, Engine, Table, delete, select
 from sqlalchemy.dialects.sqlite import insert as upsert
 
 from lintra_analyzer.storage import tables
+from lintra_protocol.cohort.report_ids import ReportIds
 from lintra_protocol.errors import InvalidReleaseError
-from lintra_protocol.report_ids import ReportIds
 from lintra_service.lists import ListFolder
 
 ListKind = Literal["ids", "cohort_ids", "accepted_ids", "census_ids"]

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lintra_analysis.spec.build_task import PublicKeys
-from lintra_protocol.canonical import base64url
-from lintra_protocol.randomness import RandomBytes
-from lintra_protocol.sealing import CLASSICAL, HYBRID, PRIVATE_KEY_BYTES, SealingKey, SuiteName
-from lintra_protocol.signing import SigningKey
+from lintra_protocol.crypto.randomness import RandomBytes
+from lintra_protocol.crypto.sealing import CLASSICAL, HYBRID, PRIVATE_KEY_BYTES, SealingKey, SuiteName
+from lintra_protocol.crypto.signing import SigningKey
+from lintra_protocol.crypto.tokens import derived_keys, key_commitment
+from lintra_protocol.encoding.canonical import base64url
 from lintra_protocol.task import ServerEntry
-from lintra_protocol.tokens import derived_keys, key_commitment
 from lintra_service.secrets import read_secret
 
 _SIGNING_KEY_BYTES = 32

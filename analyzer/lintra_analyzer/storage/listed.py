@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, Connection, Engine, Select, func, or_, sel
 from lintra_analyzer.storage import tables
 from lintra_analyzer.storage.access_tokens import Scope
 from lintra_analyzer.storage.rows import Job, ServerState, StoredRelease, StoredTask, job_of, server_state_of
-from lintra_protocol.messages import BATCH
+from lintra_protocol.messages.documents import BATCH
 
 T = TypeVar("T")
 

@@ -8,9 +8,9 @@ import json
 
 from lintra_analysis.certificate.certificate import SignedRecord
 from lintra_analyzer.storage.rows import StoredTask
-from lintra_protocol.canonical import base64url, canonical_json, domain_hash
+from lintra_protocol.encoding.canonical import base64url, canonical_json, domain_hash
 from lintra_protocol.errors import InternalError, InvalidReleaseError, LintraError
-from lintra_protocol.messages import Signed, TaskRecord
+from lintra_protocol.messages.documents import Signed, TaskRecord
 from lintra_protocol.task import Task
 
 ADVICE = "run `lintra analyzer doctor` on its machine; it says what to do"

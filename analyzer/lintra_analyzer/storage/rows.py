@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from lintra_protocol.errors import InternalError
-from lintra_protocol.messages import BATCH
-from lintra_protocol.problems import to_problem
+from lintra_protocol.http.problems import to_problem
+from lintra_protocol.messages.documents import BATCH
 
 EVERYBODY = "everybody"
 """The population of a task of which nothing else is said: whoever is in another one may be in it too."""

@@ -21,10 +21,10 @@ from lintra_analyzer.storage.listed import Listed, select_task
 from lintra_analyzer.storage.rows import DocumentKind, Job, ServerState, StoredTask, as_json, job_of, server_state_of
 from lintra_analyzer.storage.trusted_file import FILE, TrustedFile
 from lintra_analyzer.storage.users import Users
+from lintra_protocol.cohort.report_ids import ReportIds
 from lintra_protocol.errors import TaskConflictError, UnknownResourceError, UnknownTaskError
-from lintra_protocol.messages import BATCH
-from lintra_protocol.report_ids import ReportIds
-from lintra_protocol.windows import MAX_WINDOWS
+from lintra_protocol.fields.windows import MAX_WINDOWS
+from lintra_protocol.messages.documents import BATCH
 from lintra_service.bodies import BodyFolder
 from lintra_service.settings import InvalidSettingsError
 

@@ -24,9 +24,9 @@ from pydantic import TypeAdapter, ValidationError
 from sqlalchemy.exc import SQLAlchemyError
 
 from lintra_analyzer.storage.access_tokens import AccessToken
-from lintra_protocol.canonical import base64url, framed
+from lintra_protocol.crypto.randomness import RandomBytes, system_randomness
+from lintra_protocol.encoding.canonical import base64url, framed
 from lintra_protocol.errors import UnavailableError
-from lintra_protocol.randomness import RandomBytes, system_randomness
 from lintra_service.secrets import read_secret, write_secret
 from lintra_service.settings import InvalidSettingsError
 

@@ -20,8 +20,8 @@ from lintra_analyzer.storage.keys import Keys
 from lintra_analyzer.storage.rows import Job, JobState, Stage
 from lintra_analyzer.storage.store import Store
 from lintra_protocol.errors import InternalError, LintraError, UnavailableError
-from lintra_protocol.messages import BATCH
-from lintra_protocol.problems import to_problem
+from lintra_protocol.http.problems import to_problem
+from lintra_protocol.messages.documents import BATCH
 from lintra_protocol.task import Task
 from lintra_service.supervisor import require_no_failure
 

@@ -12,7 +12,7 @@ from threading import Lock
 
 from lintra_analyzer.storage.listed import Listed
 from lintra_analyzer.storage.readable import record_in, task_in
-from lintra_protocol.documents import rounded_up
+from lintra_protocol.encoding.documents import rounded_up
 from lintra_protocol.errors import LintraError
 from lintra_protocol.privacy.composition import Spent
 from lintra_protocol.privacy.statement import PrivacyStatement

@@ -8,14 +8,14 @@ from lintra_analyzer.exchange.servers import Server
 from lintra_analyzer.storage.rows import ServerState
 from lintra_analyzer.storage.store import Store
 from lintra_protocol import errors
-from lintra_protocol.canonical import base64url, parse_base64url
+from lintra_protocol.crypto.sealing import PUBLIC_KEY_BYTES, seal
+from lintra_protocol.crypto.tokens import key_context
+from lintra_protocol.encoding.canonical import base64url, parse_base64url
 from lintra_protocol.errors import LintraError, TaskConflictError, UnavailableError
-from lintra_protocol.messages import Counters, KeyList, Registration, Signed, TaskRecord
-from lintra_protocol.problems import to_problem
-from lintra_protocol.sealing import PUBLIC_KEY_BYTES, seal
+from lintra_protocol.http.problems import to_problem
+from lintra_protocol.http.requests import MessageName
+from lintra_protocol.messages.documents import Counters, KeyList, Registration, Signed, TaskRecord
 from lintra_protocol.task import Task
-from lintra_protocol.tokens import key_context
-from lintra_protocol.transport import MessageName
 
 # What a server may say about a task in the analyst's face. Anything else is trouble between the two services.
 _ABOUT_THE_TASK = (

@@ -8,7 +8,7 @@ from lintra_analysis.releases.release import Release
 from lintra_analyzer.storage.readable import record_in
 from lintra_analyzer.storage.rows import Job, Problem
 from lintra_protocol.errors import AbandonedError, LintraError
-from lintra_protocol.problems import from_problem, to_problem
+from lintra_protocol.http.problems import from_problem, to_problem
 from lintra_protocol.task import Task
 
 WindowState = Literal["open", "due", "running", "waiting", "released", "merged", "gap", "failed", "unreadable"]

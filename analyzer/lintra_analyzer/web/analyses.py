@@ -28,7 +28,7 @@ from lintra_analysis.releases.release import Release
 from lintra_analysis.synthetic.analysis import SyntheticEstimate, gaussian_model, synthesize
 from lintra_analysis.synthetic.fidelity import FidelityReport, fidelity
 from lintra_analysis.synthetic.sampling import Space
-from lintra_protocol.documents import first_complaint, rounded_up
+from lintra_protocol.encoding.documents import first_complaint, rounded_up
 from lintra_protocol.errors import InvalidAnalysisError
 
 MAX_SYNTHETIC_ROWS = 1_000_000

@@ -59,8 +59,8 @@ from lintra_analyzer.web.views import (
 )
 from lintra_protocol import __version__
 from lintra_protocol.errors import UnknownBatchError
-from lintra_protocol.messages import BATCH
-from lintra_protocol.windows import MAX_WINDOWS
+from lintra_protocol.fields.windows import MAX_WINDOWS
+from lintra_protocol.messages.documents import BATCH
 from lintra_service.answers import RETRY_AFTER_SECONDS
 from lintra_service.envelope import Envelope
 from lintra_service.room import Room

@@ -16,8 +16,8 @@ from lintra_analyzer.web.analyses import REQUESTS
 from lintra_analyzer.web.export import CSV, JSON, NPZ, TEXT
 from lintra_analyzer.web.result_schema import Schema, result_schema
 from lintra_analyzer.web.views import CertificateView, TogetherView
+from lintra_protocol.http.problems import MEDIA_TYPE
 from lintra_protocol.privacy.statement import PrivacyStatement
-from lintra_protocol.problems import MEDIA_TYPE
 
 BEARER = HTTPBearer(
     auto_error=False,

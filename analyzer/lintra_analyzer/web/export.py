@@ -13,8 +13,8 @@ from lintra_analysis.estimators.tabular import Tabular
 from lintra_analysis.kinds.decode import read
 from lintra_analyzer.service import Service
 from lintra_analyzer.web.analyses import promise, summary
-from lintra_protocol.canonical import base64url
-from lintra_protocol.report_ids import ReportIds
+from lintra_protocol.cohort.report_ids import ReportIds
+from lintra_protocol.encoding.canonical import base64url
 
 NPZ = "application/octet-stream"
 JSON, CSV, TEXT = "application/json", "text/csv", "text/plain"

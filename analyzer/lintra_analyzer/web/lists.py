@@ -17,7 +17,7 @@ from lintra_analyzer.web.views import (
     listed_task,
     window_view,
 )
-from lintra_protocol.windows import MAX_WINDOWS
+from lintra_protocol.fields.windows import MAX_WINDOWS
 
 Limit = Annotated[int, Query(ge=1, le=PAGE, description="Most entries of a page.")]
 

@@ -10,10 +10,10 @@ from lintra_analysis.estimators.trend import TrendEstimate, trend
 from lintra_analysis.releases.release import Release
 from lintra_analyzer.web.analyses import PRIVACY_SPENT, Number
 from lintra_analyzer.web.export import tabular_response
-from lintra_protocol.documents import first_complaint, rounded_up
+from lintra_protocol.encoding.documents import first_complaint, rounded_up
 from lintra_protocol.errors import InvalidAnalysisError
+from lintra_protocol.fields.windows import MAX_WINDOWS
 from lintra_protocol.task import Task
-from lintra_protocol.windows import MAX_WINDOWS
 
 
 class TrendRequest(BaseModel):

@@ -19,12 +19,12 @@ from lintra_analyzer.storage.rows import (
     StoredTask,
 )
 from lintra_analyzer.tasks.windows import Window, WindowState
-from lintra_protocol.blocks import block_bytes
-from lintra_protocol.documents import rounded_up
+from lintra_protocol.encoding.documents import rounded_up
 from lintra_protocol.errors import LintraError
 from lintra_protocol.mechanisms.collusion import epsilons_if_colluding
-from lintra_protocol.messages import Counters
+from lintra_protocol.messages.documents import Counters
 from lintra_protocol.privacy.statement import PrivacyStatement
+from lintra_protocol.report.upload import block_bytes
 from lintra_protocol.task import Task
 
 

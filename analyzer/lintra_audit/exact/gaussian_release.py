@@ -15,8 +15,8 @@ from lintra_audit.gaussian.verdict import audit_pair
 from lintra_curator.ndis.linear import SparseSketch, absence_pair, ltm_certificate
 from lintra_curator.ndis.pair import Pair
 from lintra_curator.ndis.profile import delta
-from lintra_protocol.documents import fraction
-from lintra_protocol.ring import IntArray
+from lintra_protocol.crypto.ring import IntArray
+from lintra_protocol.encoding.documents import fraction
 from lintra_protocol.task import Task
 from lintra_protocol.transforms.base import PublicMatrix
 

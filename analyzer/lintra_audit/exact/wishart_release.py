@@ -18,9 +18,9 @@ from lintra_curator.ndis.certified import Certified
 from lintra_curator.ndis.linear import ltm_certificate
 from lintra_curator.ndis.pair import Pair
 from lintra_curator.second_moment.curves import wishart_delta
-from lintra_protocol.documents import fraction
+from lintra_protocol.encoding.documents import fraction
 from lintra_protocol.mechanisms.second_moment_wishart import WishartSecondMoment
-from lintra_protocol.privacy.boundary import bisect
+from lintra_protocol.privacy.bisection import bisect
 from lintra_protocol.privacy.gaussian import gaussian_delta
 from lintra_protocol.task import Task
 from lintra_protocol.transforms.base import PublicMatrix

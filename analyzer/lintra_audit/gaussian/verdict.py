@@ -13,7 +13,7 @@ import numpy as np
 from lintra_curator.ndis.certified import Certified
 from lintra_curator.ndis.pair import Pair, pair_from_gaussians
 from lintra_curator.ndis.profile import RTOL, delta, epsilon
-from lintra_protocol.ring import FloatArray
+from lintra_protocol.crypto.ring import FloatArray
 
 Verdict = Literal["VIOLATION", "WITHIN", "UNDECIDED"]
 Law = Callable[[FloatArray], tuple[FloatArray, FloatArray]]

@@ -16,14 +16,14 @@ from lintra_audit.trials.organisations import File, contribute, exact_contributi
 from lintra_audit.trials.pipeline import Seams, encode
 from lintra_audit.trials.twins import MAX_CLIENTS, twin_of
 from lintra_audit.trials.worlds import HOSTILE, Pair, hostile_rows
-from lintra_protocol.clipping import quantise
-from lintra_protocol.contributors import Contributors
+from lintra_protocol.crypto.randomness import RandomBytes
+from lintra_protocol.crypto.ring import FloatArray, IntArray
+from lintra_protocol.fields.contributors import Contributors
 from lintra_protocol.mechanisms.base import Mechanism
 from lintra_protocol.mechanisms.contributed import by_number_of_rows
 from lintra_protocol.mechanisms.directions import BASIS_BITS, along, directions, encode_basis
 from lintra_protocol.mechanisms.second_moment import SecondMoment
-from lintra_protocol.randomness import RandomBytes
-from lintra_protocol.ring import FloatArray, IntArray
+from lintra_protocol.noise.clipping import quantise
 from lintra_protocol.task import Task
 
 ORGANISATIONS_CASE = "organisations-second-round"

@@ -12,12 +12,12 @@ from lintra_audit.trials.faults import noiseless, only_for, without_noise_in
 from lintra_audit.trials.pipeline import encode
 from lintra_audit.trials.twins import MAX_CLIENTS, twin_of
 from lintra_audit.trials.worlds import Pair
+from lintra_protocol.crypto.randomness import RandomBytes
+from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.mechanisms.base import Mechanism
 from lintra_protocol.mechanisms.histogram import Histogram
-from lintra_protocol.noise import discrete_gaussian
+from lintra_protocol.noise.discrete_gaussian import discrete_gaussian
 from lintra_protocol.privacy.statement import Neighbours
-from lintra_protocol.randomness import RandomBytes
-from lintra_protocol.ring import FloatArray, IntArray
 from lintra_protocol.task import Task
 
 _EDGES = ("-1", "0", "1")

@@ -13,9 +13,9 @@ from lintra_audit.trials.distinguish import OptimalTest, joined, likelihood_rati
 from lintra_audit.trials.pipeline import Scene, Seams
 from lintra_audit.trials.twins import twin_with_mu
 from lintra_audit.trials.worlds import Pair, hostile_rows, one_step, opposite
-from lintra_protocol.documents import Real
+from lintra_protocol.crypto.ring import FloatArray, IntArray
+from lintra_protocol.encoding.documents import Real
 from lintra_protocol.mechanisms import AnyMechanism
-from lintra_protocol.ring import FloatArray, IntArray
 from lintra_protocol.task import Task
 from lintra_protocol.transforms.base import PublicMatrix
 

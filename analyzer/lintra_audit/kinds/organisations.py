@@ -7,10 +7,10 @@ from typing import Any
 from lintra_audit.kinds.kind_audit import OrganisationAudit, Planted
 from lintra_audit.trials.case import Case, make_case_task, numbers, unchecked_task
 from lintra_audit.trials.organisation_faults import ORGANISATION_FAULTS
-from lintra_protocol.contributors import Contributors
+from lintra_protocol.fields.contributors import Contributors
+from lintra_protocol.fields.schema import Column
 from lintra_protocol.mechanisms import AnyMechanism
 from lintra_protocol.privacy.statement import Neighbours
-from lintra_protocol.schema import Column
 from lintra_protocol.task import Task
 
 MOST_ROWS = 12

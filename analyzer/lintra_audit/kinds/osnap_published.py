@@ -10,14 +10,14 @@ from lintra_audit.trials.case import Case, make_case_task, numbers, task_of
 from lintra_audit.trials.faults import noiseless, only_for, without_room_for_the_count
 from lintra_audit.trials.twins import small_claim
 from lintra_audit.trials.worlds import HOSTILE, Pair, one_unclipped, step_below
-from lintra_protocol.documents import Real, fraction, real
+from lintra_protocol.crypto.randomness import RandomBytes
+from lintra_protocol.crypto.ring import FloatArray, IntArray
+from lintra_protocol.encoding.documents import Real, fraction, real
 from lintra_protocol.errors import InvalidTaskError, LintraError
 from lintra_protocol.mechanisms.base import Mechanism
 from lintra_protocol.mechanisms.osnap_published import OsnapPublished, row_bound_of
-from lintra_protocol.privacy.boundary import bisect
+from lintra_protocol.privacy.bisection import bisect
 from lintra_protocol.privacy.statement import Claim
-from lintra_protocol.randomness import RandomBytes
-from lintra_protocol.ring import FloatArray, IntArray
 from lintra_protocol.task import Task
 
 COHORTS = (120, 240, 480, 960)

@@ -6,14 +6,14 @@ from itertools import pairwise, product
 import numpy as np
 
 from lintra_audit.trials.worlds import Pair, farthest, hostile_rows
-from lintra_protocol.canonical import base64url
-from lintra_protocol.frame import frame, frame_digest
+from lintra_protocol.crypto.randomness import expand
+from lintra_protocol.crypto.ring import FloatArray
+from lintra_protocol.encoding.canonical import base64url
+from lintra_protocol.fields.schema import Column
 from lintra_protocol.mechanisms import AnyMechanism
 from lintra_protocol.mechanisms.projected import ProjectedRows
-from lintra_protocol.randomness import expand
-from lintra_protocol.ring import FloatArray
-from lintra_protocol.schema import Column
 from lintra_protocol.task import Task
+from lintra_protocol.transforms.orthonormal import frame, frame_digest
 
 DIRECTIONS = 64
 """Rows that are tried for the farthest pair, of each class."""

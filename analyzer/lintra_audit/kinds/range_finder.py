@@ -13,13 +13,13 @@ from lintra_audit.trials.faults import noiseless, only_for, without_room_for_the
 from lintra_audit.trials.pipeline import Encode, encode
 from lintra_audit.trials.twins import MAX_CLIENTS, twin_of
 from lintra_audit.trials.worlds import Pair, hostile_rows
-from lintra_protocol.canonical import base64url
-from lintra_protocol.clipping import quantise
-from lintra_protocol.documents import fraction
+from lintra_protocol.crypto.randomness import RandomBytes
+from lintra_protocol.crypto.ring import FloatArray, IntArray
+from lintra_protocol.encoding.canonical import base64url
+from lintra_protocol.encoding.documents import fraction
 from lintra_protocol.mechanisms.base import Mechanism
 from lintra_protocol.mechanisms.range_finder import RangeFinder, Target, outer_words
-from lintra_protocol.randomness import RandomBytes
-from lintra_protocol.ring import FloatArray, IntArray
+from lintra_protocol.noise.clipping import quantise
 from lintra_protocol.task import Task
 
 _NUM_COLUMNS, _NUM_CLIENTS = 12, 6

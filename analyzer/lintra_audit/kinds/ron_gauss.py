@@ -19,12 +19,12 @@ from lintra_audit.trials.case import Case, make_case_task
 from lintra_audit.trials.faults import noiseless, only_for, without_noise_in, without_room_for_the_count
 from lintra_audit.trials.twins import MAX_CLIENTS, twin_of
 from lintra_audit.trials.worlds import Pair
-from lintra_protocol.documents import Real
+from lintra_protocol.crypto.randomness import RandomBytes
+from lintra_protocol.crypto.ring import FloatArray, IntArray
+from lintra_protocol.encoding.documents import Real
 from lintra_protocol.mechanisms.base import Mechanism
 from lintra_protocol.mechanisms.ron_gauss import RonGauss
 from lintra_protocol.privacy.statement import Neighbours
-from lintra_protocol.randomness import RandomBytes
-from lintra_protocol.ring import FloatArray, IntArray
 from lintra_protocol.task import Task
 
 _LEVELS = {"classes": (0, 0, 2), "number": (0, 0, 0)}

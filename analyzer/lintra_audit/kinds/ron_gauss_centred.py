@@ -20,13 +20,13 @@ from lintra_audit.trials.faults import only_for, without_room_for_the_count
 from lintra_audit.trials.twins import MAX_CLIENTS, twin_of
 from lintra_audit.trials.worlds import Pair
 from lintra_audit.trials.worlds import farthest as farthest_among
-from lintra_protocol.canonical import base64url
-from lintra_protocol.clipping import clip_exactly
+from lintra_protocol.crypto.randomness import RandomBytes
+from lintra_protocol.crypto.ring import FloatArray, IntArray
+from lintra_protocol.encoding.canonical import base64url
 from lintra_protocol.mechanisms.base import Mechanism
-from lintra_protocol.mechanisms.joint import map_rows
+from lintra_protocol.mechanisms.joint_rows import map_rows
 from lintra_protocol.mechanisms.ron_gauss_centred import RonGaussCentred
-from lintra_protocol.randomness import RandomBytes
-from lintra_protocol.ring import FloatArray, IntArray
+from lintra_protocol.noise.clipping import clip_exactly
 from lintra_protocol.task import Task
 
 _LEVELS = (0, 0, 2)

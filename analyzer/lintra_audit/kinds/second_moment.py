@@ -13,11 +13,11 @@ from lintra_audit.trials.case import Case, make_case_task
 from lintra_audit.trials.faults import noiseless, only_for, without_noise_in, without_room_for_the_count
 from lintra_audit.trials.twins import twin_with_mu
 from lintra_audit.trials.worlds import HOSTILE, Pair, hostile_rows, one_unclipped
+from lintra_protocol.crypto.randomness import RandomBytes
+from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.mechanisms.base import Mechanism
 from lintra_protocol.mechanisms.second_moment import SecondMoment
-from lintra_protocol.noise import discrete_gaussian
-from lintra_protocol.randomness import RandomBytes
-from lintra_protocol.ring import FloatArray, IntArray
+from lintra_protocol.noise.discrete_gaussian import discrete_gaussian
 from lintra_protocol.task import Task
 
 

@@ -13,14 +13,14 @@ from lintra_audit.trials.faults import noiseless, only_for, without_room_for_the
 from lintra_audit.trials.pipeline import Scene
 from lintra_audit.trials.twins import small_claim, task_of_claim
 from lintra_audit.trials.worlds import HOSTILE, Pair, one_unclipped
+from lintra_protocol.crypto.randomness import RandomBytes
+from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.mechanisms import AnyMechanism
 from lintra_protocol.mechanisms.base import Mechanism
 from lintra_protocol.mechanisms.second_moment import triangle_matrix, triangle_products
 from lintra_protocol.mechanisms.second_moment_wishart import WishartSecondMoment
-from lintra_protocol.noise import discrete_gaussian
+from lintra_protocol.noise.discrete_gaussian import discrete_gaussian
 from lintra_protocol.privacy.wishart import MIN_FREEDOM
-from lintra_protocol.randomness import RandomBytes
-from lintra_protocol.ring import FloatArray, IntArray
 from lintra_protocol.task import Task
 
 _IMPOSSIBLE = 1e6

@@ -19,7 +19,7 @@ from lintra_audit.task import cli as task_cli
 from lintra_audit.trials.case import Case
 from lintra_audit.verify import cli as verify_cli
 from lintra_protocol.cli import read_task
-from lintra_protocol.randomness import system_randomness
+from lintra_protocol.crypto.randomness import system_randomness
 
 TRIALS = 200_000
 

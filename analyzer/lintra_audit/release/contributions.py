@@ -15,9 +15,9 @@ from lintra_audit.trials.distinguish import OptimalTest, likelihood_ratio
 from lintra_audit.trials.organisations import THE_ORGANISATION, File, exact_contribution
 from lintra_audit.trials.pipeline import Draw, Scene, Seams
 from lintra_audit.trials.worlds import Pair
-from lintra_protocol.contributors import Contributors
-from lintra_protocol.randomness import RandomBytes, expand
-from lintra_protocol.ring import FloatArray, IntArray
+from lintra_protocol.crypto.randomness import RandomBytes, expand
+from lintra_protocol.crypto.ring import FloatArray, IntArray
+from lintra_protocol.fields.contributors import Contributors
 
 MOST_HOSTILE = 64
 """Most rows of a hostile person."""

@@ -27,11 +27,11 @@ from lintra_audit.trials.pipeline import (
     set_scene,
 )
 from lintra_audit.trials.worlds import worlds
-from lintra_protocol.documents import fraction
+from lintra_protocol.crypto.randomness import derive_seed, expand
+from lintra_protocol.crypto.ring import FloatArray, IntArray
+from lintra_protocol.encoding.documents import fraction
 from lintra_protocol.errors import LintraError
 from lintra_protocol.privacy.statement import PrivacyStatement
-from lintra_protocol.randomness import derive_seed, expand
-from lintra_protocol.ring import FloatArray, IntArray
 
 MIN_TRIALS = 2000
 

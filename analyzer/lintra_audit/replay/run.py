@@ -15,12 +15,12 @@ from lintra_analysis.certificate.replay import (
     recorded_verification,
     signature_check,
 )
-from lintra_protocol.canonical import base64url
+from lintra_protocol.encoding.canonical import base64url
 from lintra_protocol.errors import InvalidReleaseError, LintraError
-from lintra_protocol.judgement import FrozenBatch, Judgement, judgement_of, require_frozen
 from lintra_protocol.mechanisms.collusion import released_epsilons_if_colluding
-from lintra_protocol.messages import inventories_hash
-from lintra_protocol.rules import draw_matrix
+from lintra_protocol.messages.documents import inventories_hash
+from lintra_protocol.rules.release import draw_matrix
+from lintra_protocol.rules.verification import FrozenBatch, Judgement, judgement_of, require_frozen
 
 FIELDS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (

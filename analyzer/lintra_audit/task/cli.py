@@ -12,8 +12,8 @@ from rich.console import Console
 from lintra_audit.task.output import show_task, task_document
 from lintra_audit.task.task import audit_task
 from lintra_protocol.cli import read_task
-from lintra_protocol.randomness import system_randomness
-from lintra_protocol.rules import fewest_reports
+from lintra_protocol.crypto.randomness import system_randomness
+from lintra_protocol.rules.release import fewest_reports
 
 
 def task(

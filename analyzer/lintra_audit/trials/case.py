@@ -6,15 +6,15 @@ from functools import cached_property
 
 import numpy as np
 
-from lintra_protocol.canonical import base64url
-from lintra_protocol.contributors import Contributors
+from lintra_protocol.crypto.randomness import derive_seed
+from lintra_protocol.crypto.ring import IntArray
+from lintra_protocol.crypto.sealing import CLASSICAL
+from lintra_protocol.crypto.signing import SigningKey
+from lintra_protocol.encoding.canonical import base64url
+from lintra_protocol.fields.contributors import Contributors
+from lintra_protocol.fields.schema import Column
 from lintra_protocol.mechanisms import AnyMechanism
 from lintra_protocol.privacy.statement import Claim, Neighbours, NoiseBy
-from lintra_protocol.randomness import derive_seed
-from lintra_protocol.ring import IntArray
-from lintra_protocol.schema import Column
-from lintra_protocol.sealing import CLASSICAL
-from lintra_protocol.signing import SigningKey
 from lintra_protocol.task import AnalyzerEntry, ServerEntry, Task
 
 NUM_SERVERS = 3

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 from scipy.stats import beta
 
+from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.privacy.gaussian import gaussian_epsilon
-from lintra_protocol.ring import FloatArray, IntArray
 
 CONFIDENCE = 0.999
 """Of each one-sided bound on an error rate; both hold together with 99.8 %."""

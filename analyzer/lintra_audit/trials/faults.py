@@ -11,12 +11,12 @@ from math import sqrt
 import numpy as np
 
 from lintra_audit.trials.pipeline import Encode, Seams, encode
-from lintra_protocol.documents import fraction, real
+from lintra_protocol.crypto.randomness import RandomBytes
+from lintra_protocol.crypto.ring import FloatArray, IntArray, RingArray
+from lintra_protocol.encoding.documents import fraction, real
 from lintra_protocol.mechanisms.base import Mechanism
-from lintra_protocol.messages import BATCH
-from lintra_protocol.randomness import RandomBytes
-from lintra_protocol.ring import FloatArray, IntArray, RingArray
-from lintra_protocol.rules import late_seed
+from lintra_protocol.messages.documents import BATCH
+from lintra_protocol.rules.release import late_seed
 from lintra_protocol.task import Task
 from lintra_protocol.transforms.base import PublicMatrix
 

@@ -16,10 +16,10 @@ from lintra_audit.trials.organisations import (
     exact_contribution,
 )
 from lintra_audit.trials.pipeline import Seams
-from lintra_protocol.contributors import MAX_ROWS
-from lintra_protocol.noise import MAX_SIGMA
-from lintra_protocol.randomness import RandomBytes
-from lintra_protocol.ring import IntArray
+from lintra_protocol.crypto.randomness import RandomBytes
+from lintra_protocol.crypto.ring import IntArray
+from lintra_protocol.fields.contributors import MAX_ROWS
+from lintra_protocol.noise.discrete_gaussian import MAX_SIGMA
 from lintra_protocol.task import Task
 
 

@@ -9,9 +9,9 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from lintra_client.ledger import Ledger
-from lintra_protocol.documents import fraction
-from lintra_protocol.randomness import RandomBytes
-from lintra_protocol.ring import FloatArray, IntArray
+from lintra_protocol.crypto.randomness import RandomBytes
+from lintra_protocol.crypto.ring import FloatArray, IntArray
+from lintra_protocol.encoding.documents import fraction
 from lintra_protocol.task import Task
 
 ANY_EPSILON = 1e6

@@ -11,14 +11,14 @@ import numpy as np
 
 from lintra_audit.trials.distinguish import leverages
 from lintra_audit.trials.organisations import Admit, Charge, Contribute, admit, charge, contribute
+from lintra_protocol.cohort.report_ids import ReportIds
+from lintra_protocol.crypto.randomness import RandomBytes, derive_seed
+from lintra_protocol.crypto.ring import FloatArray, IntArray, RingArray, from_ring, to_ring
+from lintra_protocol.crypto.sharing import combine, split
 from lintra_protocol.errors import AlreadyReleasedError
 from lintra_protocol.mechanisms.base import Mechanism
-from lintra_protocol.messages import BATCH
-from lintra_protocol.randomness import RandomBytes, derive_seed
-from lintra_protocol.report_ids import ReportIds
-from lintra_protocol.ring import FloatArray, IntArray, RingArray, from_ring, to_ring
-from lintra_protocol.rules import check_cohort, draw_matrix
-from lintra_protocol.sharing import combine, split
+from lintra_protocol.messages.documents import BATCH
+from lintra_protocol.rules.release import check_cohort, draw_matrix
 from lintra_protocol.task import Task
 from lintra_protocol.transforms.base import PublicMatrix
 

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from math import ceil
 
 from lintra_audit.trials.case import numbers, task_of
-from lintra_protocol.documents import real
+from lintra_protocol.encoding.documents import real
+from lintra_protocol.fields.schema import Column
 from lintra_protocol.mechanisms import AnyMechanism
 from lintra_protocol.mechanisms.encoder import MIN_SIGMA
-from lintra_protocol.noise import MAX_SIGMA
+from lintra_protocol.noise.discrete_gaussian import MAX_SIGMA
 from lintra_protocol.privacy.statement import SMOOTHING, Claim
-from lintra_protocol.schema import Column
 from lintra_protocol.task import Task
 
 MAX_CLIENTS = 8

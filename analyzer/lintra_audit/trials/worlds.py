@@ -6,9 +6,9 @@ from math import isqrt
 import numpy as np
 
 from lintra_audit.trials.pipeline import exact_report
+from lintra_protocol.crypto.randomness import expand
+from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.mechanisms import AnyMechanism
-from lintra_protocol.randomness import expand
-from lintra_protocol.ring import FloatArray
 from lintra_protocol.task import Task
 
 HOSTILE = 1e3

@@ -10,14 +10,14 @@ from lintra_audit.verify.exchange import Exchange
 from lintra_audit.verify.finding import Finding
 from lintra_audit.verify.lies import LIES, Lie, honest_reports, honest_without_root, row_of
 from lintra_audit.verify.processes import Place
-from lintra_protocol.canonical import base64url
+from lintra_protocol.cohort.report_ids import ReportIds
+from lintra_protocol.crypto.ring import IntArray
+from lintra_protocol.crypto.sealing import CLASSICAL
+from lintra_protocol.encoding.canonical import base64url
 from lintra_protocol.errors import AbandonedError, CohortTooSmallError, LintraError
-from lintra_protocol.report import Report
-from lintra_protocol.report_ids import ReportIds
-from lintra_protocol.ring import IntArray
-from lintra_protocol.sealing import CLASSICAL
+from lintra_protocol.report.report import Report
+from lintra_protocol.rules.verification import parameters_of
 from lintra_protocol.task import Task
-from lintra_protocol.verdicts import parameters_of
 
 Servers = Callable[[int, str | None], AbstractContextManager[list[Place]]]
 """Runs so many servers, without a rule if one is named, for the length of a block."""

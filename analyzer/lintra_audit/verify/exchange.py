@@ -16,11 +16,17 @@ import numpy as np
 from lintra_analysis.spec.build_task import PublicKeys, build_task
 from lintra_analysis.spec.specification import Specification
 from lintra_audit.verify.processes import Place
-from lintra_protocol.blocks import encode_upload
-from lintra_protocol.canonical import base64url, parse_base64url
-from lintra_protocol.check_messages import CheckShare, Verdict
-from lintra_protocol.documents import Frozen
-from lintra_protocol.messages import (
+from lintra_protocol.cohort.report_ids import ReportIds
+from lintra_protocol.crypto.randomness import system_randomness
+from lintra_protocol.crypto.ring import IntArray, RingArray, from_ring, ring_from_bytes
+from lintra_protocol.crypto.sealing import CLASSICAL, SealingKey
+from lintra_protocol.crypto.sharing import combine
+from lintra_protocol.crypto.signing import SigningKey
+from lintra_protocol.encoding.canonical import base64url, parse_base64url
+from lintra_protocol.encoding.documents import Frozen
+from lintra_protocol.http.problems import from_problem
+from lintra_protocol.http.requests import MessageName, media_type, sign_request
+from lintra_protocol.messages.documents import (
     Cohort,
     CohortRequest,
     Difference,
@@ -32,19 +38,13 @@ from lintra_protocol.messages import (
     UploadAnswer,
     sign,
 )
-from lintra_protocol.problems import from_problem
-from lintra_protocol.randomness import system_randomness
-from lintra_protocol.report import Report, seal_block
-from lintra_protocol.report_ids import ReportIds
-from lintra_protocol.ring import IntArray, RingArray, from_ring, ring_from_bytes
-from lintra_protocol.rules import aggregate_context
-from lintra_protocol.sealing import CLASSICAL, SealingKey
-from lintra_protocol.sharing import combine
-from lintra_protocol.signing import SigningKey
+from lintra_protocol.messages.verification import CheckShare, Verdict
+from lintra_protocol.report.report import Report, seal_block
+from lintra_protocol.report.upload import encode_upload
+from lintra_protocol.report.wire import decode_sealed_document
+from lintra_protocol.rules.release import aggregate_context
+from lintra_protocol.rules.verification import ChecksRequest, VerdictRequest, VerifiedAggregateRequest
 from lintra_protocol.task import ServerEntry, Task
-from lintra_protocol.transport import MessageName, media_type, sign_request
-from lintra_protocol.verdicts import ChecksRequest, VerdictRequest, VerifiedAggregateRequest
-from lintra_protocol.wire import decode_sealed_document
 
 MOST_REPORTS = 10_000
 ANSWER_SECONDS = 60.0

@@ -9,19 +9,19 @@ from math import isqrt
 
 import numpy as np
 
-from lintra_protocol.canonical import ByteRows
-from lintra_protocol.randomness import system_randomness
-from lintra_protocol.report import Report, reports_of, share_words
-from lintra_protocol.ring import IntArray, from_ring
-from lintra_protocol.sharing import combine
+from lintra_protocol.crypto.randomness import system_randomness
+from lintra_protocol.crypto.ring import IntArray, from_ring
+from lintra_protocol.crypto.sharing import combine
+from lintra_protocol.encoding.canonical import ByteRows
+from lintra_protocol.report.report import Report, reports_of, share_words
+from lintra_protocol.report.wire import BLIND_BYTES
+from lintra_protocol.rules.verification import parameters_of
 from lintra_protocol.task import Task
-from lintra_protocol.verdicts import parameters_of
 from lintra_protocol.verification.fields import PRIMES, ROOTS, FieldArray, draw
 from lintra_protocol.verification.padding import four_squares, padded_rows
 from lintra_protocol.verification.parameters import Parameters
 from lintra_protocol.verification.proof import ProvenRows, prove
 from lintra_protocol.verification.shares import split_proven, words_of
-from lintra_protocol.wire import BLIND_BYTES
 
 ADDED = 2**40
 """What most lies add to the first word of an honest row."""

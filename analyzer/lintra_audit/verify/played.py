@@ -6,16 +6,16 @@ import numpy as np
 
 from lintra_audit.verify.exchange import CheckShares, Exchange
 from lintra_audit.verify.short_rows import Pair, pair_of
-from lintra_protocol.canonical import base64url, parse_base64url
-from lintra_protocol.check_messages import CheckShare, Verdict
-from lintra_protocol.messages import Cohort, Inventory, Signed, inventories_hash, inventory_of, sign
-from lintra_protocol.randomness import system_randomness
-from lintra_protocol.report import Report, checks_of, share_words
-from lintra_protocol.report_ids import ReportIds
-from lintra_protocol.ring import RingArray
-from lintra_protocol.verdicts import BodyHash, check_share_of, parameters_of, verdict_of
+from lintra_protocol.cohort.report_ids import ReportIds
+from lintra_protocol.crypto.randomness import system_randomness
+from lintra_protocol.crypto.ring import RingArray
+from lintra_protocol.encoding.canonical import base64url, parse_base64url
+from lintra_protocol.messages.documents import Cohort, Inventory, Signed, inventories_hash, inventory_of, sign
+from lintra_protocol.messages.verification import CheckShare, Verdict
+from lintra_protocol.report.report import Report, checks_of, share_words
+from lintra_protocol.report.wire import BLIND_BYTES
+from lintra_protocol.rules.verification import BodyHash, check_share_of, parameters_of, verdict_of
 from lintra_protocol.verification.points import Points
-from lintra_protocol.wire import BLIND_BYTES
 
 
 class Played:

@@ -15,9 +15,9 @@ from http.client import HTTPConnection
 from pathlib import Path
 
 from lintra_audit.verify.rules_off import take_out
-from lintra_protocol.canonical import parse_base64url
-from lintra_protocol.randomness import system_randomness
-from lintra_protocol.signing import SigningKey
+from lintra_protocol.crypto.randomness import system_randomness
+from lintra_protocol.crypto.signing import SigningKey
+from lintra_protocol.encoding.canonical import parse_base64url
 from lintra_server import serve
 from lintra_server.settings import Policy, Settings
 

@@ -11,15 +11,16 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from lintra_protocol import report, verdicts
-from lintra_protocol.canonical import ByteRows, framed, parse_base64url
-from lintra_protocol.check_messages import CheckShare, Verdict
-from lintra_protocol.messages import Cohort, Inventory, Signed, sign
-from lintra_protocol.ring import IntArray, RingArray
-from lintra_protocol.rules import Drawn, check_cohort, late_seed
+from lintra_protocol.crypto.ring import IntArray, RingArray
+from lintra_protocol.encoding.canonical import ByteRows, framed, parse_base64url
+from lintra_protocol.messages.documents import Cohort, Inventory, Signed, sign
+from lintra_protocol.messages.verification import CheckShare, Verdict
+from lintra_protocol.report import report
+from lintra_protocol.rules import verification as verdicts
+from lintra_protocol.rules.release import Drawn, check_cohort, late_seed
+from lintra_protocol.rules.verification import ChecksRequest, VerdictRequest, check_share_of
 from lintra_protocol.task import Task
 from lintra_protocol.transforms.base import PublicMatrix
-from lintra_protocol.verdicts import ChecksRequest, VerdictRequest, check_share_of
 from lintra_protocol.verification import checks, points
 from lintra_protocol.verification.fields import ROOTS
 from lintra_protocol.verification.parameters import Parameters

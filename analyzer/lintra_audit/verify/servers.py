@@ -13,14 +13,14 @@ from lintra_audit.verify.played import Played, nonces_of
 from lintra_audit.verify.processes import Place, new_place
 from lintra_audit.verify.rules_off import UNLUCKY, early_matrix, unlucky_points
 from lintra_audit.verify.short_rows import added, pair_in, rows_that_fit
-from lintra_protocol.canonical import base64url, parse_base64url
+from lintra_protocol.cohort.report_ids import ReportIds
+from lintra_protocol.crypto.ring import IntArray
+from lintra_protocol.encoding.canonical import base64url, parse_base64url
 from lintra_protocol.errors import ChecksMismatchError, LintraError, NonceMismatchError, TooManyRejectedError
-from lintra_protocol.messages import Cohort, Signed
-from lintra_protocol.report import Report
-from lintra_protocol.report_ids import ReportIds
-from lintra_protocol.ring import IntArray
-from lintra_protocol.rules import check_seed
-from lintra_protocol.verdicts import parameters_of
+from lintra_protocol.messages.documents import Cohort, Signed
+from lintra_protocol.report.report import Report
+from lintra_protocol.rules.release import check_seed
+from lintra_protocol.rules.verification import parameters_of
 from lintra_protocol.verification.points import Points, check_points
 
 LIAR = 1

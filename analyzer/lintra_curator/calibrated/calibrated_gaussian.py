@@ -17,11 +17,11 @@ from lintra_curator.ndis.bounds import log_kappa, split_bound
 from lintra_curator.ndis.one_dimension import delta_one_dimension
 from lintra_curator.promise.claim import CalibrationError, point_statement
 from lintra_curator.promise.rows import require_epsilon
-from lintra_protocol.privacy.boundary import NoBoundaryError, furthest, log_excess
+from lintra_protocol.crypto.randomness import RandomBytes
+from lintra_protocol.crypto.ring import FloatArray
+from lintra_protocol.privacy.bisection import NoBoundaryError, furthest, log_excess
 from lintra_protocol.privacy.gaussian import gaussian_delta
 from lintra_protocol.privacy.statement import Claim, PrivacyStatement
-from lintra_protocol.randomness import RandomBytes
-from lintra_protocol.ring import FloatArray
 
 _GRID = np.linspace(-1, 1, 41)
 _ROUNDING = 1 + 1e-9
@@ -189,7 +189,7 @@ def calibrated_draw(mean: FloatArray, covariance: FloatArray, sigma: float, rand
     Raises:
         ValueError: if the shapes do not fit, a number is not finite, or the sum is not positive definite.
 
-    >>> from lintra_protocol.randomness import bulk_system_randomness
+    >>> from lintra_protocol.crypto.randomness import bulk_system_randomness
     >>> calibrated_draw(np.zeros(3), np.eye(3), 2.0, bulk_system_randomness()).shape
     (3,)
     """

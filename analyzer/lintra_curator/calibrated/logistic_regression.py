@@ -17,9 +17,9 @@ from lintra_analysis.releases.sampling import FLOATING_POINT_LAW
 from lintra_curator.calibrated.calibrated_gaussian import CalibratedPlan, Sensitivity, calibrate, calibrated_draw
 from lintra_curator.projection.random_projection import named_columns
 from lintra_curator.promise.rows import CLIPPED, bounded_rows, require_bound, require_count
+from lintra_protocol.crypto.randomness import RandomBytes
+from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.privacy.statement import Claim
-from lintra_protocol.randomness import RandomBytes
-from lintra_protocol.ring import FloatArray
 
 _TOLERANCE = 1e-9
 """Norm of the gradient at which the solver stops, in units of the row bound; the calibration allows for it."""
@@ -140,7 +140,7 @@ def logistic_regression(
     Raises:
         ValueError: if an argument is out of range.
 
-    >>> from lintra_protocol.randomness import bulk_system_randomness
+    >>> from lintra_protocol.crypto.randomness import bulk_system_randomness
     >>> generator = np.random.default_rng(0)
     >>> hours = generator.uniform(-1, 1, size=(4000, 1))
     >>> passed = (hours[:, 0] + generator.normal(0, 0.3, 4000) > 0).astype(float)

@@ -25,10 +25,10 @@ from lintra_curator.promise.rows import (
     require_count,
     require_epsilon,
 )
-from lintra_protocol.privacy.boundary import NoBoundaryError, furthest, log_excess
+from lintra_protocol.crypto.randomness import RandomBytes
+from lintra_protocol.crypto.ring import FloatArray
+from lintra_protocol.privacy.bisection import NoBoundaryError, furthest, log_excess
 from lintra_protocol.privacy.statement import Claim, PrivacyStatement
-from lintra_protocol.randomness import RandomBytes
-from lintra_protocol.ring import FloatArray
 
 Law = Literal["gaussian", "t", "sketch"]
 
@@ -234,7 +234,7 @@ def private_least_squares(
     Raises:
         ValueError: if an argument is out of range.
 
-    >>> from lintra_protocol.randomness import bulk_system_randomness
+    >>> from lintra_protocol.crypto.randomness import bulk_system_randomness
     >>> generator = np.random.default_rng(0)
     >>> hours = generator.uniform(-1, 1, size=(4000, 1))
     >>> claim = curator_claim(1.0, 1e-6, "zero-out")

@@ -6,8 +6,8 @@ from collections.abc import Callable
 import numpy as np
 
 from lintra_curator.ndis.pair import Pair
+from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.privacy.gaussian import gaussian_delta
-from lintra_protocol.ring import FloatArray
 
 Profile = Callable[[float], float]
 

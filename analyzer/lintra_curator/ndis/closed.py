@@ -9,8 +9,8 @@ from scipy.special import gammainc, gammaincc
 
 from lintra_curator.ndis.pair import ULP, Pair
 from lintra_curator.ndis.profile import delta
-from lintra_protocol.privacy.boundary import bisect, retreat
-from lintra_protocol.ring import FloatArray
+from lintra_protocol.crypto.ring import FloatArray
+from lintra_protocol.privacy.bisection import bisect, retreat
 
 Direction = Literal["remove", "add"]
 

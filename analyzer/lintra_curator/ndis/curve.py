@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from lintra_curator.ndis.certified import Certified
 from lintra_curator.ndis.pair import Numbers, Pair, pair_from_gaussians
 from lintra_curator.ndis.profile import RTOL, delta
-from lintra_protocol.ring import FloatArray
+from lintra_protocol.crypto.ring import FloatArray
 
 
 @dataclass(frozen=True, eq=False)

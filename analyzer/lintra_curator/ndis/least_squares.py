@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import betainc, betaln, gammainc, gammaincc
 
 from lintra_curator.ndis.pair import Pair
-from lintra_protocol.ring import FloatArray
+from lintra_protocol.crypto.ring import FloatArray
 
 Direction = Literal["remove", "add", "both"]
 

@@ -16,8 +16,8 @@ import numpy as np
 from lintra_curator.ndis.certified import Certified
 from lintra_curator.ndis.pair import Pair
 from lintra_curator.ndis.profile import delta
+from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.errors import FalseClaimError, RowUnderfilledError
-from lintra_protocol.ring import FloatArray, IntArray
 
 Layout = Literal["single", "block"]
 Adjacency = Literal["replacement", "absence"]

@@ -7,8 +7,8 @@ import numpy as np
 from lintra_analysis.releases.sampling import chi_squares, gaussians
 from lintra_curator.ndis.certified import Certified
 from lintra_curator.ndis.pair import Pair
-from lintra_protocol.randomness import RandomBytes
-from lintra_protocol.ring import FloatArray
+from lintra_protocol.crypto.randomness import RandomBytes
+from lintra_protocol.crypto.ring import FloatArray
 
 _BLOCK = 1 << 17
 

@@ -15,8 +15,8 @@ from lintra_curator.ndis.bounds import renyi_bound, renyi_exponents
 from lintra_curator.ndis.certified import Certified
 from lintra_curator.ndis.one_dimension import delta_one_dimension
 from lintra_curator.ndis.pair import ULP, ComplexArray, Pair
-from lintra_protocol.privacy.boundary import log_excess, narrow, retreat
-from lintra_protocol.ring import FloatArray
+from lintra_protocol.crypto.ring import FloatArray
+from lintra_protocol.privacy.bisection import log_excess, narrow, retreat
 
 RTOL = 1e-9
 MAX_TERMS = 1 << 19

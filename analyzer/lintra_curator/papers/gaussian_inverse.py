@@ -17,11 +17,11 @@ from lintra_curator.second_moment.bounded_table import BoundedTable
 from lintra_curator.second_moment.central_second_moment import finite_positive, symmetric_mean
 from lintra_curator.second_moment.gaussian_noise import weighted_noise
 from lintra_curator.second_moment.projection import ridge_root
+from lintra_protocol.crypto.randomness import RandomBytes
+from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.errors import InvalidAnalysisError
 from lintra_protocol.privacy.gaussian import gaussian_delta, gaussian_mu
 from lintra_protocol.privacy.statement import Claim
-from lintra_protocol.randomness import RandomBytes
-from lintra_protocol.ring import FloatArray
 
 
 @dataclass(frozen=True, eq=False, repr=False)

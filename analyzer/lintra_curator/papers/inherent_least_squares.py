@@ -15,8 +15,8 @@ from lintra_curator.ndis.least_squares import influences
 from lintra_curator.papers.inherent_privacy import ANALYSIS_ONLY
 from lintra_curator.promise.claim import curator_claim
 from lintra_curator.promise.rows import bounded_rows
-from lintra_protocol.privacy.boundary import bisect
-from lintra_protocol.ring import FloatArray
+from lintra_protocol.crypto.ring import FloatArray
+from lintra_protocol.privacy.bisection import bisect
 
 _WIDTH = 2.0**-16
 

@@ -14,8 +14,8 @@ import numpy as np
 from lintra_curator.ndis.closed import rp_pstar
 from lintra_curator.projection.random_projection import projection_delta
 from lintra_curator.promise.rows import bounded_rows, checked_rows, require_count, require_epsilon
-from lintra_protocol.privacy.boundary import narrow
-from lintra_protocol.ring import FloatArray
+from lintra_protocol.crypto.ring import FloatArray
+from lintra_protocol.privacy.bisection import narrow
 
 ANALYSIS_ONLY = (
     "an analysis relative to a fixed set of data, not a guarantee of differential privacy: noise chosen from private "

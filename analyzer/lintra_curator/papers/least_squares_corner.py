@@ -8,7 +8,7 @@ import math
 
 from lintra_curator.least_squares.private_least_squares import influence_delta
 from lintra_curator.promise.rows import require_bound, require_count, require_epsilon
-from lintra_protocol.privacy.boundary import furthest, log_excess
+from lintra_protocol.privacy.bisection import furthest, log_excess
 
 _WIDTH = 1e-10
 

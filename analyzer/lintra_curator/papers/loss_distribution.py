@@ -11,7 +11,7 @@ from typing import Self
 
 import numpy as np
 
-from lintra_protocol.ring import FloatArray
+from lintra_protocol.crypto.ring import FloatArray
 
 # Losses further than this many deviations from their mean are cut off; what they weigh (1e-32) is not lost.
 _REACH = 12.0

@@ -21,13 +21,13 @@ from lintra_analysis.synthetic.sampling import seed_bytes
 from lintra_curator.papers.ron_gauss_noise import PaperNoise, Sizes, gaussian_noise, laplace_noise, published_noise
 from lintra_curator.promise.claim import CalibrationError, curator_claim
 from lintra_curator.second_moment.gaussian_noise import exact_products
-from lintra_protocol.canonical import base64url
-from lintra_protocol.clipping import quantise
+from lintra_protocol.crypto.randomness import RandomBytes, derive_seed, keystream
+from lintra_protocol.crypto.ring import FloatArray, IntArray
+from lintra_protocol.encoding.canonical import base64url
 from lintra_protocol.errors import InvalidRowError
-from lintra_protocol.frame import FRAME_BITS, frame
+from lintra_protocol.noise.clipping import quantise
 from lintra_protocol.privacy.statement import Claim, PrivacyStatement
-from lintra_protocol.randomness import RandomBytes, derive_seed, keystream
-from lintra_protocol.ring import FloatArray, IntArray
+from lintra_protocol.transforms.orthonormal import FRAME_BITS, frame
 
 Algorithm = Literal["unsupervised", "regression", "mixture"]
 

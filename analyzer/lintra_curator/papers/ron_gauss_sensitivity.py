@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from lintra_curator.papers.loss_distribution import LossDistribution
-from lintra_protocol.ring import FloatArray
+from lintra_protocol.crypto.ring import FloatArray
 
 _GRID_CELLS = 1 << 21
 

@@ -15,8 +15,8 @@ from lintra_curator.second_moment.gaussian_noise import symmetric_noise
 from lintra_curator.second_moment.inverse_wishart import draw_inverse_wishart
 from lintra_curator.second_moment.projection import draw_projection, fixed_ridge
 from lintra_curator.second_moment.wishart_noise import draw_wishart
+from lintra_protocol.crypto.randomness import RandomBytes
 from lintra_protocol.privacy.statement import Claim
-from lintra_protocol.randomness import RandomBytes
 
 
 @dataclass(frozen=True)

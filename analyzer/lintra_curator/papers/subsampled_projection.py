@@ -16,10 +16,10 @@ from lintra_analysis.releases.sampling import FLOATING_POINT_LAW, uniforms
 from lintra_curator.projection.random_projection import ProjectionPlan, named_columns, plan_projection, project
 from lintra_curator.promise.claim import CalibrationError, curator_claim, point_statement
 from lintra_curator.promise.rows import bounded_rows
+from lintra_protocol.crypto.randomness import RandomBytes
+from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.errors import InvalidAnalysisError
 from lintra_protocol.privacy.statement import Claim, PrivacyStatement
-from lintra_protocol.randomness import RandomBytes
-from lintra_protocol.ring import FloatArray
 
 
 def unsampled_claim(claim: Claim, rate: float) -> Claim:

@@ -6,7 +6,7 @@ Lintra's own accountant, `lintra_protocol.privacy.composition`, keeps the exact 
 import math
 from collections.abc import Callable
 
-from lintra_protocol.privacy.boundary import bisect
+from lintra_protocol.privacy.bisection import bisect
 
 
 def zcdp_delta(epsilon: float, rho: float) -> float:

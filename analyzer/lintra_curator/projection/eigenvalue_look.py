@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lintra_protocol.ring import FloatArray
+from lintra_protocol.crypto.ring import FloatArray
 
 
 @dataclass(frozen=True)

@@ -26,11 +26,11 @@ from lintra_curator.promise.rows import (
     require_count,
     require_epsilon,
 )
-from lintra_protocol.privacy.boundary import furthest, log_excess, retreat
+from lintra_protocol.crypto.randomness import RandomBytes
+from lintra_protocol.crypto.ring import FloatArray
+from lintra_protocol.privacy.bisection import furthest, log_excess, retreat
 from lintra_protocol.privacy.gaussian import gaussian_delta, gaussian_mu
 from lintra_protocol.privacy.statement import Claim, PrivacyStatement
-from lintra_protocol.randomness import RandomBytes
-from lintra_protocol.ring import FloatArray
 
 _REACH = 9.5
 _TAIL = 3e-21

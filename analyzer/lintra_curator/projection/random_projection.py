@@ -28,10 +28,10 @@ from lintra_curator.promise.rows import (
     require_count,
     require_epsilon,
 )
-from lintra_protocol.privacy.boundary import furthest, log_excess, retreat
+from lintra_protocol.crypto.randomness import RandomBytes
+from lintra_protocol.crypto.ring import FloatArray
+from lintra_protocol.privacy.bisection import furthest, log_excess, retreat
 from lintra_protocol.privacy.statement import Claim, Neighbours, PrivacyStatement
-from lintra_protocol.randomness import RandomBytes
-from lintra_protocol.ring import FloatArray
 
 Route = Literal["gram", "noise", "ridge"]
 
@@ -225,7 +225,7 @@ def random_projection(
         ValueError: if an argument is out of range.
 
     >>> import numpy as np
-    >>> from lintra_protocol.randomness import bulk_system_randomness
+    >>> from lintra_protocol.crypto.randomness import bulk_system_randomness
     >>> generator = np.random.default_rng(0)
     >>> rows = generator.normal(0, 0.5, size=(4000, 2))
     >>> release = random_projection(rows, curator_claim(1.0, 1e-6), 50, 2.0, bulk_system_randomness())

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lintra_analysis.releases.noise_laws.law import KnownNoise
-from lintra_protocol.ring import FloatArray, IntArray
+from lintra_protocol.crypto.ring import FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,7 +2,7 @@
 
 import math
 
-from lintra_protocol.documents import real
+from lintra_protocol.encoding.documents import real
 from lintra_protocol.privacy.statement import Claim, Neighbours, PrivacyStatement, Status
 
 SMALLEST_DELTA = 1e-15

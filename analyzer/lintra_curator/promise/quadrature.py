@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 from scipy import special
 
-from lintra_protocol.ring import FloatArray
+from lintra_protocol.crypto.ring import FloatArray
 
 TAIL = 1e-22
 _PANEL_NODES = 20

@@ -5,8 +5,8 @@ import math
 import numpy as np
 
 from lintra_curator.promise.claim import CalibrationError
-from lintra_protocol.clipping import clip_norms
-from lintra_protocol.ring import FloatArray
+from lintra_protocol.crypto.ring import FloatArray
+from lintra_protocol.noise.clipping import clip_norms
 
 CLIPPED = 1 + 2.0**-40
 """A clipped row is longer than its bound by less than this factor, which calibrations allow for."""

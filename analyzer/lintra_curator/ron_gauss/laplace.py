@@ -8,8 +8,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from lintra_protocol.randomness import RandomBytes
-from lintra_protocol.ring import IntArray
+from lintra_protocol.crypto.randomness import RandomBytes
+from lintra_protocol.crypto.ring import IntArray
 
 MAX_SCALE = 1 << 55
 """Largest scale: 2^-63 of the variables then lie beyond 44 scales, where sums of 64 bits still hold them."""

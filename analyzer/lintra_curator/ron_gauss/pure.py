@@ -17,13 +17,13 @@ from lintra_analysis.releases.joint_sums import NoiseDeviations, ProjectedSums
 from lintra_curator.promise.claim import CalibrationError, curator_claim
 from lintra_curator.ron_gauss.laplace import MAX_SCALE, discrete_laplace, laplace_sd
 from lintra_curator.ron_gauss.ron_gauss import checked_values, claim_of_rows, exact_sum, planned_mechanism
-from lintra_protocol.documents import real
+from lintra_protocol.crypto.randomness import RandomBytes
+from lintra_protocol.crypto.ring import FloatArray, IntArray
+from lintra_protocol.encoding.documents import real
 from lintra_protocol.errors import InvalidTaskError
+from lintra_protocol.fields.schema import Column, Row
 from lintra_protocol.mechanisms.ron_gauss import RonGauss
 from lintra_protocol.privacy.statement import PrivacyStatement
-from lintra_protocol.randomness import RandomBytes
-from lintra_protocol.ring import FloatArray, IntArray
-from lintra_protocol.schema import Column, Row
 
 PURE_BITS = 12
 """Projected rows are counted in steps of 2^-12 where the noise is discrete Laplace."""
@@ -89,7 +89,7 @@ def release_ron_gauss_pure(
         CalibrationError: epsilon is out of range, or fewer than two rows.
 
     >>> from lintra_curator import category_column, mapped_column
-    >>> from lintra_protocol.randomness import bulk_system_randomness
+    >>> from lintra_protocol.crypto.randomness import bulk_system_randomness
     >>> generator = np.random.default_rng(0)
     >>> rows = np.column_stack([generator.uniform(0, 10, 2000), generator.integers(0, 2, 2000)])
     >>> columns = [mapped_column("hours", 0, 10), category_column("passed", ["no", "yes"])]

@@ -17,12 +17,12 @@ from lintra_analysis.kinds.readings.ron_gauss import noise_law, projected_sums
 from lintra_analysis.releases.joint_sums import ProjectedSums
 from lintra_curator.promise.claim import CalibrationError
 from lintra_curator.second_moment.gaussian_noise import exact_products
-from lintra_protocol.documents import fraction, real
+from lintra_protocol.crypto.randomness import RandomBytes
+from lintra_protocol.crypto.ring import FloatArray, IntArray
+from lintra_protocol.encoding.documents import fraction, real
+from lintra_protocol.fields.schema import Column, Kind, Row, Schema
 from lintra_protocol.mechanisms.ron_gauss import RonGauss
 from lintra_protocol.privacy.statement import Claim, PrivacyStatement
-from lintra_protocol.randomness import RandomBytes
-from lintra_protocol.ring import FloatArray, IntArray
-from lintra_protocol.schema import Column, Kind, Row, Schema
 
 SEED_BYTES = 32
 _BLOCK_ROWS = 8192
@@ -100,7 +100,7 @@ def release_ron_gauss(
         CalibrationError: fewer than two rows.
 
     >>> from lintra_curator import curator_claim
-    >>> from lintra_protocol.randomness import bulk_system_randomness
+    >>> from lintra_protocol.crypto.randomness import bulk_system_randomness
     >>> generator = np.random.default_rng(0)
     >>> rows = np.column_stack([generator.uniform(0, 10, 2000), generator.integers(0, 2, 2000)])
     >>> columns = [mapped_column("hours", 0, 10), category_column("passed", ["no", "yes"])]

@@ -8,7 +8,7 @@ import numpy as np
 
 from lintra_analysis.releases.columns import MAGNITUDE, ScaledColumn, require_distinct
 from lintra_curator.promise.rows import CLIPPED, bounded_rows
-from lintra_protocol.ring import FloatArray
+from lintra_protocol.crypto.ring import FloatArray
 
 
 @dataclass(frozen=True, eq=False)

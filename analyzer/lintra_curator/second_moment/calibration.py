@@ -12,8 +12,8 @@ from lintra_curator.projection.random_projection import plan_projection
 from lintra_curator.promise.claim import CalibrationError
 from lintra_curator.second_moment.adaptive import LOOK_SHARE, gaussian_then_projection
 from lintra_curator.second_moment.curves import LARGEST_EPSILON, wishart_delta
-from lintra_protocol.documents import real
-from lintra_protocol.privacy.boundary import NoBoundaryError, furthest, log_excess, retreat
+from lintra_protocol.encoding.documents import real
+from lintra_protocol.privacy.bisection import NoBoundaryError, furthest, log_excess, retreat
 from lintra_protocol.privacy.gaussian import gaussian_mu
 from lintra_protocol.privacy.statement import Claim
 

@@ -18,9 +18,9 @@ from lintra_analysis.releases.refusals import Refusals
 from lintra_curator.projection.wishart_error import WishartError
 from lintra_curator.second_moment.adaptive import LOOK_SHARE, gaussian_then_projection
 from lintra_curator.second_moment.curves import projection_delta, wishart_delta
+from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.privacy.discrete import discrete_delta
 from lintra_protocol.privacy.statement import Claim
-from lintra_protocol.ring import FloatArray
 
 Mechanism = Literal["gaussian", "projection", "wishart", "inverse-wishart"]
 Calibration = Literal["exact", "published"]

@@ -13,8 +13,8 @@ from scipy import special
 
 from lintra_curator.projection.random_projection import projection_delta as leverage_delta
 from lintra_curator.promise.quadrature import NORMAL_REACH, chi_square_rule, panels
+from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.privacy.statement import Neighbours
-from lintra_protocol.ring import FloatArray
 
 LARGEST_EPSILON = 500.0
 """Beyond it exp(epsilon) leaves the floating-point range; curves fall, so their value here is an upper bound."""

@@ -15,13 +15,13 @@ from lintra_curator.promise.claim import CalibrationError
 from lintra_curator.second_moment.bounded_table import BoundedTable
 from lintra_curator.second_moment.calibration import gaussian_sigma
 from lintra_curator.second_moment.central_second_moment import INTEGER_LAW, CentralSecondMoment, NoiseRecord
-from lintra_protocol.clipping import quantise
-from lintra_protocol.noise import MAX_SIGMA, discrete_gaussian
+from lintra_protocol.crypto.randomness import RandomBytes
+from lintra_protocol.crypto.ring import FloatArray, IntArray
+from lintra_protocol.noise.clipping import quantise
+from lintra_protocol.noise.discrete_gaussian import MAX_SIGMA, discrete_gaussian
 from lintra_protocol.privacy.composition import Spent
 from lintra_protocol.privacy.discrete import discrete_delta, discrete_mu, row_slack
 from lintra_protocol.privacy.statement import MAX_SLACK, SMOOTHING, Claim
-from lintra_protocol.randomness import RandomBytes
-from lintra_protocol.ring import FloatArray, IntArray
 
 GRID_BITS = 14
 """A row's length is counted in 2^-14 of the bound, or more coarsely where the noise would not fit the sampler."""
@@ -40,7 +40,7 @@ class GaussianNoise:
 
     >>> from lintra_curator import BoundedTable, curator_claim, plain_columns
     >>> import numpy as np
-    >>> from lintra_protocol.randomness import bulk_system_randomness
+    >>> from lintra_protocol.crypto.randomness import bulk_system_randomness
     >>> generator = np.random.default_rng(0)
     >>> rows = generator.normal(0, 0.5, size=(4000, 2))
     >>> table = BoundedTable.of(rows, plain_columns(["left", "right"], 2.0), row_bound=2.0)

@@ -15,9 +15,9 @@ from lintra_curator.second_moment.central_second_moment import (
     finite_positive,
     symmetric_mean,
 )
+from lintra_protocol.crypto.randomness import RandomBytes
+from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.privacy.statement import Claim
-from lintra_protocol.randomness import RandomBytes
-from lintra_protocol.ring import FloatArray
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class WishartNoise:
 
     >>> from lintra_curator import BoundedTable, curator_claim, plain_columns
     >>> import numpy as np
-    >>> from lintra_protocol.randomness import bulk_system_randomness
+    >>> from lintra_protocol.crypto.randomness import bulk_system_randomness
     >>> generator = np.random.default_rng(0)
     >>> rows = generator.normal(0, 0.5, size=(4000, 2))
     >>> table = BoundedTable.of(rows, plain_columns(["left", "right"], 2.0), row_bound=2.0)

@@ -6,12 +6,15 @@ from fractions import Fraction
 from math import isqrt, log, sqrt
 from typing import ClassVar, Self
 
-from lintra_protocol.clipping import MAX_SQUARED_BOUND
-from lintra_protocol.documents import fraction
+from lintra_protocol.crypto.randomness import RandomBytes
+from lintra_protocol.crypto.ring import RING_BITS, FloatArray, IntArray, RingArray, to_ring
+from lintra_protocol.encoding.documents import fraction
 from lintra_protocol.errors import InvalidTaskError
+from lintra_protocol.fields.schema import Column
 from lintra_protocol.mechanisms.contributed import Contributed
 from lintra_protocol.mechanisms.encoder import MIN_SIGMA
-from lintra_protocol.noise import MAX_SIGMA, discrete_gaussian
+from lintra_protocol.noise.clipping import MAX_SQUARED_BOUND
+from lintra_protocol.noise.discrete_gaussian import MAX_SIGMA, discrete_gaussian
 from lintra_protocol.privacy.discrete import discrete_mu, row_slack
 from lintra_protocol.privacy.headroom import log_wrap_probability
 from lintra_protocol.privacy.statement import (
@@ -21,9 +24,6 @@ from lintra_protocol.privacy.statement import (
     PrivacyStatement,
     additive_statement,
 )
-from lintra_protocol.randomness import RandomBytes
-from lintra_protocol.ring import RING_BITS, FloatArray, IntArray, RingArray, to_ring
-from lintra_protocol.schema import Column
 from lintra_protocol.transforms.base import PublicMatrix
 
 LOG_MAX_WRAP = log(1e-12)

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from lintra_protocol.documents import Frozen, Real, fraction
+from lintra_protocol.crypto.ring import IntArray
+from lintra_protocol.encoding.documents import Frozen, Real, fraction
 from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.privacy.statement import Neighbours
-from lintra_protocol.ring import IntArray
 
 
 class ClipCounter(Frozen):

@@ -10,7 +10,7 @@ from fractions import Fraction
 from functools import lru_cache
 from math import inf
 
-from lintra_protocol.documents import fraction, real_below
+from lintra_protocol.encoding.documents import fraction, real_below
 from lintra_protocol.errors import LintraError
 from lintra_protocol.mechanisms.base import Mechanism
 from lintra_protocol.privacy.shares_seen import SharesSeen

@@ -12,13 +12,13 @@ from typing import ClassVar, Self
 import numpy as np
 from pydantic import PrivateAttr
 
-from lintra_protocol.contributors import Contributors
-from lintra_protocol.documents import fraction
+from lintra_protocol.crypto.randomness import RandomBytes
+from lintra_protocol.crypto.ring import FloatArray, IntArray
+from lintra_protocol.encoding.documents import fraction
 from lintra_protocol.errors import InvalidRowError, InvalidTaskError
+from lintra_protocol.fields.contributors import Contributors
 from lintra_protocol.mechanisms.encoder import Encoder
 from lintra_protocol.privacy.statement import Claim, Neighbours
-from lintra_protocol.randomness import RandomBytes
-from lintra_protocol.ring import FloatArray, IntArray
 
 _WORDS_AT_ONCE = 1 << 21
 """How many words of noiseless rows are held at once."""

@@ -11,10 +11,10 @@ from math import isqrt
 
 import numpy as np
 
-from lintra_protocol.canonical import parse_base64url
-from lintra_protocol.clipping import clip_exactly
+from lintra_protocol.crypto.ring import IntArray
+from lintra_protocol.encoding.canonical import parse_base64url
 from lintra_protocol.errors import InvalidMessageError, InvalidTaskError
-from lintra_protocol.ring import IntArray
+from lintra_protocol.noise.clipping import clip_exactly
 
 BASIS_BITS = 14
 """An entry of the basis counts steps of 2^-14."""

@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from lintra_protocol.clipping import clip_norms, is_well_inside, quantise, squared_integer_bound
-from lintra_protocol.documents import Real, fraction
+from lintra_protocol.crypto.randomness import RandomBytes
+from lintra_protocol.crypto.ring import FloatArray, IntArray
+from lintra_protocol.encoding.documents import Real, fraction
 from lintra_protocol.mechanisms.noising import Noised
-from lintra_protocol.noise import MAX_SIGMA, discrete_gaussian
+from lintra_protocol.noise.clipping import clip_norms, is_well_inside, quantise, squared_integer_bound
+from lintra_protocol.noise.discrete_gaussian import MAX_SIGMA, discrete_gaussian
 from lintra_protocol.privacy.statement import Neighbours
-from lintra_protocol.randomness import RandomBytes
-from lintra_protocol.ring import FloatArray, IntArray
 
 MIN_SIGMA = 4
 """Below this the discrete Gaussian is too coarse for the lattice correction (docs/explanation/privacy.md#integers)."""

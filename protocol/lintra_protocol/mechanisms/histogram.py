@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from lintra_protocol.documents import Real, fraction
+from lintra_protocol.crypto.ring import FloatArray, IntArray
+from lintra_protocol.encoding.documents import Real, fraction
 from lintra_protocol.errors import InvalidTaskError
+from lintra_protocol.fields.schema import Column
 from lintra_protocol.mechanisms.base import Mechanism
 from lintra_protocol.privacy.statement import Claim, Neighbours
-from lintra_protocol.ring import FloatArray, IntArray
-from lintra_protocol.schema import Column
 from lintra_protocol.transforms.ones import Ones
 
 MAX_CELLS = 4096

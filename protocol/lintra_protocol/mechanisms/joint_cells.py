@@ -11,12 +11,12 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field, model_validator
 
-from lintra_protocol.documents import Real, fraction
+from lintra_protocol.crypto.ring import IntArray
+from lintra_protocol.encoding.documents import Real, fraction
 from lintra_protocol.errors import InvalidTaskError
-from lintra_protocol.mechanisms.joint import FEATURE_BITS, NO_CELL, MappedRows, merged_cells
+from lintra_protocol.fields.schema import Column
+from lintra_protocol.mechanisms.joint_rows import FEATURE_BITS, NO_CELL, MappedRows, merged_cells
 from lintra_protocol.mechanisms.projected import MAX_FEATURES, ProjectedRows
-from lintra_protocol.ring import IntArray
-from lintra_protocol.schema import Column
 
 MAX_BINS = 1 << 16
 MAX_PAIRS = 1 << 14

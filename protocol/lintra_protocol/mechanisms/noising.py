@@ -10,8 +10,8 @@ from typing import Self
 import numpy as np
 from pydantic import PrivateAttr
 
+from lintra_protocol.crypto.ring import IntArray
 from lintra_protocol.mechanisms.clip_count import ClipCounter
-from lintra_protocol.ring import IntArray
 
 
 class Noised(ClipCounter):

@@ -12,13 +12,13 @@ from fractions import Fraction
 from math import isqrt
 from typing import Literal, Self
 
-from lintra_protocol.documents import Real, fraction, real
+from lintra_protocol.encoding.documents import Real, fraction, real
 from lintra_protocol.errors import InvalidTaskError, RowUnderfilledError
 from lintra_protocol.mechanisms.base import SEED_ATTEMPTS, Mechanism, upper_root
 from lintra_protocol.mechanisms.encoder import MIN_SIGMA
-from lintra_protocol.mechanisms.planning import block_quota, planned_leverage
+from lintra_protocol.mechanisms.row_quota import block_quota, planned_leverage
 from lintra_protocol.mechanisms.sketched import SketchedRows
-from lintra_protocol.privacy.boundary import smallest_whole
+from lintra_protocol.privacy.bisection import smallest_whole
 from lintra_protocol.privacy.discrete import discrete_mu, row_slack, smoothed_slack
 from lintra_protocol.privacy.statement import (
     MAX_SLACK,

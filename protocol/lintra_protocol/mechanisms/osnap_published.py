@@ -13,17 +13,17 @@ from typing import Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from lintra_protocol.clipping import quantise_entries
-from lintra_protocol.documents import Real, fraction, real
+from lintra_protocol.crypto.ring import FloatArray, IntArray
+from lintra_protocol.encoding.documents import Real, fraction, real
 from lintra_protocol.errors import FalseClaimError, InvalidTaskError, RowUnderfilledError
 from lintra_protocol.mechanisms.base import Mechanism, upper_root
 from lintra_protocol.mechanisms.encoder import MIN_SIGMA, ON_THE_SPHERE
-from lintra_protocol.mechanisms.planning import block_quota
+from lintra_protocol.mechanisms.row_quota import block_quota
 from lintra_protocol.mechanisms.sketched import SketchedRows
-from lintra_protocol.noise import MAX_SIGMA
+from lintra_protocol.noise.clipping import quantise_entries
+from lintra_protocol.noise.discrete_gaussian import MAX_SIGMA
 from lintra_protocol.privacy.calibration import published_steps
 from lintra_protocol.privacy.statement import SMOOTHING, Claim, PrivacyStatement, copies_statement
-from lintra_protocol.ring import FloatArray, IntArray
 from lintra_protocol.transforms.base import PublicMatrix
 from lintra_protocol.transforms.osnap import BalancedOsnap
 

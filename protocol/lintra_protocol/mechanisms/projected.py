@@ -6,15 +6,15 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, StringConstraints, model_validator
 
-from lintra_protocol.canonical import parse_base64url
-from lintra_protocol.documents import fraction
+from lintra_protocol.crypto.ring import FloatArray, IntArray
+from lintra_protocol.encoding.canonical import parse_base64url
+from lintra_protocol.encoding.documents import fraction
 from lintra_protocol.errors import InvalidMessageError, InvalidTaskError
-from lintra_protocol.frame import frame, frame_digest
+from lintra_protocol.fields.schema import Column
 from lintra_protocol.mechanisms.base import Mechanism
-from lintra_protocol.mechanisms.joint import FEATURE_BITS, MappedRows, feature_slices, project
-from lintra_protocol.ring import FloatArray, IntArray
-from lintra_protocol.schema import Column
+from lintra_protocol.mechanisms.joint_rows import FEATURE_BITS, MappedRows, feature_slices, project
 from lintra_protocol.transforms.ones import Ones
+from lintra_protocol.transforms.orthonormal import frame, frame_digest
 
 MAX_FEATURES = 1 << 20
 MAX_FRAME_WORK = 1 << 27

@@ -16,14 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from lintra_protocol.canonical import parse_base64url
-from lintra_protocol.clipping import MAX_SQUARED_BOUND, quantise
-from lintra_protocol.documents import Frozen, Key, Real, fraction
+from lintra_protocol.crypto.randomness import expand
+from lintra_protocol.crypto.ring import FloatArray, IntArray
+from lintra_protocol.encoding.canonical import parse_base64url
+from lintra_protocol.encoding.documents import Frozen, Key, Real, fraction
 from lintra_protocol.errors import InvalidMessageError, InvalidTaskError
 from lintra_protocol.mechanisms.base import Mechanism
+from lintra_protocol.noise.clipping import MAX_SQUARED_BOUND, quantise
 from lintra_protocol.privacy.statement import Claim, Neighbours
-from lintra_protocol.randomness import expand
-from lintra_protocol.ring import FloatArray, IntArray
 from lintra_protocol.transforms.ones import Ones
 
 MAX_TARGETS, MAX_BITS = 8, 8

@@ -14,16 +14,18 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from lintra_protocol.clipping import clip_exactly
-from lintra_protocol.documents import Real, fraction
+from lintra_protocol.crypto.ring import FloatArray, IntArray
+from lintra_protocol.encoding.documents import Real, fraction
 from lintra_protocol.errors import InvalidTaskError
+from lintra_protocol.fields.schema import Column
 from lintra_protocol.mechanisms.base import upper_root
 from lintra_protocol.mechanisms.encoder import MIN_SIGMA
-from lintra_protocol.mechanisms.joint import JointSums, Layout, label_steps, map_rows
 from lintra_protocol.mechanisms.joint_cells import CountedCells
-from lintra_protocol.mechanisms.joint_noise import Deviations, JointNoise
-from lintra_protocol.noise import MAX_SIGMA
-from lintra_protocol.privacy.boundary import smallest_whole
+from lintra_protocol.mechanisms.joint_rows import JointSums, Layout, label_steps, map_rows
+from lintra_protocol.noise.clipping import clip_exactly
+from lintra_protocol.noise.discrete_gaussian import MAX_SIGMA
+from lintra_protocol.noise.joint_noise import Deviations, JointNoise
+from lintra_protocol.privacy.bisection import smallest_whole
 from lintra_protocol.privacy.discrete import discrete_mu, row_slack
 from lintra_protocol.privacy.statement import (
     MAX_SLACK,
@@ -33,8 +35,6 @@ from lintra_protocol.privacy.statement import (
     PrivacyStatement,
     additive_statement,
 )
-from lintra_protocol.ring import FloatArray, IntArray
-from lintra_protocol.schema import Column
 
 
 class RonGauss(CountedCells):

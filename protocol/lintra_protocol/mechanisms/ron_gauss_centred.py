@@ -11,16 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from lintra_protocol.canonical import parse_base64url
-from lintra_protocol.clipping import clip_exactly
-from lintra_protocol.documents import Identifier
+from lintra_protocol.crypto.ring import FloatArray, IntArray
+from lintra_protocol.encoding.canonical import parse_base64url
+from lintra_protocol.encoding.documents import Identifier
 from lintra_protocol.errors import InvalidMessageError, InvalidTaskError
 from lintra_protocol.mechanisms.directions import SECOND_OF_TWO
-from lintra_protocol.mechanisms.joint import FEATURE_BITS, label_steps, map_rows
+from lintra_protocol.mechanisms.joint_rows import FEATURE_BITS, label_steps, map_rows
 from lintra_protocol.mechanisms.projected import ProjectedRows
 from lintra_protocol.mechanisms.second_moment import triangle_products, triangle_sigmas
+from lintra_protocol.noise.clipping import clip_exactly
 from lintra_protocol.privacy.statement import Claim, Neighbours, PrivacyStatement
-from lintra_protocol.ring import FloatArray, IntArray
 
 MAX_CENTRE = 1 << 25
 """Largest entry of a centre in steps of 2^-15; no feature of any projected row is larger."""

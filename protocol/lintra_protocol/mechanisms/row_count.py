@@ -16,13 +16,13 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from lintra_protocol.clipping import MAX_SQUARED_BOUND, quantise, squared_integer_bound
-from lintra_protocol.documents import fraction
+from lintra_protocol.crypto.ring import FloatArray, IntArray
+from lintra_protocol.encoding.documents import fraction
 from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.mechanisms.base import Mechanism
 from lintra_protocol.mechanisms.contributed import by_number_of_rows
+from lintra_protocol.noise.clipping import MAX_SQUARED_BOUND, quantise, squared_integer_bound
 from lintra_protocol.privacy.statement import Claim
-from lintra_protocol.ring import FloatArray, IntArray
 
 _NUMBERS_AT_ONCE = 1 << 20
 """How many numbers of persons' rows are clipped at once."""

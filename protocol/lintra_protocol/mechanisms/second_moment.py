@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, StringConstraints
 
-from lintra_protocol.clipping import clip_exactly
-from lintra_protocol.documents import Identifier, Real, fraction
+from lintra_protocol.crypto.ring import FloatArray, IntArray
+from lintra_protocol.encoding.documents import Identifier, Real, fraction
 from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.mechanisms.directions import (
     MAX_BASIS_BYTES,
@@ -25,8 +25,8 @@ from lintra_protocol.mechanisms.directions import (
     num_directions,
 )
 from lintra_protocol.mechanisms.row_count import CountedRows
+from lintra_protocol.noise.clipping import clip_exactly
 from lintra_protocol.privacy.statement import Claim, Neighbours, PrivacyStatement
-from lintra_protocol.ring import FloatArray, IntArray
 from lintra_protocol.transforms.ones import Ones
 
 

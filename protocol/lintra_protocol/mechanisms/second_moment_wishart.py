@@ -12,19 +12,19 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from lintra_protocol.documents import fraction
+from lintra_protocol.crypto.randomness import RandomBytes
+from lintra_protocol.crypto.ring import RING_BITS, FloatArray, IntArray, ring_from_bytes
+from lintra_protocol.encoding.documents import fraction
 from lintra_protocol.errors import InvalidTaskError, RowUnderfilledError
 from lintra_protocol.mechanisms.base import Mechanism
 from lintra_protocol.mechanisms.second_moment import triangle_matrix, triangle_products, triangle_sigmas
-from lintra_protocol.noise import MAX_SIGMA, discrete_gaussian
-from lintra_protocol.privacy.boundary import bisect_whole
+from lintra_protocol.noise.discrete_gaussian import MAX_SIGMA, discrete_gaussian
+from lintra_protocol.privacy.bisection import bisect_whole
 from lintra_protocol.privacy.discrete import discrete_epsilon, discrete_mu, kappa, row_slack
 from lintra_protocol.privacy.gaussian import gaussian_mu
 from lintra_protocol.privacy.headroom import log_wrap_probability
 from lintra_protocol.privacy.statement import MAX_SLACK, SMOOTHING, Claim, Neighbours, PrivacyStatement
 from lintra_protocol.privacy.wishart import MIN_FREEDOM, dominating_mu, failure_of, failure_of_two_steps, passed_on
-from lintra_protocol.randomness import RandomBytes
-from lintra_protocol.ring import RING_BITS, FloatArray, IntArray, ring_from_bytes
 from lintra_protocol.transforms.ones import Ones
 
 _FINE_BITS = 18

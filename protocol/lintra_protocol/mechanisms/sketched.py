@@ -12,12 +12,12 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field
 
+from lintra_protocol.crypto.ring import RING_BITS, FloatArray, IntArray
 from lintra_protocol.errors import RowUnderfilledError
 from lintra_protocol.mechanisms.base import MAX_SERVERS, Mechanism
 from lintra_protocol.privacy.discrete import row_slack
 from lintra_protocol.privacy.headroom import log_wrap_probability
 from lintra_protocol.privacy.statement import SMOOTHING, Claim
-from lintra_protocol.ring import RING_BITS, FloatArray, IntArray
 
 
 class SketchedRows(Mechanism):

@@ -6,9 +6,9 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.mechanisms.row_count import CountedRows
 from lintra_protocol.privacy.statement import Neighbours
-from lintra_protocol.ring import FloatArray, IntArray
 from lintra_protocol.transforms.ones import Ones
 
 

@@ -8,8 +8,8 @@ from decimal import ROUND_CEILING, Context, Decimal, localcontext
 
 import numpy as np
 
+from lintra_protocol.crypto.ring import IntArray
 from lintra_protocol.privacy.gaussian import gaussian_mu
-from lintra_protocol.ring import IntArray
 
 # Decimal roots, logarithms and powers are correctly rounded, so that all parties find the same integer.
 _CONTEXT = Context(prec=50)

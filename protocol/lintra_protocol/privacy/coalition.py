@@ -6,7 +6,7 @@ the bound may fail is part of the claim: (epsilon, delta + delta_coalition); see
 
 import math
 
-from lintra_protocol.privacy.boundary import bisect_whole
+from lintra_protocol.privacy.bisection import bisect_whole
 
 
 def kl_bernoulli(p: float, q: float) -> float:

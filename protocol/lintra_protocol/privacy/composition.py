@@ -11,8 +11,8 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
-from lintra_protocol.documents import Frozen, Real, fraction, real
-from lintra_protocol.privacy.shifted import shifted_delta, shifted_epsilon
+from lintra_protocol.encoding.documents import Frozen, Real, fraction, real
+from lintra_protocol.privacy.discrete_shift import shifted_delta, shifted_epsilon
 from lintra_protocol.privacy.statement import PrivacyStatement
 
 # What is spent keeps twenty digits, rounded up; the sums of what is kept are exact.

@@ -10,7 +10,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from lintra_protocol.privacy.boundary import bisect
+from lintra_protocol.privacy.bisection import bisect
 
 # Gauss-Legendre on [0, 1]; the integrands below fall by exp(-42) over it, which 64 nodes resolve to rounding.
 _LEGENDRE = np.polynomial.legendre.leggauss(64)

@@ -15,8 +15,8 @@ from typing import TypeVar
 
 import numpy as np
 
+from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.errors import RowUnderfilledError
-from lintra_protocol.ring import FloatArray, IntArray
 
 MAX_RESIDUAL = 2.0**-30
 """Largest residual of an inverse that still certifies it; a sketch beyond it counts as singular."""

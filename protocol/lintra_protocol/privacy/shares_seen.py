@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import exp, isqrt
 
-from lintra_protocol.documents import fraction, real_below
+from lintra_protocol.encoding.documents import fraction, real_below
 from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.privacy.statement import Claim, PrivacyStatement
 

@@ -12,11 +12,11 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
-from lintra_protocol.documents import Frozen, Real, RoundedUp, RoundedUpOrNone, fraction
+from lintra_protocol.encoding.documents import Frozen, Real, RoundedUp, RoundedUpOrNone, fraction
 from lintra_protocol.errors import FalseClaimError, RowUnderfilledError
 from lintra_protocol.privacy.coalition import static_quota
 from lintra_protocol.privacy.discrete import discrete_epsilon, row_slack
-from lintra_protocol.privacy.shifted import shifted_delta, shifted_epsilon
+from lintra_protocol.privacy.discrete_shift import shifted_delta, shifted_epsilon
 
 Neighbours = Literal["replace-one", "zero-out", "add-remove"]
 """What changes: a row becomes any other, or the null row; or a person's rows are there or not, for organisations."""

@@ -9,7 +9,7 @@ from math import inf, sqrt
 
 from pydantic import Field, model_validator
 
-from lintra_protocol.documents import Frozen, Identifier, Real, fraction
+from lintra_protocol.encoding.documents import Frozen, Identifier, Real, fraction
 from lintra_protocol.errors import FalseClaimError
 from lintra_protocol.privacy.discrete import discrete_epsilon
 from lintra_protocol.privacy.gaussian import gaussian_mu

@@ -12,10 +12,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from lintra_protocol.privacy.boundary import bisect
+from lintra_protocol.crypto.ring import FloatArray
+from lintra_protocol.privacy.bisection import bisect
 from lintra_protocol.privacy.gaussian import gaussian_delta
 from lintra_protocol.privacy.statement import Neighbours
-from lintra_protocol.ring import FloatArray
 
 MIN_FREEDOM = 20
 """Fewer degrees of freedom have curves too rough for the fixed nodes below."""

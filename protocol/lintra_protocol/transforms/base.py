@@ -6,8 +6,8 @@ from functools import cached_property
 
 import numpy as np
 
+from lintra_protocol.crypto.ring import IntArray, RingArray
 from lintra_protocol.privacy.leverage import BLOCK, LeverageBounds
-from lintra_protocol.ring import IntArray, RingArray
 
 
 class PublicMatrix(ABC):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from lintra_protocol.ring import IntArray, RingArray
+from lintra_protocol.crypto.ring import IntArray, RingArray
 from lintra_protocol.transforms.base import PublicMatrix
 
 

@@ -17,9 +17,9 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
+from lintra_protocol.crypto.randomness import derive_seed, expand, keystream_blocks
+from lintra_protocol.crypto.ring import IntArray, ring_from_bytes
 from lintra_protocol.privacy.leverage import BLOCK
-from lintra_protocol.randomness import derive_seed, expand, keystream_blocks
-from lintra_protocol.ring import IntArray, ring_from_bytes
 from lintra_protocol.transforms.base import PublicMatrix
 from lintra_protocol.transforms.permutation import LARGEST_SORTED, FeistelOrder, Numbers, Order, SortedOrder
 

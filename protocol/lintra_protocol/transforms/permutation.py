@@ -14,8 +14,8 @@ from math import isqrt
 import numpy as np
 import numpy.typing as npt
 
-from lintra_protocol.randomness import RandomBytes
-from lintra_protocol.ring import IntArray, ring_from_bytes
+from lintra_protocol.crypto.randomness import RandomBytes
+from lintra_protocol.crypto.ring import IntArray, ring_from_bytes
 
 LARGEST_SORTED = 1 << 20
 """The largest cohort that is ordered by a sort."""

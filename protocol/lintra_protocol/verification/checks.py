@@ -12,9 +12,9 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from lintra_protocol.canonical import ByteRows
+from lintra_protocol.crypto.ring import FloatArray
+from lintra_protocol.encoding.canonical import ByteRows
 from lintra_protocol.errors import InvalidMessageError
-from lintra_protocol.ring import FloatArray
 from lintra_protocol.verification.fields import (
     PRIMES,
     ROOTS,

@@ -11,8 +11,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from lintra_protocol.randomness import RandomBytes
-from lintra_protocol.ring import FloatArray, RingArray, ring_from_bytes
+from lintra_protocol.crypto.randomness import RandomBytes
+from lintra_protocol.crypto.ring import FloatArray, RingArray, ring_from_bytes
 
 _BITS = 60
 _GAPS = (107, 179, 279, 395)

@@ -8,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from lintra_protocol.ring import IntArray
+from lintra_protocol.crypto.ring import IntArray
 from lintra_protocol.verification.parameters import Parameters
 
 _LARGEST_REST = 724

@@ -2,7 +2,7 @@
 
 import hashlib
 
-from lintra_protocol.canonical import framed
+from lintra_protocol.encoding.canonical import framed
 from lintra_protocol.verification.fields import PRIMES
 
 Points = tuple[int, int, int, int]

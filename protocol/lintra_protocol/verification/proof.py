@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from lintra_protocol.randomness import RandomBytes
-from lintra_protocol.ring import IntArray
+from lintra_protocol.crypto.randomness import RandomBytes
+from lintra_protocol.crypto.ring import IntArray
 from lintra_protocol.verification.fields import (
     PRIMES,
     ROOTS,

@@ -12,10 +12,10 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from lintra_protocol.canonical import ByteRows, framed
-from lintra_protocol.randomness import RandomBytes
-from lintra_protocol.ring import RingArray
-from lintra_protocol.sharing import SEED_BYTES
+from lintra_protocol.crypto.randomness import RandomBytes
+from lintra_protocol.crypto.ring import RingArray
+from lintra_protocol.crypto.sharing import SEED_BYTES
+from lintra_protocol.encoding.canonical import ByteRows, framed
 from lintra_protocol.verification.fields import ELEMENT_MASK, PRIMES, FieldArray, draw, minus, over_primes
 from lintra_protocol.verification.parameters import Parameters
 from lintra_protocol.verification.proof import ProvenRows

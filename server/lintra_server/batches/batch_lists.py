@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import TypeVar
 
-from lintra_protocol.canonical import JsonValue, parse_base64url, parse_canonical_json
+from lintra_protocol.cohort.merkle import InclusionProof, Tree, verify_absence, verify_inclusion
+from lintra_protocol.cohort.report_ids import ReportIds
+from lintra_protocol.encoding.canonical import JsonValue, parse_base64url, parse_canonical_json
 from lintra_protocol.errors import InvalidMessageError, InventoryMismatchError, UnavailableError
-from lintra_protocol.manifest import InclusionProof, Tree, verify_absence, verify_inclusion
-from lintra_protocol.report_ids import ReportIds
 from lintra_server.batches.pieces import Pieces
 from lintra_server.storage.history import edited
 from lintra_server.storage.store import Store

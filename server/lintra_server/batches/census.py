@@ -8,11 +8,11 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from threading import Lock
 
+from lintra_protocol.cohort.report_ids import ReportIds
+from lintra_protocol.crypto.signing import SigningKey
 from lintra_protocol.errors import BatchClosedError, UnavailableError, UnknownResourceError
-from lintra_protocol.messages import BatchState, BatchStatus, Counters, census_of, sign
-from lintra_protocol.report_ids import ReportIds
-from lintra_protocol.rules import fewest_reports
-from lintra_protocol.signing import SigningKey
+from lintra_protocol.messages.documents import BatchState, BatchStatus, Counters, census_of, sign
+from lintra_protocol.rules.release import fewest_reports
 from lintra_server.batches.registry import HeldBatch
 from lintra_server.storage.looks import Look, Mac, look_at
 from lintra_server.storage.segments import sort_ids

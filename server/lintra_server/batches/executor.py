@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from lintra_protocol.ring import RingArray
+from lintra_protocol.crypto.ring import RingArray
 from lintra_protocol.task import Task
 from lintra_protocol.transforms.base import PublicMatrix
 from lintra_server.batches.transform import Segments, part_share, runs

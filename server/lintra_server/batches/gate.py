@@ -10,15 +10,19 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 
-from lintra_protocol.canonical import base64url, domain_hash, parse_base64url
-from lintra_protocol.check_messages import MATRIX_NONCE, Verdict
+from lintra_protocol.cohort.report_ids import ReportIds, encode_positions
+from lintra_protocol.crypto.randomness import RandomBytes
+from lintra_protocol.crypto.ring import ring_bytes
+from lintra_protocol.crypto.sealing import seal
+from lintra_protocol.crypto.signing import SigningKey
+from lintra_protocol.encoding.canonical import base64url, domain_hash, parse_base64url
 from lintra_protocol.errors import (
     BatchClosedError,
     CohortConflictError,
     InvalidMessageError,
     InventoryMismatchError,
 )
-from lintra_protocol.messages import (
+from lintra_protocol.messages.documents import (
     AggregateRequest,
     BatchState,
     Cohort,
@@ -30,10 +34,9 @@ from lintra_protocol.messages import (
     inventory_of,
     sign,
 )
-from lintra_protocol.randomness import RandomBytes
-from lintra_protocol.report_ids import ReportIds, encode_positions
-from lintra_protocol.ring import ring_bytes
-from lintra_protocol.rules import (
+from lintra_protocol.messages.verification import MATRIX_NONCE, Verdict
+from lintra_protocol.report.wire import encode_sealed_document
+from lintra_protocol.rules.release import (
     Drawn,
     aggregate_context,
     check_cohort,
@@ -43,10 +46,7 @@ from lintra_protocol.rules import (
     verify_cohorts,
     verify_inventories,
 )
-from lintra_protocol.sealing import seal
-from lintra_protocol.signing import SigningKey
-from lintra_protocol.verdicts import VerifiedAggregateRequest, check_accepted, verify_verdicts
-from lintra_protocol.wire import encode_sealed_document
+from lintra_protocol.rules.verification import VerifiedAggregateRequest, check_accepted, verify_verdicts
 from lintra_server.batches.batch_lists import BatchLists
 from lintra_server.batches.closing import Closing
 from lintra_server.batches.executor import Executor, InProcess, Tell

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from lintra_protocol.ring import RingArray
-from lintra_protocol.rules import Drawn
+from lintra_protocol.crypto.ring import RingArray
+from lintra_protocol.rules.release import Drawn
 from lintra_protocol.task import Task
 from lintra_server.batches.executor import Executor, Release, Tell, sketch_share
 from lintra_server.storage.segments import EXCLUDED, BatchSegments, Bytes, sort_ids

@@ -10,14 +10,9 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from lintra_protocol.blocks import (
-    SealedBlock,
-    decode_count,
-    decode_passes,
-    decode_upload,
-    passes_bytes,
-)
-from lintra_protocol.canonical import base64url
+from lintra_protocol.crypto.signing import SigningKey
+from lintra_protocol.crypto.tokens import SERIAL_BYTES
+from lintra_protocol.encoding.canonical import base64url
 from lintra_protocol.errors import (
     BatchClosedError,
     LintraError,
@@ -27,11 +22,16 @@ from lintra_protocol.errors import (
     TokenInvalidError,
     UnavailableError,
 )
-from lintra_protocol.messages import Counters, Failure, receipt_hash
-from lintra_protocol.receipts import KIND, answer_bytes, receipt_bytes, signed_bytes
-from lintra_protocol.signing import SigningKey
+from lintra_protocol.messages.documents import Counters, Failure, receipt_hash
+from lintra_protocol.messages.receipts import KIND, answer_bytes, receipt_bytes, signed_bytes
+from lintra_protocol.report.upload import (
+    SealedBlock,
+    decode_count,
+    decode_passes,
+    decode_upload,
+    passes_bytes,
+)
 from lintra_protocol.task import Task
-from lintra_protocol.tokens import SERIAL_BYTES
 from lintra_server.batches.backlog import Backlog
 from lintra_server.batches.handover import Handover, Lookups, Storing
 from lintra_server.batches.opening import FindKey, Opened, is_admitted, open_blocks

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 import structlog
 
 from lintra_protocol.errors import OverloadedError, UnavailableError
-from lintra_protocol.messages import Progress, StepName
+from lintra_protocol.messages.documents import Progress, StepName
 from lintra_server.batches.executor import Tell
 from lintra_service.supervisor import working
 

@@ -10,8 +10,10 @@ from contextlib import ExitStack
 from itertools import chain
 from threading import Lock
 
-from lintra_protocol.canonical import base64url, parse_base64url
-from lintra_protocol.check_messages import MATRIX_NONCE, CheckShare, Verdict
+from lintra_protocol.cohort.report_ids import encode_positions
+from lintra_protocol.crypto.ring import IntArray
+from lintra_protocol.crypto.signing import SigningKey
+from lintra_protocol.encoding.canonical import base64url, parse_base64url
 from lintra_protocol.errors import (
     ChecksMismatchError,
     CohortConflictError,
@@ -20,13 +22,12 @@ from lintra_protocol.errors import (
     UnavailableError,
     UnknownResourceError,
 )
-from lintra_protocol.messages import Cohort, Inventory, Signed, sign
-from lintra_protocol.report import checks_of
-from lintra_protocol.report_ids import encode_positions
-from lintra_protocol.ring import IntArray
-from lintra_protocol.rules import check_seed, verify_cohorts
-from lintra_protocol.signing import SigningKey
-from lintra_protocol.verdicts import (
+from lintra_protocol.messages.documents import Cohort, Inventory, Signed, sign
+from lintra_protocol.messages.verification import MATRIX_NONCE, CheckShare, Verdict
+from lintra_protocol.report.report import checks_of
+from lintra_protocol.report.wire import payload_bytes
+from lintra_protocol.rules.release import check_seed, verify_cohorts
+from lintra_protocol.rules.verification import (
     ChecksRequest,
     VerdictRequest,
     check_accepted,
@@ -38,7 +39,6 @@ from lintra_protocol.verdicts import (
     verify_check_shares,
 )
 from lintra_protocol.verification.points import check_points
-from lintra_protocol.wire import payload_bytes
 from lintra_server.batches.batch_lists import BatchLists, FrozenList
 from lintra_server.batches.executor import PART_REPORTS, Tell
 from lintra_server.batches.group import ranked

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lintra_protocol.canonical import base64url, parse_base64url
+from lintra_protocol.encoding.canonical import base64url, parse_base64url
 from lintra_protocol.errors import UnavailableError
 
 SECONDS = 30

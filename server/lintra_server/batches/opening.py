@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Sequence
 
-from lintra_protocol.blocks import SealedBlock
+from lintra_protocol.crypto.sealing import SealingKey
+from lintra_protocol.crypto.tokens import Admission
 from lintra_protocol.errors import LintraError, ReportTooEarlyError, ReportTooLateError, TokenInvalidError
-from lintra_protocol.report import open_block
-from lintra_protocol.sealing import SealingKey
+from lintra_protocol.report.report import open_block
+from lintra_protocol.report.upload import SealedBlock
 from lintra_protocol.task import Task
-from lintra_protocol.tokens import Admission
 from lintra_server.batches.registry import HeldTask
 
 FindKey = Callable[[bytes], SealingKey]

@@ -13,11 +13,11 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from lintra_protocol import differences
-from lintra_protocol.differences import POSITION_BYTES, ListDifference, piece_hash
+from lintra_protocol.cohort import differences
+from lintra_protocol.cohort.differences import POSITION_BYTES, ListDifference, piece_hash
+from lintra_protocol.cohort.report_ids import decode_positions
 from lintra_protocol.errors import InvalidMessageError, MessageTooLargeError, UnavailableError, UnknownResourceError
-from lintra_protocol.messages import CohortRequest, DifferenceInPieces
-from lintra_protocol.report_ids import decode_positions
+from lintra_protocol.messages.documents import CohortRequest, DifferenceInPieces
 from lintra_service.lists import ListCopy
 from lintra_service.scratch import Scratch
 

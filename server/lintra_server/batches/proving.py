@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from lintra_protocol.canonical import parse_base64url
-from lintra_protocol.check_messages import Verdict
-from lintra_protocol.messages import Cohort, Inventory, Signed
-from lintra_protocol.proofs import Absence, Inclusion, Judged
+from lintra_protocol.encoding.canonical import parse_base64url
+from lintra_protocol.messages.documents import Cohort, Inventory, Signed
+from lintra_protocol.messages.inclusion import Absence, Inclusion, Judged
+from lintra_protocol.messages.verification import Verdict
 from lintra_server.batches.batch_lists import BatchLists, FrozenList, shows
 from lintra_server.batches.refusals import not_yet
 from lintra_server.batches.registry import HeldBatch

@@ -12,7 +12,7 @@ from lintra_protocol.errors import (
     LintraError,
     UnknownResourceError,
 )
-from lintra_protocol.messages import Cohort, Signed
+from lintra_protocol.messages.documents import Cohort, Signed
 from lintra_server.batches.registry import HeldBatch
 from lintra_server.storage.store import Batch
 

@@ -6,9 +6,11 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 
-from lintra_protocol.blocks import MAX_REPORTS, upload_bytes
-from lintra_protocol.canonical import parse_base64url
-from lintra_protocol.documents import fraction
+from lintra_protocol.crypto.sealing import SealingKey
+from lintra_protocol.crypto.signing import SigningKey
+from lintra_protocol.crypto.tokens import KEY_BYTES, Admission, key_commitment, key_context
+from lintra_protocol.encoding.canonical import parse_base64url
+from lintra_protocol.encoding.documents import fraction
 from lintra_protocol.errors import (
     BatchClosedError,
     BatchOpenError,
@@ -21,11 +23,9 @@ from lintra_protocol.errors import (
     UnknownBatchError,
     UnknownTaskError,
 )
-from lintra_protocol.messages import BATCH, Signed, TaskRecord, sign
-from lintra_protocol.sealing import SealingKey
-from lintra_protocol.signing import SigningKey
+from lintra_protocol.messages.documents import BATCH, Signed, TaskRecord, sign
+from lintra_protocol.report.upload import MAX_REPORTS, upload_bytes
 from lintra_protocol.task import Task
-from lintra_protocol.tokens import KEY_BYTES, Admission, key_commitment, key_context
 from lintra_server.disk.journal import BatchId
 from lintra_server.settings import Settings
 from lintra_server.storage.history import edited

@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csc_array
 
-from lintra_protocol.report import shares_words
-from lintra_protocol.ring import IntArray, RingArray
+from lintra_protocol.crypto.ring import IntArray, RingArray
+from lintra_protocol.report.report import shares_words
+from lintra_protocol.report.wire import expanded_bytes, payload_bytes
 from lintra_protocol.task import Task
 from lintra_protocol.transforms.base import PublicMatrix
-from lintra_protocol.wire import expanded_bytes, payload_bytes
 from lintra_server.storage.segments import EXCLUDED, BatchSegments
 
 BLOCK_BYTES = 8 << 20

@@ -4,7 +4,7 @@ from collections import defaultdict
 from threading import Lock
 
 from lintra_protocol.errors import AbandonedError, TooManyRejectedError, UnavailableError
-from lintra_protocol.messages import CohortRequest, Inventory, Signed
+from lintra_protocol.messages.documents import CohortRequest, Inventory, Signed
 from lintra_server.batches.registry import HeldBatch
 from lintra_server.disk.journal import JournalState
 from lintra_server.storage.steps import Step, Stepper, Values

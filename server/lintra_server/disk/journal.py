@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from lintra_protocol.canonical import (
+from lintra_protocol.encoding.canonical import (
     HASH_BYTES,
     JsonValue,
     base64url,

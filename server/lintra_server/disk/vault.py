@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from lintra_protocol.canonical import framed
+from lintra_protocol.encoding.canonical import framed
 from lintra_service.settings import InvalidSettingsError
 
 KEY_BYTES = 32

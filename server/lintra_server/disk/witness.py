@@ -12,7 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Protocol
 
-from lintra_protocol.canonical import base64url, framed, parse_base64url
+from lintra_protocol.encoding.canonical import base64url, framed, parse_base64url
 from lintra_protocol.errors import InvalidMessageError
 from lintra_server.disk.folders import sync_folder, write_new
 from lintra_server.disk.journal import EMPTY, Head

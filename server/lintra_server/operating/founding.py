@@ -3,7 +3,7 @@
 While the marker `founding` lies in the key folder no task was ever taken, so whatever is there may be made anew.
 """
 
-from lintra_protocol.randomness import RandomBytes
+from lintra_protocol.crypto.randomness import RandomBytes
 from lintra_server.clock import Clock
 from lintra_server.disk.folders import sync_folder, write_new
 from lintra_server.disk.journal import EMPTY, JournalState, Line

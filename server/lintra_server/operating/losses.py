@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
-from lintra_protocol.canonical import JsonValue, base64url, parse_base64url
+from lintra_protocol.crypto.randomness import RandomBytes
+from lintra_protocol.encoding.canonical import JsonValue, base64url, parse_base64url
 from lintra_protocol.errors import InvalidMessageError, UnavailableError
-from lintra_protocol.randomness import RandomBytes
 from lintra_server.disk.journal import BatchId
 from lintra_server.disk.notes import CHAIN_BYTES
 from lintra_server.operating.starting import begin

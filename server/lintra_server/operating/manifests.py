@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from lintra_protocol.canonical import (
+from lintra_protocol.crypto.signing import SigningKey, verify
+from lintra_protocol.encoding.canonical import (
     HASH_BYTES,
     JsonValue,
     base64url,
@@ -18,7 +19,6 @@ from lintra_protocol.canonical import (
     parse_canonical_json,
 )
 from lintra_protocol.errors import InvalidMessageError, UnauthorizedError
-from lintra_protocol.signing import SigningKey, verify
 from lintra_server.disk.journal import BatchId, Head, Journal
 from lintra_server.disk.notes import CHAIN_BYTES, Note
 from lintra_server.storage.history import History

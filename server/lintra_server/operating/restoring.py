@@ -10,7 +10,7 @@ from pathlib import Path
 
 from sqlalchemy.exc import DatabaseError
 
-from lintra_protocol.randomness import RandomBytes
+from lintra_protocol.crypto.randomness import RandomBytes
 from lintra_server.clock import Clock
 from lintra_server.disk.folders import sync_file, sync_folder, write_new
 from lintra_server.disk.journal import EMPTY, NOT_AWAITED, BatchId, Head, Journal, Line

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-from lintra_protocol.canonical import base64url
+from lintra_protocol.crypto.randomness import system_randomness
+from lintra_protocol.encoding.canonical import base64url
 from lintra_protocol.errors import UnavailableError
-from lintra_protocol.randomness import system_randomness
 from lintra_server.disk.folders import make_folder, require_private, sync_file, write_new
 from lintra_server.disk.journal import BatchId
 from lintra_server.operating.looking import KeySide, key_side, look_at_chain

@@ -10,9 +10,9 @@ import numpy as np
 from cryptography.exceptions import InvalidTag
 from sqlalchemy import Connection, Row, select
 
+from lintra_protocol.crypto.tokens import key_commitment
 from lintra_protocol.errors import LintraError, UnavailableError
 from lintra_protocol.task import Task
-from lintra_protocol.tokens import key_commitment
 from lintra_server.disk.journal import Line
 from lintra_server.disk.vault import BatchKey
 from lintra_server.operating.looking import ChainLook, KeySide, look_at_chain

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 import numpy as np
 from sqlalchemy import Connection, select
 
-from lintra_protocol.canonical import HASH_BYTES, parse_base64url
+from lintra_protocol.cohort.report_ids import ReportIds, decode_positions
+from lintra_protocol.crypto.ring import IntArray
+from lintra_protocol.encoding.canonical import HASH_BYTES, parse_base64url
 from lintra_protocol.errors import UnavailableError
-from lintra_protocol.messages import Inventory, Signed
-from lintra_protocol.report_ids import ReportIds, decode_positions
-from lintra_protocol.ring import IntArray
+from lintra_protocol.messages.documents import Inventory, Signed
 from lintra_server.storage.chains import raw_rows
 from lintra_server.storage.database import batches
 from lintra_server.storage.history import Value

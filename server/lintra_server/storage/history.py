@@ -14,9 +14,9 @@ from functools import cached_property
 
 import structlog
 
-from lintra_protocol.canonical import JsonValue
+from lintra_protocol.encoding.canonical import JsonValue
 from lintra_protocol.errors import UnavailableError
-from lintra_protocol.messages import BatchState
+from lintra_protocol.messages.documents import BatchState
 from lintra_server.disk.journal import FINAL_LINES, BatchId, Journal, JournalState, Line, UnsyncedError, fact
 
 log = structlog.get_logger()

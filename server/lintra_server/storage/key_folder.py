@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from lintra_protocol.canonical import canonical_json, parse_canonical_json
+from lintra_protocol.encoding.canonical import canonical_json, parse_canonical_json
 from lintra_protocol.errors import InvalidMessageError
 from lintra_server.clock import Seen
 from lintra_server.disk.folders import FILE_MODE, make_folder, replace, require_private, write_new

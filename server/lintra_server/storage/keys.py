@@ -8,13 +8,19 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import get_args
 
-from lintra_protocol.canonical import base64url, canonical_json, domain_hash, parse_base64url, parse_canonical_json
+from lintra_protocol.crypto.randomness import RandomBytes
+from lintra_protocol.crypto.sealing import SealingKey, SuiteName
+from lintra_protocol.crypto.signing import SigningKey
+from lintra_protocol.encoding.canonical import (
+    base64url,
+    canonical_json,
+    domain_hash,
+    parse_base64url,
+    parse_canonical_json,
+)
 from lintra_protocol.errors import LintraError, OutdatedKeyError, UnavailableError
-from lintra_protocol.messages import KeyList, SealingKeyEntry, Signed, sign
-from lintra_protocol.randomness import RandomBytes
-from lintra_protocol.sealing import SealingKey, SuiteName
-from lintra_protocol.signing import SigningKey
-from lintra_protocol.wire import KEY_ID_BYTES
+from lintra_protocol.messages.documents import KeyList, SealingKeyEntry, Signed, sign
+from lintra_protocol.report.wire import KEY_ID_BYTES
 from lintra_server.clock import Overdue
 from lintra_server.disk.key_files import KeyFiles
 from lintra_server.settings import Keys

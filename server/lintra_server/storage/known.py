@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection
 
-from lintra_protocol.canonical import HASH_BYTES
-from lintra_protocol.randomness import RandomBytes
-from lintra_protocol.ring import IntArray
+from lintra_protocol.crypto.randomness import RandomBytes
+from lintra_protocol.crypto.ring import IntArray
+from lintra_protocol.encoding.canonical import HASH_BYTES
 from lintra_server.storage.chains import Chains
 from lintra_server.storage.marks import BEGIN, End, Row
 from lintra_server.storage.segments import Written

@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, insert
 
-from lintra_protocol.canonical import canonical_json
+from lintra_protocol.encoding.canonical import canonical_json
 from lintra_server.storage.database import looks
 from lintra_server.storage.schema import as_read
 

@@ -9,8 +9,8 @@ the key folder (see `disk.notes`). The payloads of a row are bound to its mark.
 from struct import Struct
 from typing import NamedTuple
 
-from lintra_protocol.canonical import HASH_BYTES, framed
-from lintra_protocol.tokens import SERIAL_BYTES
+from lintra_protocol.crypto.tokens import SERIAL_BYTES
+from lintra_protocol.encoding.canonical import HASH_BYTES, framed
 from lintra_server.disk.journal import BatchId
 from lintra_server.disk.notes import CHAIN_BYTES
 from lintra_server.disk.vault import BatchKey

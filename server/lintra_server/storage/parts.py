@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from lintra_protocol.randomness import RandomBytes
-from lintra_protocol.signing import SigningKey
+from lintra_protocol.crypto.randomness import RandomBytes
+from lintra_protocol.crypto.signing import SigningKey
 from lintra_server.disk.folders import make_folder, require_private
 from lintra_server.disk.journal import Journal
 from lintra_server.disk.key_files import KeyFiles

@@ -13,9 +13,9 @@ from cryptography.exceptions import InvalidTag
 from numpy.typing import NDArray
 from sqlalchemy import Connection, Select, bindparam, delete, exists, func, insert, literal_column, select, update
 
+from lintra_protocol.cohort.report_ids import ReportIds
+from lintra_protocol.crypto.ring import IntArray
 from lintra_protocol.errors import InvalidMessageError, UnavailableError
-from lintra_protocol.report_ids import ReportIds
-from lintra_protocol.ring import IntArray
 from lintra_server.disk.vault import BatchKey, PayloadKey
 from lintra_server.storage.chains import checkable
 from lintra_server.storage.database import SPAN, batches, segments

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection
 
-from lintra_protocol.randomness import RandomBytes
+from lintra_protocol.crypto.randomness import RandomBytes
 from lintra_server.storage.chains import Chains
 from lintra_server.storage.marks import BEGIN, End
 

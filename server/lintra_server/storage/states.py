@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from sqlalchemy import Connection, insert, select, update
 
 from lintra_protocol.errors import CohortTooSmallError, UnavailableError
-from lintra_protocol.messages import BatchState
+from lintra_protocol.messages.documents import BatchState
 from lintra_server.disk.journal import BatchId, Head, Journal, Line
 from lintra_server.disk.notes import Notes
 from lintra_server.storage.database import AnyDatabase, batches, journal, looks, tasks

@@ -14,7 +14,13 @@ from typing import Protocol, TypeVar
 
 import structlog
 
-from lintra_protocol.canonical import JsonValue, base64url, canonical_json, parse_base64url, parse_canonical_json
+from lintra_protocol.encoding.canonical import (
+    JsonValue,
+    base64url,
+    canonical_json,
+    parse_base64url,
+    parse_canonical_json,
+)
 from lintra_protocol.errors import InvalidMessageError, LintraError, UnavailableError
 from lintra_server.disk.folders import destroy, make_folder, write_new
 from lintra_server.disk.journal import BatchId, Halt, Head, Journal, JournalState, Line, UnsyncedError, fact

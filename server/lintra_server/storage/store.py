@@ -14,11 +14,11 @@ from typing import Any, Literal
 from sqlalchemy import Connection, bindparam, select, update
 from sqlalchemy.exc import DatabaseError
 
-from lintra_protocol.canonical import HASH_BYTES
+from lintra_protocol.cohort.report_ids import ReportIds
+from lintra_protocol.crypto.randomness import RandomBytes
+from lintra_protocol.encoding.canonical import HASH_BYTES
 from lintra_protocol.errors import BatchClosedError, LintraError, TokenSpentError, UnavailableError
-from lintra_protocol.messages import BatchState
-from lintra_protocol.randomness import RandomBytes
-from lintra_protocol.report_ids import ReportIds
+from lintra_protocol.messages.documents import BatchState
 from lintra_server.disk.key_files import KeyFiles
 from lintra_server.disk.notes import Notes
 from lintra_server.disk.vault import Vault

@@ -12,8 +12,8 @@ from typing import Any
 from sqlalchemy import Connection, Select, func, insert, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
+from lintra_protocol.crypto.randomness import RandomBytes
 from lintra_protocol.errors import UnavailableError
-from lintra_protocol.randomness import RandomBytes
 from lintra_server.disk.journal import BatchId, UnsyncedError, fact
 from lintra_server.disk.key_files import KeyFiles
 from lintra_server.disk.notes import Notes

@@ -15,11 +15,14 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.responses import Response, StreamingResponse
 
-from lintra_protocol.canonical import HASH_BYTES, parse_base64url
-from lintra_protocol.differences import PIECE_BYTES, most_bytes
-from lintra_protocol.documents import fraction
+from lintra_protocol.cohort.differences import PIECE_BYTES, most_bytes
+from lintra_protocol.crypto.randomness import RandomBytes, system_randomness
+from lintra_protocol.encoding.canonical import HASH_BYTES, parse_base64url
+from lintra_protocol.encoding.documents import fraction
 from lintra_protocol.errors import BatchOpenError, LintraError, UnavailableError, UnknownBatchError
-from lintra_protocol.messages import (
+from lintra_protocol.fields.missing_reports import most_reports
+from lintra_protocol.http.requests import MessageName, SignedRequest, media_type, require_media_type
+from lintra_protocol.messages.documents import (
     AggregateRequest,
     BatchStatus,
     CohortRequest,
@@ -28,11 +31,8 @@ from lintra_protocol.messages import (
     StepName,
     TaskRecord,
 )
-from lintra_protocol.missing import most_reports
-from lintra_protocol.randomness import RandomBytes, system_randomness
-from lintra_protocol.transport import MessageName, SignedRequest, media_type, require_media_type
-from lintra_protocol.verdicts import ChecksRequest, VerdictRequest, VerifiedAggregateRequest
-from lintra_protocol.wire import KEY_ID_BYTES
+from lintra_protocol.report.wire import KEY_ID_BYTES
+from lintra_protocol.rules.verification import ChecksRequest, VerdictRequest, VerifiedAggregateRequest
 from lintra_server.batches.executor import Tell
 from lintra_server.batches.intake import nearest_batch
 from lintra_server.batches.jobs import Job

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from starlette.types import Receive
 
 from lintra_protocol.errors import InvalidMessageError, MessageTooLargeError, UnavailableError
-from lintra_protocol.transport import SignedRequest
+from lintra_protocol.http.requests import SignedRequest
 from lintra_service.answers import GRACE_SECONDS, announced_length, next_chunk
 from lintra_service.bodies import BodyFolder, BodyWriter
 

@@ -9,9 +9,9 @@ from typing import Any
 from fastapi import FastAPI
 from pydantic.json_schema import models_json_schema
 
-from lintra_protocol.check_messages import CheckShare, Verdict
-from lintra_protocol.documents import Frozen
-from lintra_protocol.messages import (
+from lintra_protocol.encoding.documents import Frozen
+from lintra_protocol.http.requests import MessageName, media_type
+from lintra_protocol.messages.documents import (
     AggregateRequest,
     BatchStatus,
     Census,
@@ -26,9 +26,9 @@ from lintra_protocol.messages import (
     TaskRecord,
     UploadAnswer,
 )
-from lintra_protocol.proofs import Absence, Inclusion, Judged
-from lintra_protocol.transport import MessageName, media_type
-from lintra_protocol.verdicts import ChecksRequest, VerifiedAggregateRequest
+from lintra_protocol.messages.inclusion import Absence, Inclusion, Judged
+from lintra_protocol.messages.verification import CheckShare, Verdict
+from lintra_protocol.rules.verification import ChecksRequest, VerifiedAggregateRequest
 
 Schema = dict[str, Any]
 _TASK, _BATCH = "/v1/tasks/{task_id}", "/v1/tasks/{task_id}/batches/{batch}"

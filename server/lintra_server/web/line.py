@@ -15,7 +15,7 @@ from queue import SimpleQueue
 from typing import TypeVar
 
 from lintra_protocol.errors import LintraError, UnavailableError
-from lintra_protocol.problems import from_problem, to_problem
+from lintra_protocol.http.problems import from_problem, to_problem
 
 Words = dict[str, object]
 T = TypeVar("T")

@@ -22,13 +22,13 @@ from typing import cast
 import structlog
 from starlette.types import Scope
 
-from lintra_protocol.blocks import SealedBlock
+from lintra_protocol.crypto.randomness import bulk_system_randomness
+from lintra_protocol.crypto.sealing import CLASSICAL, HYBRID, SealingKey
+from lintra_protocol.crypto.signing import SigningKey
+from lintra_protocol.crypto.tokens import Admission
 from lintra_protocol.errors import LintraError, OverloadedError, UnavailableError
-from lintra_protocol.randomness import bulk_system_randomness
-from lintra_protocol.sealing import CLASSICAL, HYBRID, SealingKey
-from lintra_protocol.signing import SigningKey
+from lintra_protocol.report.upload import SealedBlock
 from lintra_protocol.task import Task
-from lintra_protocol.tokens import Admission
 from lintra_server.batches.intake import Intake, is_small
 from lintra_server.batches.opening import Opened, open_blocks
 from lintra_server.batches.registry import HeldTask

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from starlette.datastructures import Headers
 from starlette.responses import StreamingResponse
 
-from lintra_protocol.canonical import HASH_BYTES, base64url
-from lintra_protocol.report_ids import ReportIds
-from lintra_protocol.transport import media_type
+from lintra_protocol.cohort.report_ids import ReportIds
+from lintra_protocol.encoding.canonical import HASH_BYTES, base64url
+from lintra_protocol.http.requests import media_type
 
 _RANGE = re.compile(r"bytes=(\d{1,15})-(\d{1,15})?")
 

@@ -11,7 +11,7 @@ import structlog
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from lintra_protocol.errors import InternalError, LintraError, MethodNotAllowedError, UnavailableError
-from lintra_protocol.transport import require_media_type
+from lintra_protocol.http.requests import require_media_type
 from lintra_server.batches.intake import Intake, screening
 from lintra_server.batches.registry import HeldTask
 from lintra_server.disk.reserve import is_full

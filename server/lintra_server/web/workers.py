@@ -16,10 +16,10 @@ from collections.abc import Mapping
 import structlog
 from starlette.types import ASGIApp
 
-from lintra_protocol.canonical import HASH_BYTES
+from lintra_protocol.crypto.tokens import SERIAL_BYTES
+from lintra_protocol.encoding.canonical import HASH_BYTES
 from lintra_protocol.errors import InvalidMessageError, LintraError, UnavailableError
-from lintra_protocol.tokens import SERIAL_BYTES
-from lintra_protocol.wire import payload_bytes
+from lintra_protocol.report.wire import payload_bytes
 from lintra_server.batches.intake import clock_refusal
 from lintra_server.batches.registry import HeldTask
 from lintra_server.node import Node

@@ -8,9 +8,9 @@ from structlog.testing import capture_logs
 
 from lintra_client import Client
 from lintra_client.ledger import DISTINCT_SOURCES
+from lintra_protocol.cohort.report_ids import ReportIds
 from lintra_protocol.errors import TokenInvalidError
-from lintra_protocol.messages import census_of, sign
-from lintra_protocol.report_ids import ReportIds
+from lintra_protocol.messages.documents import census_of, sign
 from lintra_protocol.task import Task
 from support import analyzer_world
 from support.analyzer_world import CLIENTS, NOW, Life, living, server_url, specification

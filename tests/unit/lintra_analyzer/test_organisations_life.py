@@ -8,11 +8,11 @@ from numpy.testing import assert_array_equal
 
 from lintra_client import Client
 from lintra_protocol import ideal
-from lintra_protocol.canonical import parse_base64url
+from lintra_protocol.crypto.ring import FloatArray
+from lintra_protocol.encoding.canonical import parse_base64url
 from lintra_protocol.errors import LintraError, TokenInvalidError
-from lintra_protocol.messages import Cohort, Signed
-from lintra_protocol.report import make_report, seal_block
-from lintra_protocol.ring import FloatArray
+from lintra_protocol.messages.documents import Cohort, Signed
+from lintra_protocol.report.report import make_report, seal_block
 from lintra_protocol.task import Task
 from support.analyzer_world import NOW, Life, living, seeded, server_url, specification
 

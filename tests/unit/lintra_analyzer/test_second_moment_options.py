@@ -12,11 +12,11 @@ from lintra_analysis.releases.noise_laws.symmetric_noise import SymmetricNoise
 from lintra_analysis.releases.second_moment_sum import SecondMomentSum
 from lintra_analysis.spec.build_task import build_task
 from lintra_analysis.spec.specification import Specification
+from lintra_protocol.crypto.randomness import expand
+from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.errors import InvalidReleaseError, InvalidTaskError
+from lintra_protocol.fields.schema import Column
 from lintra_protocol.mechanisms.second_moment import SecondMoment as Mechanism
-from lintra_protocol.randomness import expand
-from lintra_protocol.ring import FloatArray
-from lintra_protocol.schema import Column
 from lintra_protocol.task import ServerEntry, Task
 from support import identity, make_task
 from support.analyzer_world import KEYS, NOW, seeded, specification

@@ -12,8 +12,8 @@ from lintra_analyzer.storage.store import Store
 from lintra_analyzer.tasks.jobs import Jobs
 from lintra_analyzer.tasks.schedule import MOST_AT_ONCE, SCHEDULE_SECONDS, Schedule, _Progress
 from lintra_protocol.errors import AbandonedError, UnavailableError
+from lintra_protocol.fields.windows import Windows
 from lintra_protocol.task import Task
-from lintra_protocol.windows import Windows
 from support import make_task
 from support.many_tasks import stored
 

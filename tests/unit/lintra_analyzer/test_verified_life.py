@@ -9,10 +9,10 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from lintra_analysis.certificate.certificate import SignedRecord
-from lintra_protocol.canonical import base64url, parse_base64url
-from lintra_protocol.check_messages import Verdict
+from lintra_protocol.encoding.canonical import base64url, parse_base64url
 from lintra_protocol.ideal import client_report, run
-from lintra_protocol.messages import Cohort, Signed, sign
+from lintra_protocol.messages.documents import Cohort, Signed, sign
+from lintra_protocol.messages.verification import Verdict
 from lintra_protocol.task import Task
 from support.analyzer_world import Answer, Life, clients, living
 from support.checked_world import hostile

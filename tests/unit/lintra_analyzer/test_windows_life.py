@@ -12,8 +12,8 @@ from lintra_analyzer.storage.store import Store
 from lintra_analyzer.tasks.jobs import Jobs
 from lintra_analyzer.tasks.schedule import Schedule, num_begun, num_due
 from lintra_protocol.errors import InvalidTaskError
+from lintra_protocol.fields.windows import Windows
 from lintra_protocol.task import Task
-from lintra_protocol.windows import Windows
 from support import analyzer_world, make_task
 from support.analyzer_world import CLIENTS, NOW, Answer, Life, living
 from support.many_tasks import stored

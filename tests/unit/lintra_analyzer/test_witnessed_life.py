@@ -6,7 +6,7 @@ from pathlib import Path
 import httpx2
 
 from lintra_analysis.certificate.certificate import NOT_WITNESSED, ReleaseRecord, SignedRecord, witness_lines
-from lintra_protocol.messages import Inventory, Signed
+from lintra_protocol.messages.documents import Inventory, Signed
 from lintra_protocol.task import Task
 from support.analyzer_world import Answer, Life, living
 

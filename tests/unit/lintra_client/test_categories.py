@@ -12,8 +12,8 @@ from lintra_analysis.kinds.planning.ron_gauss import JointQuestion, plan_ron_gau
 from lintra_client import Client, cli
 from lintra_client.sealed_reports import were_clipped
 from lintra_protocol.errors import InvalidRowError
+from lintra_protocol.fields.schema import OTHER, Column
 from lintra_protocol.privacy.statement import Claim
-from lintra_protocol.schema import OTHER, Column
 from lintra_protocol.task import Task
 from support import make_task, source
 from support.fake_servers import IMPATIENT, NOW, Network

@@ -11,7 +11,6 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from lintra_client import DISTINCT_SOURCES, BlockingClient, Client, Ledger, cli
-from lintra_protocol.blocks import decode_upload
 from lintra_protocol.errors import (
     BatchClosedError,
     InvalidRowError,
@@ -19,6 +18,7 @@ from lintra_protocol.errors import (
     OutdatedKeyError,
     UnavailableError,
 )
+from lintra_protocol.report.upload import decode_upload
 from support import make_task, sealing_key
 from support.fake_servers import IMPATIENT, NOW, Network, problem
 

@@ -7,7 +7,7 @@ import pytest
 
 from lintra_client import Policy
 from lintra_client.check import CLOCK_SKEW, agreed_task, sealing_key
-from lintra_protocol.canonical import base64url
+from lintra_protocol.encoding.canonical import base64url
 from lintra_protocol.errors import (
     FalseClaimError,
     InvalidMessageError,
@@ -21,7 +21,7 @@ from lintra_protocol.errors import (
     UnsupportedFeatureError,
     UnsupportedMediaTypeError,
 )
-from lintra_protocol.messages import KeyList, SealingKeyEntry, Signed, TaskRecord, sign
+from lintra_protocol.messages.documents import KeyList, SealingKeyEntry, Signed, TaskRecord, sign
 from lintra_protocol.task import ServerEntry, Task
 from support import identity, make_task
 from support import sealing_key as known_key

@@ -11,7 +11,9 @@ import pytest
 from lintra_client import Client, Parcel, SendReceipt
 from lintra_client.bulk import BLOCKS_UNDER_WAY
 from lintra_client.sealed_reports import block_size
-from lintra_protocol.canonical import base64url
+from lintra_protocol.crypto.ring import from_ring
+from lintra_protocol.crypto.sharing import combine
+from lintra_protocol.encoding.canonical import base64url
 from lintra_protocol.errors import (
     BatchClosedError,
     InvalidRowError,
@@ -20,14 +22,12 @@ from lintra_protocol.errors import (
     TaskNotStartedError,
     UnavailableError,
 )
+from lintra_protocol.fields.schema import Row
 from lintra_protocol.ideal import client_report
 from lintra_protocol.mechanisms import SecondMoment
-from lintra_protocol.report import share_words
-from lintra_protocol.ring import from_ring
-from lintra_protocol.schema import Row
-from lintra_protocol.sharing import combine
+from lintra_protocol.report.report import share_words
+from lintra_protocol.report.wire import BLIND_BYTES
 from lintra_protocol.task import Task
-from lintra_protocol.wire import BLIND_BYTES
 from support import make_task, source
 from support.fake_servers import NOW, Around, Network
 

@@ -15,13 +15,13 @@ from lintra_client.contribute_cli import lines_of
 from lintra_client.contribution_table import persons_of, read_table, values_of
 from lintra_client.prices import price_of
 from lintra_protocol import ideal
-from lintra_protocol.contributors import Contributors
+from lintra_protocol.crypto.ring import to_ring
+from lintra_protocol.crypto.sharing import combine
 from lintra_protocol.errors import InvalidRowError, LedgerRefusedError, UnavailableError
+from lintra_protocol.fields.contributors import Contributors
+from lintra_protocol.fields.schema import OTHER, Column
 from lintra_protocol.mechanisms import SecondMoment
 from lintra_protocol.privacy.statement import Claim
-from lintra_protocol.ring import to_ring
-from lintra_protocol.schema import OTHER, Column
-from lintra_protocol.sharing import combine
 from lintra_protocol.task import Task
 from support import columns_of, make_task, source
 from support.fake_servers import IMPATIENT, NOW, Network, problem

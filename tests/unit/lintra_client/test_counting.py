@@ -17,7 +17,8 @@ from lintra_client.channel import Channel
 from lintra_client.cli import app
 from lintra_client.counting import Counted, ask_counted
 from lintra_client.ledger import default_path
-from lintra_protocol.canonical import base64url, canonical_json, parse_base64url
+from lintra_protocol.cohort.report_ids import ReportIds
+from lintra_protocol.encoding.canonical import base64url, canonical_json, parse_base64url
 from lintra_protocol.errors import (
     BatchOpenError,
     CohortConflictError,
@@ -28,8 +29,7 @@ from lintra_protocol.errors import (
     UnknownResourceError,
 )
 from lintra_protocol.ideal import client_report
-from lintra_protocol.proofs import Absence, Inclusion, Judged, ShownLeaf
-from lintra_protocol.report_ids import ReportIds
+from lintra_protocol.messages.inclusion import Absence, Inclusion, Judged, ShownLeaf
 from lintra_protocol.task import Task
 from support import identity, make_task
 from support.analyzer_world import NOW, Answer, Life, clients, living, server_url

@@ -9,9 +9,9 @@ import pytest
 from lintra_client import Ledger
 from lintra_client.files import read_rows
 from lintra_client.frames import rows_of_frame, sources_of_frame
-from lintra_protocol.cells import DAYS
+from lintra_protocol.encoding.csv_values import DAYS
 from lintra_protocol.errors import InvalidRowError
-from lintra_protocol.schema import OTHER, Column, Schema
+from lintra_protocol.fields.schema import OTHER, Column, Schema
 from support import make_task
 from support.fake_servers import Network
 

@@ -8,8 +8,8 @@ import pytest
 from lintra_client import Ledger, ledger_book
 from lintra_client.ledger_book import Vouched
 from lintra_client.prices import price_of
-from lintra_protocol.contributors import Contributors
 from lintra_protocol.errors import LedgerRefusedError
+from lintra_protocol.fields.contributors import Contributors
 from lintra_protocol.mechanisms import SecondMoment
 from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.task import Task

@@ -13,8 +13,8 @@ from lintra_client.contribution_table import persons_of, read_table, values_of
 from lintra_client.files import read_sources
 from lintra_client.frames import rows_of_frame, sources_of_frame
 from lintra_protocol.errors import InvalidRowError
-from lintra_protocol.person_names import person_name
-from lintra_protocol.schema import Column, Schema
+from lintra_protocol.fields.person_names import person_name
+from lintra_protocol.fields.schema import Column, Schema
 from support import make_task
 
 SEVENTEEN = ["17", "17.0", "017", "+17", " 17 ", "1.7e1", "1.7E+1", "170e-1"]

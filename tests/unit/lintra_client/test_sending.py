@@ -10,10 +10,10 @@ import pytest
 
 from lintra_client import Client, Ledger, sealed_reports
 from lintra_client.outbox import Outbox
-from lintra_protocol.blocks import decode_upload
 from lintra_protocol.errors import BatchClosedError, LedgerRefusedError, OutdatedKeyError, UnavailableError
-from lintra_protocol.person_names import person_name
-from lintra_protocol.report import Report
+from lintra_protocol.fields.person_names import person_name
+from lintra_protocol.report.report import Report
+from lintra_protocol.report.upload import decode_upload
 from lintra_protocol.task import Task
 from support import make_task, sealing_key
 from support.fake_servers import IMPATIENT, NOW, FakeServer, Network, problem

@@ -7,7 +7,6 @@ import pytest
 
 from lintra_client import Client, Retries
 from lintra_client.channel import Channel, TransientError
-from lintra_protocol.blocks import decode_upload
 from lintra_protocol.errors import (
     BatchClosedError,
     InternalError,
@@ -18,7 +17,8 @@ from lintra_protocol.errors import (
     UnauthorizedError,
     UnavailableError,
 )
-from lintra_protocol.messages import Receipt, UploadAnswer, receipt_hash, sign
+from lintra_protocol.messages.documents import Receipt, UploadAnswer, receipt_hash, sign
+from lintra_protocol.report.upload import decode_upload
 from support import identity, make_task, sealing_key, source
 from support.fake_servers import IMPATIENT, NOW, FakeServer, Network, problem, reply
 

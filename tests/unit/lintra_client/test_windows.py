@@ -10,8 +10,8 @@ from lintra_client import DISTINCT_SOURCES, Client
 from lintra_client.ledger import Ledger
 from lintra_client.ledger_book import Vouched
 from lintra_client.sending import expiry_of
+from lintra_protocol.fields.windows import Windows
 from lintra_protocol.task import Task
-from lintra_protocol.windows import Windows
 from support import make_task
 from support.fake_servers import IMPATIENT, Network
 

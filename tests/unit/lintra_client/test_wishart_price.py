@@ -3,7 +3,7 @@
 import pytest
 
 from lintra_client.prices import price_of
-from lintra_protocol.documents import fraction
+from lintra_protocol.encoding.documents import fraction
 from lintra_protocol.errors import LedgerRefusedError, RowUnderfilledError
 from lintra_protocol.privacy.statement import Claim
 from support import make_task

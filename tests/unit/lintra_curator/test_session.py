@@ -8,9 +8,9 @@ import pytest
 from lintra_analysis import linear_score, regression
 from lintra_analysis.kinds.planning.ron_gauss import JointQuestion
 from lintra_curator import BudgetExceededError, CalibrationError, Session
+from lintra_protocol.crypto.randomness import RandomBytes, expand
 from lintra_protocol.errors import InvalidRowError, InvalidTaskError
 from lintra_protocol.privacy.composition import Spent
-from lintra_protocol.randomness import RandomBytes, expand
 
 GENERATOR = np.random.default_rng(3)
 HOURS = GENERATOR.uniform(0, 10, 3000)

@@ -7,11 +7,11 @@ from typer.testing import CliRunner
 
 from lintra_analysis.kinds.planning.ron_gauss import JointQuestion, plan_ron_gauss
 from lintra_protocol import cli, command
-from lintra_protocol.contributors import Contributors
 from lintra_protocol.errors import FalseClaimError, LintraError
+from lintra_protocol.fields.contributors import Contributors
+from lintra_protocol.fields.schema import Column
 from lintra_protocol.mechanisms import Sum
 from lintra_protocol.privacy.statement import Claim
-from lintra_protocol.schema import Column
 from support import make_task
 
 TASK = make_task("osnap")

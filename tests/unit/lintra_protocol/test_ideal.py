@@ -3,16 +3,16 @@
 import numpy as np
 import pytest
 
+from lintra_protocol.cohort.report_ids import ReportIds
 from lintra_protocol.errors import CohortTooSmallError, FalseClaimError, InvalidRowError, TooManyRejectedError
 from lintra_protocol.ideal import client_report, release, run
-from lintra_protocol.report import Report
-from lintra_protocol.report_ids import ReportIds
-from lintra_protocol.rules import late_seed
+from lintra_protocol.report.report import Report
+from lintra_protocol.report.wire import commitments_to, encode_header, report_id
+from lintra_protocol.rules.release import late_seed
 from lintra_protocol.task import Task
 from lintra_protocol.verification.parameters import Parameters
 from lintra_protocol.verification.proof import prove
 from lintra_protocol.verification.shares import split_proven
-from lintra_protocol.wire import commitments_to, encode_header, report_id
 from support import make_task, nonce, source
 
 NONCES = [nonce(server) for server in range(3)]

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from lintra_protocol.canonical import base64url, domain_hash
+from lintra_protocol.crypto.sealing import HYBRID
+from lintra_protocol.encoding.canonical import base64url, domain_hash
 from lintra_protocol.errors import (
     FalseClaimError,
     InvalidMessageError,
@@ -13,9 +14,8 @@ from lintra_protocol.errors import (
     RowUnderfilledError,
     UnsupportedFeatureError,
 )
-from lintra_protocol.measured import MAX_WORDS
-from lintra_protocol.sealing import HYBRID
 from lintra_protocol.task import Task
+from lintra_protocol.task_terms import MAX_WORDS
 from support import columns_of, make_task, source, uncalibrated
 
 TASK = make_task()

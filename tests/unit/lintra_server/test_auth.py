@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from lintra_protocol.errors import OverloadedError, UnauthorizedError
+from lintra_protocol.http.requests import REPLAY_WINDOW, sign_request
 from lintra_protocol.task import Task
-from lintra_protocol.transport import REPLAY_WINDOW, sign_request
 from lintra_server import auth
 from lintra_server.auth import Doorkeeper
 from support.server_world import ANALYZER, START, new_world

@@ -7,10 +7,10 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from lintra_protocol.crypto.randomness import system_randomness
+from lintra_protocol.crypto.sealing import CLASSICAL, HYBRID
 from lintra_protocol.errors import UnavailableError
-from lintra_protocol.messages import KeyList, Signed
-from lintra_protocol.randomness import system_randomness
-from lintra_protocol.sealing import CLASSICAL, HYBRID
+from lintra_protocol.messages.documents import KeyList, Signed
 from lintra_server.clock import BUILT, DAY, SETTLING_SECONDS, STRAY_SECONDS, Clock, Overdue, Seen
 from lintra_server.node import NOTE_SECONDS, Node
 from lintra_server.storage.key_folder import ACCEPT_FILE

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from lintra_protocol.canonical import base64url
-from lintra_protocol.signing import SigningKey
+from lintra_protocol.crypto.signing import SigningKey
+from lintra_protocol.encoding.canonical import base64url
 from lintra_server.settings import Settings
 from lintra_service.settings import InvalidSettingsError
 from support.server_world import seeded

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lintra_protocol.canonical import domain_hash
+from lintra_protocol.encoding.canonical import domain_hash
 from lintra_protocol.errors import ChecksMismatchError
 from lintra_service.bodies import BodyFolder, path_of
 

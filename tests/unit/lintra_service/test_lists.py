@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from lintra_protocol.cohort.report_ids import ReportIds
 from lintra_protocol.errors import InvalidMessageError
-from lintra_protocol.report_ids import ReportIds
 from lintra_service.lists import ListCopy, ListFolder, copy_of
 from lintra_service.scratch import Scratch
 
@@ -120,7 +120,7 @@ def test_only_the_files_of_named_roots_stay(tmp_path: Path) -> None:
 PROGRAM = """
 import sys, numpy as np
 from pathlib import Path
-from lintra_protocol.report_ids import ComparedLists
+from lintra_protocol.cohort.report_ids import ComparedLists
 from lintra_service.lists import ListFolder
 folder = ListFolder(Path(sys.argv[1]))
 lists = [folder.read(bytes.fromhex(root)) for root in sys.argv[2:]]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from lintra_protocol.canonical import base64url
+from lintra_protocol.encoding.canonical import base64url
 from lintra_service.secrets import parse_secrets, read_secret, write_secret
 from lintra_service.settings import InvalidSettingsError
 from support.server_world import seeded

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from lintra_protocol.ring import FloatArray, IntArray
+from lintra_protocol.crypto.ring import FloatArray, IntArray
 
 MOST_STEPS = 25
 _CONVERGED = 1e-5

@@ -12,7 +12,7 @@ import numpy as np
 
 from lintra_analysis.estimators.concentrated.equations import Equations, minimise, smallest_directions
 from lintra_analysis.estimators.concentrated.profile_interval import accepted
-from lintra_protocol.ring import FloatArray, IntArray
+from lintra_protocol.crypto.ring import FloatArray, IntArray
 
 _SAME = 1 - 1e-5
 _FAR = 100.0

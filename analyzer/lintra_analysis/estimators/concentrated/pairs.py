@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lintra_protocol.ring import FloatArray
+from lintra_protocol.crypto.ring import FloatArray
 
 _EVERYWHERE = 17
 _NEARBY = 13

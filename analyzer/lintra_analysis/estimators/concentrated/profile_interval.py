@@ -5,7 +5,7 @@ from typing import Protocol
 
 import numpy as np
 
-from lintra_protocol.ring import FloatArray, IntArray
+from lintra_protocol.crypto.ring import FloatArray, IntArray
 
 _GRID = 40
 _FIRST = 1.0

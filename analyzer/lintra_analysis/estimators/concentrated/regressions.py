@@ -18,7 +18,7 @@ from lintra_analysis.estimators.concentrated.residuals import Residual, explaine
 from lintra_analysis.estimators.design import Design
 from lintra_analysis.estimators.estimates import Interval, Of, Residuals
 from lintra_analysis.estimators.spectral import floor_eigenvalues, smallest_eigenvalue
-from lintra_protocol.ring import FloatArray
+from lintra_protocol.crypto.ring import FloatArray
 
 _RESIDUAL_LEVEL = 0.96
 _TOTAL_LEVEL = 0.99

@@ -9,7 +9,7 @@ from lintra_analysis.kinds.clip_count import clip_count_deviation, with_clip_cou
 from lintra_analysis.kinds.coalition import calibrated_sketch
 from lintra_analysis.kinds.plan_request import Question
 from lintra_analysis.kinds.planned import KindPlan, Option, option_of, predict
-from lintra_protocol.documents import fraction
+from lintra_protocol.encoding.documents import fraction
 from lintra_protocol.mechanisms.encoder import MIN_SIGMA
 from lintra_protocol.mechanisms.osnap import Osnap
 from lintra_protocol.privacy.calibration import central_sigma, local_sigma, published_mu, published_sigma

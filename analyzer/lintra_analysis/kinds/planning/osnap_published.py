@@ -7,7 +7,7 @@ from lintra_analysis.kinds.clip_count import calibrated_counting, clip_count_dev
 from lintra_analysis.kinds.plan_request import Question
 from lintra_analysis.kinds.planned import KindPlan, Option, option_of, predict
 from lintra_analysis.kinds.planning.osnap import sketch_error
-from lintra_protocol.documents import real
+from lintra_protocol.encoding.documents import real
 from lintra_protocol.mechanisms.encoder import MIN_SIGMA
 from lintra_protocol.mechanisms.osnap_published import OsnapPublished, row_bound_of
 

@@ -6,8 +6,8 @@ from fractions import Fraction
 from lintra_analysis.kinds.clip_count import clip_count_deviation, with_clip_count
 from lintra_analysis.kinds.plan_request import Question
 from lintra_analysis.kinds.planned import KindPlan, Option, option_of
-from lintra_protocol.canonical import base64url
-from lintra_protocol.documents import Real, fraction, real
+from lintra_protocol.encoding.canonical import base64url
+from lintra_protocol.encoding.documents import Real, fraction, real
 from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.mechanisms.encoder import MIN_SIGMA
 from lintra_protocol.mechanisms.range_finder import MAX_BITS, RangeFinder, Target

@@ -16,18 +16,18 @@ from lintra_analysis.kinds.pair_tables import with_pairs
 from lintra_analysis.kinds.plan_request import Question
 from lintra_analysis.kinds.planned import KindPlan, Option, option_of, predict
 from lintra_analysis.releases.row_norms import NormLaw, projected_bound
-from lintra_protocol.canonical import base64url
-from lintra_protocol.contributors import Contributors
-from lintra_protocol.documents import Real, fraction, real
+from lintra_protocol.encoding.canonical import base64url
+from lintra_protocol.encoding.documents import Real, fraction, real
 from lintra_protocol.errors import InvalidTaskError
-from lintra_protocol.frame import frame, frame_digest
+from lintra_protocol.fields.contributors import Contributors
+from lintra_protocol.fields.schema import Column
 from lintra_protocol.mechanisms.encoder import MIN_SIGMA
-from lintra_protocol.mechanisms.joint import feature_width
+from lintra_protocol.mechanisms.joint_rows import feature_width
 from lintra_protocol.mechanisms.projected import MAX_FEATURES, MAX_FRAME_WORK, NO_LABEL
 from lintra_protocol.mechanisms.ron_gauss import RonGauss
 from lintra_protocol.privacy.discrete import discrete_mu
 from lintra_protocol.privacy.statement import MAX_SLACK, Claim
-from lintra_protocol.schema import Column
+from lintra_protocol.transforms.orthonormal import frame, frame_digest
 
 MAX_PRODUCTS = 1 << 17
 """Most words of products that are planned; a report of so many has 1 MiB."""

@@ -8,7 +8,7 @@ from lintra_analysis.kinds.plan_request import Question
 from lintra_analysis.kinds.planned import KindPlan, Option, option_of, predict
 from lintra_analysis.kinds.planning.ron_gauss import asked_mechanism, columns_of, joint_option, products_trace
 from lintra_analysis.kinds.two_rounds import claim_with_mu, first_round, mu_of_rounds
-from lintra_protocol.canonical import base64url
+from lintra_protocol.encoding.canonical import base64url
 from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.mechanisms.encoder import MIN_SIGMA
 from lintra_protocol.mechanisms.ron_gauss_centred import RonGaussCentred

@@ -7,10 +7,10 @@ import numpy as np
 from lintra_analysis.kinds.plausibility import of_histogram
 from lintra_analysis.kinds.reading import Earlier, Reading, number_of_rows, scaled_columns
 from lintra_analysis.releases.cell_counts import CellCounts
-from lintra_protocol.documents import fraction
+from lintra_protocol.crypto.ring import IntArray
+from lintra_protocol.encoding.documents import fraction
+from lintra_protocol.fields.schema import Column
 from lintra_protocol.mechanisms import Histogram
-from lintra_protocol.ring import IntArray
-from lintra_protocol.schema import Column
 from lintra_protocol.task import Task
 
 

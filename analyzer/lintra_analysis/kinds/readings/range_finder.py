@@ -6,9 +6,9 @@ from lintra_analysis.kinds.plausibility import of_range
 from lintra_analysis.kinds.reading import Earlier, Reading, clipped_rows, number_of_rows, scaled_columns
 from lintra_analysis.releases.column_sums import Totals
 from lintra_analysis.releases.range_sums import RangeSums, TargetProducts
-from lintra_protocol.documents import fraction
+from lintra_protocol.crypto.ring import IntArray
+from lintra_protocol.encoding.documents import fraction
 from lintra_protocol.mechanisms.range_finder import RangeFinder
-from lintra_protocol.ring import IntArray
 from lintra_protocol.task import Task
 
 

@@ -9,11 +9,11 @@ import numpy as np
 from lintra_analysis.kinds.projected_columns import features_of, frame_of, label_of, promise_of
 from lintra_analysis.kinds.reading import Earlier, Reading, clipped_rows, number_of_rows
 from lintra_analysis.releases.joint_sums import NoiseDeviations, PairTable, ProjectedSums
-from lintra_protocol.documents import fraction
+from lintra_protocol.crypto.ring import IntArray
+from lintra_protocol.encoding.documents import fraction
+from lintra_protocol.fields.schema import Column
 from lintra_protocol.mechanisms import RonGauss
 from lintra_protocol.privacy.statement import PrivacyStatement
-from lintra_protocol.ring import IntArray
-from lintra_protocol.schema import Column
 from lintra_protocol.task import Task
 
 

@@ -10,11 +10,11 @@ from lintra_analysis.kinds.projected_columns import frame_of, label_of, promise_
 from lintra_analysis.kinds.reading import Earlier, Reading, clipped_rows, number_of_rows
 from lintra_analysis.releases.centred_products import CentredProducts
 from lintra_analysis.releases.two_rounds import BothRounds
-from lintra_protocol.documents import fraction
+from lintra_protocol.crypto.ring import IntArray
+from lintra_protocol.encoding.documents import fraction
+from lintra_protocol.fields.schema import Column
 from lintra_protocol.mechanisms import RonGaussCentred
 from lintra_protocol.privacy.statement import PrivacyStatement
-from lintra_protocol.ring import IntArray
-from lintra_protocol.schema import Column
 from lintra_protocol.task import Task
 
 

@@ -17,9 +17,9 @@ from lintra_analysis.kinds.reading import (
 from lintra_analysis.releases.columns import INTERCEPT, ScaledColumn
 from lintra_analysis.releases.directions import Directions
 from lintra_analysis.releases.second_moment_sum import SecondMomentSum
+from lintra_protocol.crypto.ring import IntArray
 from lintra_protocol.mechanisms import SecondMoment
 from lintra_protocol.mechanisms.directions import BASIS_BITS, directions
-from lintra_protocol.ring import IntArray
 from lintra_protocol.task import Task
 
 

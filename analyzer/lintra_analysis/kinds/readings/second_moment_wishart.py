@@ -4,9 +4,9 @@ import math
 
 from lintra_analysis.kinds.reading import Earlier, Reading, clipped_rows, scaled_columns
 from lintra_analysis.releases.second_moment_sum import SecondMomentSum
-from lintra_protocol.documents import fraction
+from lintra_protocol.crypto.ring import IntArray
+from lintra_protocol.encoding.documents import fraction
 from lintra_protocol.mechanisms import WishartSecondMoment
-from lintra_protocol.ring import IntArray
 from lintra_protocol.task import Task
 
 

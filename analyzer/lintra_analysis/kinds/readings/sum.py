@@ -13,8 +13,8 @@ from lintra_analysis.kinds.reading import (
     scaled_columns,
 )
 from lintra_analysis.releases.column_sums import Totals
+from lintra_protocol.crypto.ring import IntArray
 from lintra_protocol.mechanisms import Sum
-from lintra_protocol.ring import IntArray
 from lintra_protocol.task import Task
 
 

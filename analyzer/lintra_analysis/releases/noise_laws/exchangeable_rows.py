@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from lintra_analysis.releases.noise_laws.law import pair_variance_by_functionals
-from lintra_protocol.randomness import RandomBytes
-from lintra_protocol.ring import FloatArray, IntArray
+from lintra_protocol.crypto.randomness import RandomBytes
+from lintra_protocol.crypto.ring import FloatArray, IntArray
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from typing import Protocol
 
 import numpy as np
 
-from lintra_protocol.randomness import RandomBytes
-from lintra_protocol.ring import FloatArray, IntArray
+from lintra_protocol.crypto.randomness import RandomBytes
+from lintra_protocol.crypto.ring import FloatArray, IntArray
 
 
 class ErrorLaw(Protocol):

@@ -6,8 +6,8 @@ import numpy as np
 
 from lintra_analysis.releases.noise_laws.law import KnownNoise
 from lintra_analysis.releases.sampling import gaussians
-from lintra_protocol.randomness import RandomBytes
-from lintra_protocol.ring import FloatArray, IntArray
+from lintra_protocol.crypto.randomness import RandomBytes
+from lintra_protocol.crypto.ring import FloatArray, IntArray
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from lintra_analysis.trial.files.table import FileColumn, FileTable
-from lintra_protocol.cells import DAYS
-from lintra_protocol.documents import Real, real
-from lintra_protocol.ring import FloatArray
-from lintra_protocol.schema import Column, Kind, Schema
+from lintra_protocol.crypto.ring import FloatArray
+from lintra_protocol.encoding.csv_values import DAYS
+from lintra_protocol.encoding.documents import Real, real
+from lintra_protocol.fields.schema import Column, Kind, Schema
 
 LOWER, UPPER = 0.1, 99.9
 """Percentiles that become the bounds of a column."""

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from lintra_analysis.trial.files.table import FileTable
-from lintra_protocol.cells import DAYS, days_in, number_in
-from lintra_protocol.documents import real
+from lintra_protocol.encoding.csv_values import DAYS, days_in, number_in
+from lintra_protocol.encoding.documents import real
 from lintra_protocol.errors import InvalidTaskError
-from lintra_protocol.schema import Column
+from lintra_protocol.fields.schema import Column
 
 End = Literal["lower", "upper"]
 ENDS: tuple[End, End] = ("lower", "upper")

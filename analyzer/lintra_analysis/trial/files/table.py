@@ -15,10 +15,10 @@ from typing import Literal
 
 import numpy as np
 
-from lintra_protocol.cells import MISSING, days_in, number_in, truth_in
+from lintra_protocol.crypto.ring import FloatArray
+from lintra_protocol.encoding.csv_values import MISSING, days_in, number_in, truth_in
 from lintra_protocol.errors import InvalidTableError
-from lintra_protocol.ring import FloatArray
-from lintra_protocol.schema import MAX_NAME, OTHER
+from lintra_protocol.fields.schema import MAX_NAME, OTHER
 
 MAX_LEVELS = 12
 """Most levels that a category of a file gets, `OTHER` not counted; every level but the first costs a column."""

@@ -14,9 +14,9 @@ from lintra_analyzer.access import MOST_NAME
 from lintra_analyzer.storage.rows import EVERYBODY
 from lintra_analyzer.web.console.forms import Form, field
 from lintra_analyzer.web.console.options import CONTRIBUTORS, OTHERS, WINDOWS, mechanism_options, read_all, whole
-from lintra_protocol.documents import first_complaint
+from lintra_protocol.crypto.randomness import RandomBytes
+from lintra_protocol.encoding.documents import first_complaint
 from lintra_protocol.errors import InvalidTaskError
-from lintra_protocol.randomness import RandomBytes
 
 DAY = 86_400
 

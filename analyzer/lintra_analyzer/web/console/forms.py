@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl, urlsplit
 from fastapi import Request
 
 from lintra_analyzer.web.admission import is_encrypted, session_of
-from lintra_protocol.canonical import base64url
+from lintra_protocol.encoding.canonical import base64url
 from lintra_protocol.errors import ForbiddenError, InvalidMessageError
 
 FIELD = "form_secret"

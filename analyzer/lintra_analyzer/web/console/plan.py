@@ -9,10 +9,10 @@ from lintra_analysis.trial.error_forecast import Foresight
 from lintra_analysis.trial.plan_text import sketch_in_words, wide_in_words
 from lintra_analyzer.web.console.asked_form import AskedTask
 from lintra_analyzer.web.console.task_words import asked_of_device, gate_of, warnings_in
+from lintra_protocol.crypto.randomness import system_randomness
 from lintra_protocol.errors import InvalidTaskError
+from lintra_protocol.fields.schema import OTHER
 from lintra_protocol.mechanisms.collusion import in_words
-from lintra_protocol.randomness import system_randomness
-from lintra_protocol.schema import OTHER
 
 SHOWN_LINES = 40
 """Lines of a table on the page."""

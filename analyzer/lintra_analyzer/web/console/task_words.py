@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from lintra_analysis.spec.build_task import warnings_of
 from lintra_analyzer.exchange.census import CensusResult
 from lintra_analyzer.storage.rows import Job, Problem, ServerState
-from lintra_protocol.blocks import block_bytes
-from lintra_protocol.documents import fraction
-from lintra_protocol.rules import fewest_reports
-from lintra_protocol.schema import Column
+from lintra_protocol.encoding.documents import fraction
+from lintra_protocol.fields.schema import Column
+from lintra_protocol.report.upload import block_bytes
+from lintra_protocol.rules.release import fewest_reports
 from lintra_protocol.task import Task
 
 STAGES = {

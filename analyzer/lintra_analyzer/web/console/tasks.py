@@ -25,9 +25,9 @@ from lintra_analyzer.web.console.task_words import (
     warnings_in,
 )
 from lintra_protocol.errors import LintraError
-from lintra_protocol.messages import BATCH
+from lintra_protocol.fields.windows import MAX_WINDOWS
+from lintra_protocol.messages.documents import BATCH
 from lintra_protocol.task import Task
-from lintra_protocol.windows import MAX_WINDOWS
 
 router = console_router()
 

@@ -18,7 +18,7 @@ from lintra_analyzer.web.console.routing import console_router
 from lintra_analyzer.web.trends import parse_trend, promise_of_all
 from lintra_analyzer.web.views import together_view, window_view
 from lintra_protocol.errors import InvalidAnalysisError
-from lintra_protocol.windows import MAX_WINDOWS
+from lintra_protocol.fields.windows import MAX_WINDOWS
 
 TREND = Offer(
     "trend",

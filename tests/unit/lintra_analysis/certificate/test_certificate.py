@@ -16,13 +16,13 @@ from pydantic import TypeAdapter
 
 from lintra_analysis.certificate.certificate import SignedRecord, require_values, stated
 from lintra_analyzer.web.analyses import summary
-from lintra_protocol.canonical import base64url, parse_base64url
-from lintra_protocol.documents import Frozen, Real, float_of, rounded_up
+from lintra_protocol.crypto.signing import SigningKey
+from lintra_protocol.encoding.canonical import base64url, parse_base64url
+from lintra_protocol.encoding.documents import Frozen, Real, float_of, rounded_up
 from lintra_protocol.errors import InvalidMessageError, InvalidReleaseError, UnauthorizedError
 from lintra_protocol.mechanisms.collusion import released_epsilons_if_colluding
 from lintra_protocol.privacy.leverage import LeverageBounds
 from lintra_protocol.privacy.statement import IfColluding, PrivacyStatement
-from lintra_protocol.signing import SigningKey
 from support import make_task
 from support.analyzer_world import CLIENTS, KEYS, NOW, living, seeded
 

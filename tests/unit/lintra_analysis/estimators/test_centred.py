@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 
 from lintra_analysis.estimators.centred import Centred, centred
 from lintra_analysis.releases.second_moment_sum import SecondMomentSum
-from lintra_protocol.ring import FloatArray
+from lintra_protocol.crypto.ring import FloatArray
 from support.made_releases import columns, regression_rows, with_constant
 
 SIGMA, STEP = 0.5, 1e-2

@@ -15,8 +15,8 @@ from lintra_analysis.estimators.histogram import _running, adjusted_counts, dist
 from lintra_analysis.estimators.means import means
 from lintra_analysis.releases.cell_counts import CellCounts
 from lintra_analysis.releases.columns import ScaledColumn
+from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.errors import InvalidAnalysisError, InvalidReleaseError
-from lintra_protocol.ring import FloatArray
 from support.made_releases import second_moment
 
 EDGES = np.linspace(0, 100, 51)

@@ -11,8 +11,8 @@ from scipy import stats
 from lintra_analysis.estimators.linear_score import linear_score
 from lintra_analysis.releases.columns import ScaledColumn
 from lintra_analysis.releases.second_moment_sum import SecondMomentSum
+from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.errors import InvalidAnalysisError
-from lintra_protocol.ring import FloatArray
 from support.made_releases import columns, second_moment, with_constant
 
 ILL = ScaledColumn("ill", 0.5, 0.5, 0.0, 1.0, kind="boolean")

@@ -13,8 +13,8 @@ from lintra_analysis.estimators.pca import pca
 from lintra_analysis.estimators.pca_estimate import PcaEstimate
 from lintra_analysis.releases.gram_error import GramEstimate
 from lintra_analysis.releases.noise_laws.symmetric_noise import SymmetricNoise
+from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.errors import InvalidAnalysisError
-from lintra_protocol.ring import FloatArray
 from support.made_releases import (
     columns,
     in_units,

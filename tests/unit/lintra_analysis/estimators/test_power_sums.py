@@ -7,8 +7,8 @@ from numpy.testing import assert_allclose
 from lintra_analysis.estimators.power_sums import power_sums
 from lintra_analysis.releases.cell_counts import CellCounts
 from lintra_analysis.releases.columns import ScaledColumn
+from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.errors import InvalidAnalysisError
-from lintra_protocol.ring import FloatArray
 from support.made_releases import second_moment
 
 EDGES = np.linspace(-50.0, 100.0, 61)

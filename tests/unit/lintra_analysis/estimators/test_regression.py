@@ -18,8 +18,8 @@ from lintra_analysis.releases.columns import ScaledColumn
 from lintra_analysis.releases.gram_error import GramEstimate
 from lintra_analysis.releases.noise_laws.symmetric_noise import SymmetricNoise
 from lintra_analysis.releases.second_moment_sum import SecondMomentSum
+from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.errors import InvalidAnalysisError
-from lintra_protocol.ring import FloatArray
 from support.made_releases import (
     columns,
     in_units,

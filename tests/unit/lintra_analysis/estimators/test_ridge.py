@@ -14,8 +14,8 @@ from lintra_analysis.estimators.regression_estimate import RegressionEstimate
 from lintra_analysis.estimators.spectral import floor_eigenvalues
 from lintra_analysis.releases.release import Release
 from lintra_analysis.releases.second_moment_sum import SecondMomentSum
+from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.errors import InvalidAnalysisError
-from lintra_protocol.ring import FloatArray
 from support.made_releases import (
     columns,
     in_units,

@@ -13,7 +13,7 @@ from lintra_analysis.releases.clipped import ClippedRows
 from lintra_analysis.releases.column_sums import Totals
 from lintra_analysis.releases.columns import ScaledColumn
 from lintra_analysis.releases.second_moment_sum import SecondMomentSum
-from lintra_protocol.ring import FloatArray
+from lintra_protocol.crypto.ring import FloatArray
 
 COUNT, CONSTANT = 4000, 0.8
 COLUMNS = tuple(ScaledColumn(name, 1.0, 2.0, -1.0, 3.0) for name in ("a", "b", "y"))

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 from lintra_analysis.estimators.design import design
 from lintra_analysis.estimators.solve import Fit, solve
 from lintra_analysis.releases.second_moment_sum import SecondMomentSum
-from lintra_protocol.ring import FloatArray
+from lintra_protocol.crypto.ring import FloatArray
 from support.made_releases import columns, regression_rows
 
 SIGMA, STEP = 0.5, 1e-2

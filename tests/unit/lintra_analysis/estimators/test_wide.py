@@ -18,9 +18,9 @@ from lintra_analysis.kinds.planning.range_finder import UNCLIPPED_FOR_INTERVALS,
 from lintra_analysis.releases.column_sums import Totals
 from lintra_analysis.releases.columns import ScaledColumn
 from lintra_analysis.releases.range_sums import RangeSums, TargetProducts
+from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.errors import InvalidAnalysisError
 from lintra_protocol.privacy.gaussian import gaussian_mu
-from lintra_protocol.ring import FloatArray
 
 MU = gaussian_mu(1.0, 1e-6)
 COLUMNS, RANK, TARGET = 120, 32, 7

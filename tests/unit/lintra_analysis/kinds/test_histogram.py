@@ -6,7 +6,7 @@ import pytest
 
 from lintra_analysis.kinds.histogram import histogram_of
 from lintra_protocol.errors import InvalidTaskError
-from lintra_protocol.schema import Column
+from lintra_protocol.fields.schema import Column
 
 AGE = Column(name="age", lower="18", upper="90", kind="integer")
 INCOME = Column(name="income", lower="0", upper="100.5")

@@ -9,10 +9,10 @@ from lintra_analysis.kinds.cell_edges import log_edges
 from lintra_analysis.kinds.pair_tables import FINER, GOAL, LEAST_CELLS, MAX_WORDS, side_of_tables
 from lintra_analysis.kinds.planning.ron_gauss import JointQuestion, plan_ron_gauss
 from lintra_protocol.errors import InvalidTaskError
-from lintra_protocol.mechanisms.joint import feature_steps, histogram_cells
+from lintra_protocol.fields.schema import Column
+from lintra_protocol.mechanisms.joint_rows import feature_steps, histogram_cells
 from lintra_protocol.mechanisms.ron_gauss import RonGauss
 from lintra_protocol.privacy.statement import Claim
-from lintra_protocol.schema import Column
 
 COLUMNS = (
     Column(name="month", lower="1", upper="12", center="6.5", scale="5.5", kind="integer"),

@@ -9,9 +9,9 @@ from lintra_analysis.kinds.kind import Circumstances
 from lintra_analysis.kinds.planning.range_finder import UNCLIPPED_FOR_INTERVALS, usual_projected_bound, usual_rank
 from lintra_analysis.kinds.range_finder import RangeFinderSpecification, warnings
 from lintra_protocol.errors import InvalidTaskError
+from lintra_protocol.fields.schema import Column
 from lintra_protocol.mechanisms.range_finder import RangeFinder
 from lintra_protocol.privacy.statement import Claim
-from lintra_protocol.schema import Column
 from support import make_task, source
 
 CLAIM = Claim(epsilon="1", delta="0.000001", min_clients=1000)

@@ -16,13 +16,13 @@ from lintra_analysis.kinds.planning.ron_gauss import (
     useful_dimension,
 )
 from lintra_analysis.releases.row_norms import NormLaw, beta_quantile, projected_bound
-from lintra_protocol.canonical import base64url
-from lintra_protocol.documents import fraction
+from lintra_protocol.encoding.canonical import base64url
+from lintra_protocol.encoding.documents import fraction
 from lintra_protocol.errors import InvalidTaskError
+from lintra_protocol.fields.schema import Column
 from lintra_protocol.mechanisms.projected import MAX_FRAME_WORK
 from lintra_protocol.mechanisms.ron_gauss import RonGauss
 from lintra_protocol.privacy.statement import Claim
-from lintra_protocol.schema import Column
 
 SEED = bytes(range(32))
 REAL = Column(name="real", lower="0", upper="10", center="5", scale="5")

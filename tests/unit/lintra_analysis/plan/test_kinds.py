@@ -11,10 +11,10 @@ from lintra_analysis.kinds.plan_request import Question
 from lintra_analysis.kinds.planned import PLANS, Option, plan_option, report_bytes
 from lintra_analysis.kinds.planning.ron_gauss import columns_of
 from lintra_protocol import command
+from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.errors import FalseClaimError, InvalidTaskError, RowUnderfilledError
 from lintra_protocol.mechanisms import MECHANISMS, RangeFinder
 from lintra_protocol.privacy.statement import Claim
-from lintra_protocol.ring import FloatArray
 from support import source
 
 CLIENTS, COLUMNS, DRAWS = 600, 3, 2000

@@ -11,13 +11,13 @@ from lintra_analysis.kinds.planned import predict, report_bytes
 from lintra_analysis.kinds.planning.osnap import best_sketch_error, plan_sketch, sketch_error, yardsticks
 from lintra_analysis.kinds.planning.second_moment import plan_second_moment
 from lintra_analysis.plan.plan import smallest_cohort, smallest_epsilon
-from lintra_protocol.blocks import block_bytes
-from lintra_protocol.documents import Real, fraction, real
+from lintra_protocol.crypto.randomness import expand
+from lintra_protocol.crypto.ring import FloatArray
+from lintra_protocol.encoding.documents import Real, fraction, real
 from lintra_protocol.errors import InvalidTaskError, RowUnderfilledError
 from lintra_protocol.privacy.statement import Claim
-from lintra_protocol.randomness import expand
-from lintra_protocol.report import make_report
-from lintra_protocol.ring import FloatArray
+from lintra_protocol.report.report import make_report
+from lintra_protocol.report.upload import block_bytes
 from support import make_task, source
 
 GRID = [(1_000, 64), (10_000, 64), (100_000, 256), (1_000_000, 1024), (1_000_000, 4096)]

@@ -11,10 +11,10 @@ from lintra_analysis import correlation, histogram, means, pca, power_sums, regr
 from lintra_analysis.kinds.decode import implausible_rows, implausible_totals, read
 from lintra_analysis.releases.release import Release
 from lintra_protocol import ideal
-from lintra_protocol.contributors import Contributors
+from lintra_protocol.crypto.ring import FloatArray, IntArray
+from lintra_protocol.fields.contributors import Contributors
 from lintra_protocol.mechanisms import Histogram, Mechanism, SecondMoment, Sum
 from lintra_protocol.privacy.statement import Claim
-from lintra_protocol.ring import FloatArray, IntArray
 from lintra_protocol.task import Task
 from support import columns_of, make_task, nonce, source
 

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 
 from lintra_analysis.releases.noise_laws.exchangeable_rows import ExchangeableRows
 from lintra_analysis.releases.noise_laws.symmetric_noise import SymmetricNoise
-from lintra_protocol.ring import FloatArray
+from lintra_protocol.crypto.ring import FloatArray
 
 SIZE = 4
 LAWS = [

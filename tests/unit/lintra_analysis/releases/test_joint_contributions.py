@@ -14,12 +14,12 @@ from lintra_analysis.releases.joint_sums import ProjectedSums
 from lintra_analysis.releases.two_rounds import BothRounds
 from lintra_analysis.synthetic.generator import synthesize
 from lintra_analysis.synthetic.model import fit
-from lintra_protocol.contributors import Contributors
+from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.errors import InvalidTaskError
+from lintra_protocol.fields.contributors import Contributors
+from lintra_protocol.fields.schema import Column
 from lintra_protocol.mechanisms import RonGauss, RonGaussCentred
 from lintra_protocol.privacy.statement import Claim
-from lintra_protocol.ring import FloatArray, IntArray
-from lintra_protocol.schema import Column
 from lintra_protocol.task import Task
 from support import make_task, source
 

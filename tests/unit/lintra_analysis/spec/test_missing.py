@@ -16,11 +16,11 @@ from lintra_analysis.releases.noise_laws.symmetric_noise import SymmetricNoise
 from lintra_analysis.releases.release import Release
 from lintra_analysis.spec.build_task import build_task
 from lintra_analysis.spec.specification import Specification
+from lintra_protocol.crypto.ring import FloatArray
+from lintra_protocol.crypto.signing import SigningKey
 from lintra_protocol.errors import InvalidTaskError
+from lintra_protocol.fields.schema import OTHER
 from lintra_protocol.privacy.statement import Claim
-from lintra_protocol.ring import FloatArray
-from lintra_protocol.schema import OTHER
-from lintra_protocol.signing import SigningKey
 from lintra_protocol.task import ServerEntry, Task
 from support.analyzer_world import KEYS, NOW, seeded, specification
 

@@ -7,11 +7,11 @@ from pydantic import ValidationError
 
 from lintra_analysis.spec.build_task import build_task, warnings_of
 from lintra_analysis.spec.specification import Specification
-from lintra_protocol.canonical import base64url
-from lintra_protocol.documents import first_complaint
+from lintra_protocol.crypto.signing import SigningKey
+from lintra_protocol.encoding.canonical import base64url
+from lintra_protocol.encoding.documents import first_complaint
 from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.mechanisms import RonGauss
-from lintra_protocol.signing import SigningKey
 from lintra_protocol.task import ServerEntry, Task
 from support.analyzer_world import KEYS, NOW, seeded
 

@@ -19,10 +19,10 @@ from lintra_analysis.spec.specification import Specification
 from lintra_analysis.synthetic.centred_model import fit_two_rounds
 from lintra_analysis.synthetic.generator import synthesize
 from lintra_analysis.synthetic.model import fit
+from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.errors import FalseClaimError, InvalidTaskError
 from lintra_protocol.ideal import run
 from lintra_protocol.mechanisms import RonGauss, RonGaussCentred
-from lintra_protocol.ring import FloatArray, IntArray
 from lintra_protocol.task import Task
 from support import make_task, nonce, source
 from support.analyzer_world import KEYS, NOW, seeded

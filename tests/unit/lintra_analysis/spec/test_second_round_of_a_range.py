@@ -15,10 +15,10 @@ from lintra_analysis.releases.release import Release
 from lintra_analysis.spec.build_task import build_task, claim_of
 from lintra_analysis.spec.second_round import build_second_task
 from lintra_analysis.spec.specification import Specification
+from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.errors import InvalidAnalysisError, InvalidTaskError
 from lintra_protocol.mechanisms import SecondMoment
 from lintra_protocol.privacy.composition import Spent
-from lintra_protocol.ring import FloatArray, IntArray
 from lintra_protocol.task import Task
 from support import make_task
 from support.analyzer_world import KEYS, NOW, seeded

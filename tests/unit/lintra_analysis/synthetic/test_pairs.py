@@ -14,7 +14,7 @@ from lintra_analysis.synthetic.generator import synthesize
 from lintra_analysis.synthetic.model import fit
 from lintra_analysis.synthetic.pairs import GOOD, judge_pairs
 from lintra_curator import curator_claim, mapped_column, release_ron_gauss
-from lintra_protocol.randomness import expand
+from lintra_protocol.crypto.randomness import expand
 from support.made_projected_sums import isotropic, numeric, reals, released
 
 MIX = np.array([[0.4, 0.25, 0.0, 0.0], [0.0, 0.3, 0.0, -0.1], [0.0, 0.0, 0.15, 0.0], [0.0, 0.0, 0.0, 0.3]])

@@ -15,7 +15,7 @@ from lintra_analysis.synthetic.centred_model import fit_two_rounds
 from lintra_analysis.synthetic.generator import synthesize
 from lintra_analysis.synthetic.model import fit
 from lintra_curator.ron_gauss.ron_gauss import category_column, mapped_column
-from lintra_protocol.canonical import base64url
+from lintra_protocol.encoding.canonical import base64url
 from lintra_protocol.errors import InvalidAnalysisError, InvalidReleaseError
 from lintra_protocol.mechanisms.ron_gauss_centred import RonGaussCentred
 from support.made_projected_sums import PROMISE, isotropic, numeric, released

@@ -14,10 +14,10 @@ from lintra_analysis.synthetic.model import fit
 from lintra_analysis.synthetic.rows import SyntheticRows
 from lintra_analysis.synthetic.tilting import fit_tilt
 from lintra_curator import category_column, curator_claim, mapped_column, release_ron_gauss
+from lintra_protocol.crypto.randomness import expand
+from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.errors import InvalidAnalysisError, InvalidReleaseError
-from lintra_protocol.mechanisms.joint import merged_cells
-from lintra_protocol.randomness import expand
-from lintra_protocol.ring import FloatArray
+from lintra_protocol.mechanisms.joint_rows import merged_cells
 
 GENERATOR = np.random.default_rng(5)
 MONTH = GENERATOR.integers(1, 13, 6000)

@@ -14,8 +14,8 @@ from lintra_analysis.trial.default_spec import proposed_document
 from lintra_analysis.trial.files.bounds import bounds_of
 from lintra_analysis.trial.files.table import FileTable, read_table
 from lintra_protocol.command import build
+from lintra_protocol.crypto.randomness import keystream
 from lintra_protocol.errors import InvalidRowError, InvalidTaskError
-from lintra_protocol.randomness import keystream
 
 NOW = 1_800_000_000
 BARE = {"purpose": "a study", "epsilon": 1, "min_clients": 500}

@@ -13,9 +13,9 @@ from lintra_analysis.trial.files.table import read_table_beside
 from lintra_analysis.trial.organisations import OrganisationTrial, Whose, try_organisations
 from lintra_analysis.trial.organisations_text import show_organisations
 from lintra_protocol.command import build
+from lintra_protocol.crypto.randomness import keystream
+from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.errors import InvalidTableError
-from lintra_protocol.randomness import keystream
-from lintra_protocol.ring import FloatArray
 
 NOW = 1_800_000_000
 COMMAND = build(entry_points(group="lintra.commands"), "try")

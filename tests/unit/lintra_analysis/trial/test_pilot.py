@@ -18,11 +18,11 @@ from lintra_analysis.trial.collection import placeholder_keys, placeholder_serve
 from lintra_analysis.trial.files.bounds import bounds_of, clipped_share
 from lintra_analysis.trial.files.table import read_table
 from lintra_analysis.trial.pilot import SHARE, bounds_of_pilot, main_document, pilot_document
+from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.privacy.composition import Spent
 from lintra_protocol.privacy.discrete import discrete_epsilon
 from lintra_protocol.privacy.statement import MAX_SLACK
-from lintra_protocol.ring import FloatArray
 from lintra_protocol.task import Task
 from support import source
 

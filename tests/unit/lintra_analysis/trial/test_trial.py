@@ -16,8 +16,8 @@ from lintra_analysis.trial.files.table import read_table
 from lintra_analysis.trial.text import show
 from lintra_analysis.trial.trial import Trial, try_table
 from lintra_protocol.command import build
+from lintra_protocol.crypto.randomness import keystream
 from lintra_protocol.errors import InvalidAnalysisError, InvalidRowError, InvalidTableError
-from lintra_protocol.randomness import keystream
 
 NOW = 1_800_000_000
 

@@ -19,11 +19,11 @@ from lintra_analysis.trial.plan_text import document, show
 from lintra_analysis.trial.wide import WideTrial, is_wide, try_wide_table
 from lintra_analysis.trial.wide_text import show_wide
 from lintra_protocol.command import build
+from lintra_protocol.crypto.randomness import keystream
+from lintra_protocol.crypto.ring import IntArray
 from lintra_protocol.errors import LintraError
+from lintra_protocol.fields.schema import Column
 from lintra_protocol.ideal import release
-from lintra_protocol.randomness import keystream
-from lintra_protocol.ring import IntArray
-from lintra_protocol.schema import Column
 from support import make_task
 
 NOW = 1_800_000_000

@@ -14,14 +14,14 @@ from lintra_analyzer.exchange.collect import ServerExchange
 from lintra_analyzer.exchange.servers import Server
 from lintra_analyzer.storage.rows import DocumentKind
 from lintra_analyzer.storage.store import Store
-from lintra_protocol.canonical import base64url, domain_hash
-from lintra_protocol.documents import Frozen
+from lintra_protocol.cohort.report_ids import ReportIds
+from lintra_protocol.crypto.signing import SigningKey
+from lintra_protocol.encoding.canonical import base64url, domain_hash
+from lintra_protocol.encoding.documents import Frozen
 from lintra_protocol.errors import InventoryMismatchError, LintraError, NonceMismatchError
-from lintra_protocol.messages import Cohort, Inventory, Signed, SketchShareRecord, inventory_of, sign
-from lintra_protocol.report_ids import ReportIds
-from lintra_protocol.signing import SigningKey
+from lintra_protocol.messages.documents import Cohort, Inventory, Signed, SketchShareRecord, inventory_of, sign
+from lintra_protocol.report.wire import decode_sealed_document, encode_sealed_document
 from lintra_protocol.task import Task
-from lintra_protocol.wire import decode_sealed_document, encode_sealed_document
 from support import identity, make_task, nonce, signed_cohorts, signed_inventories
 from support.analyzer_world import Answer, Life, seeded, server_url
 

@@ -12,11 +12,11 @@ from lintra_analysis.certificate.evidence import Member, file_bytes, opened_evid
 from lintra_analyzer.exchange.evidence import evidence_of
 from lintra_audit.release.cli import app
 from lintra_audit.replay.run import replayed
-from lintra_protocol.check_messages import Verdict
+from lintra_protocol.crypto.signing import SigningKey
 from lintra_protocol.errors import LintraError, UnknownResourceError
 from lintra_protocol.ideal import client_report
-from lintra_protocol.messages import Signed, sign
-from lintra_protocol.signing import SigningKey
+from lintra_protocol.messages.documents import Signed, sign
+from lintra_protocol.messages.verification import Verdict
 from lintra_protocol.task import Task
 from support.analyzer_world import KEYS, Life, clients
 from support.checked_world import hostile

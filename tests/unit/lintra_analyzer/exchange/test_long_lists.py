@@ -9,11 +9,11 @@ import pytest
 
 from lintra_analyzer.exchange import arriving, freezing
 from lintra_analyzer.exchange.arriving import Arriving
-from lintra_protocol import differences
-from lintra_protocol.canonical import HASH_BYTES, base64url
-from lintra_protocol.differences import ListDifference, piece_hash, pieces_of
+from lintra_protocol.cohort import differences
+from lintra_protocol.cohort.differences import ListDifference, piece_hash, pieces_of
+from lintra_protocol.cohort.report_ids import ReportIds, difference
+from lintra_protocol.encoding.canonical import HASH_BYTES, base64url
 from lintra_protocol.errors import InventoryMismatchError, LintraError, MessageTooLargeError
-from lintra_protocol.report_ids import ReportIds, difference
 from support.analyzer_world import Answer, Life
 
 PIECE = 2 * HASH_BYTES

@@ -9,9 +9,9 @@ from lintra_analyzer.exchange.servers import Server
 from lintra_analyzer.storage.rows import Job
 from lintra_analyzer.storage.store import Store
 from lintra_protocol.errors import CohortTooSmallError
-from lintra_protocol.problems import to_problem
+from lintra_protocol.fields.windows import Windows
+from lintra_protocol.http.problems import to_problem
 from lintra_protocol.task import Task
-from lintra_protocol.windows import Windows
 from support import make_task
 
 LAST = 4

@@ -9,10 +9,10 @@ from lintra_analysis.releases.column_sums import Totals
 from lintra_analysis.releases.second_moment_sum import SecondMomentSum
 from lintra_analysis.releases.sketch import Sketch
 from lintra_analyzer.exchange.reconstruct import FrozenCohort, reconstruct
+from lintra_protocol.cohort.report_ids import ReportIds
+from lintra_protocol.crypto.randomness import expand
+from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.errors import InvalidReleaseError
-from lintra_protocol.randomness import expand
-from lintra_protocol.report_ids import ReportIds
-from lintra_protocol.ring import FloatArray, IntArray
 from lintra_protocol.task import Task
 from support import make_task, sealing_key
 

@@ -11,10 +11,10 @@ from lintra_analysis.releases.column_sums import Totals
 from lintra_analysis.releases.second_moment_sum import SecondMomentSum
 from lintra_analysis.releases.sketch import Sketch
 from lintra_analyzer.web.console.certificate import sentences
-from lintra_protocol.canonical import parse_base64url
+from lintra_protocol.crypto.randomness import expand
+from lintra_protocol.crypto.ring import FloatArray, IntArray, from_ring, to_ring
+from lintra_protocol.encoding.canonical import parse_base64url
 from lintra_protocol.ideal import client_report
-from lintra_protocol.randomness import expand
-from lintra_protocol.ring import FloatArray, IntArray, from_ring, to_ring
 from lintra_protocol.task import Task
 from support import make_task
 from support.analyzer_world import CLIENTS, clients, living

@@ -8,7 +8,7 @@ import pytest
 
 from lintra_analyzer.exchange import servers
 from lintra_protocol.errors import BatchOpenError
-from lintra_protocol.problems import MEDIA_TYPE, to_problem
+from lintra_protocol.http.problems import MEDIA_TYPE, to_problem
 from lintra_server.batches import jobs
 from lintra_server.batches.gate import Gate
 from support.analyzer_world import Answer, Life

@@ -9,8 +9,8 @@ import pytest
 
 from lintra_analyzer.storage.rows import Job, ServerState, StoredTask
 from lintra_analyzer.storage.store import Store
+from lintra_protocol.cohort.report_ids import ReportIds
 from lintra_protocol.errors import InvalidReleaseError, TaskConflictError, UnknownResourceError, UnknownTaskError
-from lintra_protocol.report_ids import ReportIds
 from lintra_service.settings import InvalidSettingsError
 
 DUMP = Path(__file__).with_name("schema_1.sql")

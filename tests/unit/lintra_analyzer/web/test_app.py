@@ -14,9 +14,9 @@ from lintra_analysis.certificate.certificate import SignedRecord
 from lintra_analyzer.service import INTERACTIVE_ATTEMPTS
 from lintra_analyzer.web.app import OPENAPI_PATH
 from lintra_analyzer.web.internal import create_internal_app
-from lintra_protocol.canonical import base64url, parse_base64url
-from lintra_protocol.report_ids import ReportIds
-from lintra_protocol.rules import late_seed
+from lintra_protocol.cohort.report_ids import ReportIds
+from lintra_protocol.encoding.canonical import base64url, parse_base64url
+from lintra_protocol.rules.release import late_seed
 from lintra_protocol.task import Task
 from support.analyzer_world import KEYS, NAMES, Answer, Life, living, server_url, specification
 

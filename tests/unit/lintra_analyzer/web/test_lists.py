@@ -16,7 +16,7 @@ from lintra_analyzer.storage.access_tokens import Scope
 from lintra_analyzer.storage.listed import PAGE
 from lintra_analyzer.storage.store import DATABASE
 from lintra_protocol.errors import InvalidMessageError
-from lintra_protocol.windows import Windows
+from lintra_protocol.fields.windows import Windows
 from support import make_task
 from support.analyzer_world import TOKEN, Life, living
 from support.many_tasks import add_tasks

@@ -11,11 +11,11 @@ from lintra_audit.release.cases import case_of_task
 from lintra_audit.release.run import audit_case, far_rows
 from lintra_audit.task.task import audit_task
 from lintra_audit.trials.case import Case, make_case_task
-from lintra_protocol.canonical import base64url
+from lintra_protocol.crypto.ring import FloatArray
+from lintra_protocol.encoding.canonical import base64url
 from lintra_protocol.mechanisms import RangeFinder, SecondMoment
 from lintra_protocol.mechanisms.directions import encode_basis
 from lintra_protocol.privacy.statement import Claim
-from lintra_protocol.ring import FloatArray
 from lintra_protocol.task import Task
 from support import SEED, make_task
 from support.audit_cases import reached

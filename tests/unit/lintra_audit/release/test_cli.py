@@ -12,9 +12,9 @@ from lintra_audit.release.cli import app
 from lintra_audit.release.run import audit_case
 from lintra_audit.trials.worlds import hostile_rows
 from lintra_protocol.errors import FalseClaimError
+from lintra_protocol.fields.schema import Column
 from lintra_protocol.mechanisms import Osnap
 from lintra_protocol.privacy.statement import Claim
-from lintra_protocol.schema import Column
 from lintra_protocol.task import Task
 from support import SEED, make_task
 

@@ -14,7 +14,7 @@ from lintra_audit.trials.distinguish import (
     likelihood_ratio,
     threshold_bound,
 )
-from lintra_protocol.ring import IntArray
+from lintra_protocol.crypto.ring import IntArray
 
 RNG = np.random.default_rng(20)
 

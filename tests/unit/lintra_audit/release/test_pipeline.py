@@ -11,10 +11,10 @@ from lintra_audit.release.run import far_rows, near_rows
 from lintra_audit.trials.case import Case
 from lintra_audit.trials.faults import FAULTS
 from lintra_audit.trials.pipeline import HONEST, Scene, Seams, request_release, run_world, set_scene
+from lintra_protocol.crypto.randomness import RandomBytes
+from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.errors import AlreadyReleasedError, CohortTooSmallError
 from lintra_protocol.mechanisms.base import Mechanism
-from lintra_protocol.randomness import RandomBytes
-from lintra_protocol.ring import FloatArray, IntArray
 from support import SEED, source
 from support.audit_cases import CASES, reached
 

@@ -15,17 +15,17 @@ from lintra_audit.verify.lies import LIES, honest_without_root
 from lintra_audit.verify.rules import RULES
 from lintra_audit.verify.run import known_attacks
 from lintra_audit.verify.short_rows import added, pair_in, pair_of, rows_that_fit
-from lintra_protocol.randomness import expand
-from lintra_protocol.report import checks_of, open_block, seal_block
-from lintra_protocol.sealing import SealingKey
-from lintra_protocol.verdicts import parameters_of
+from lintra_protocol.crypto.randomness import expand
+from lintra_protocol.crypto.sealing import SealingKey
+from lintra_protocol.report.report import checks_of, open_block, seal_block
+from lintra_protocol.report.wire import BLIND_BYTES
+from lintra_protocol.rules.verification import parameters_of
 from lintra_protocol.verification.checks import accepted, check_shares, passed_in
 from lintra_protocol.verification.fields import ROOTS
 from lintra_protocol.verification.parameters import Parameters
 from lintra_protocol.verification.points import check_points
 from lintra_protocol.verification.proof import prove
 from lintra_protocol.verification.shares import split_proven
-from lintra_protocol.wire import BLIND_BYTES
 from support import make_task
 
 POINTS = check_points(bytes(32))

@@ -20,11 +20,11 @@ from lintra_curator.papers.ron_gauss_noise import (
 from lintra_curator.promise.claim import curator_claim
 from lintra_curator.ron_gauss.pure import PureShares, pure_scales
 from lintra_curator.ron_gauss.ron_gauss import category_column, mapped_column
-from lintra_protocol.clipping import quantise
+from lintra_protocol.crypto.ring import FloatArray, IntArray
+from lintra_protocol.fields.schema import Column, Schema
 from lintra_protocol.mechanisms.ron_gauss import RonGauss
+from lintra_protocol.noise.clipping import quantise
 from lintra_protocol.privacy.statement import SMOOTHING, Claim
-from lintra_protocol.ring import FloatArray, IntArray
-from lintra_protocol.schema import Column, Schema
 
 UNITS = [(1.0, 0.0, None), (1e-6, 0.0, Fraction(1, 1000)), (1e6, -1e7, Fraction(1, 20)), (1e-3, 500.0, Fraction(2))]
 QUESTIONS = [

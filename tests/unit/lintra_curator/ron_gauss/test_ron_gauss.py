@@ -16,10 +16,10 @@ from lintra_curator.promise.claim import CalibrationError, curator_claim
 from lintra_curator.ron_gauss.pure import PureShares, pure_scales, release_ron_gauss_pure
 from lintra_curator.ron_gauss.ron_gauss import category_column, exact_sum, mapped_column, release_ron_gauss
 from lintra_protocol.errors import InvalidRowError, InvalidTaskError
+from lintra_protocol.fields.schema import Schema
 from lintra_protocol.mechanisms.ron_gauss import RonGauss
 from lintra_protocol.privacy.gaussian import gaussian_mu
 from lintra_protocol.privacy.statement import Claim
-from lintra_protocol.schema import Schema
 from support import source
 
 COLUMNS = (

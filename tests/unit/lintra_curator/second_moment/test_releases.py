@@ -27,13 +27,13 @@ from lintra_curator.second_moment.gaussian_noise import GRID_BITS, GaussianNoise
 from lintra_curator.second_moment.inverse_wishart import InverseWishartDraw
 from lintra_curator.second_moment.projection import GaussianProjection, exact_ridge_intervals
 from lintra_curator.second_moment.wishart_noise import WishartNoise, wishart_factor
-from lintra_protocol.clipping import quantise
+from lintra_protocol.crypto.randomness import RandomBytes
 from lintra_protocol.errors import InvalidAnalysisError, InvalidReleaseError
-from lintra_protocol.noise import MAX_SIGMA
+from lintra_protocol.noise.clipping import quantise
+from lintra_protocol.noise.discrete_gaussian import MAX_SIGMA
 from lintra_protocol.privacy.discrete import discrete_delta
 from lintra_protocol.privacy.gaussian import gaussian_mu
 from lintra_protocol.privacy.statement import Claim, Neighbours
-from lintra_protocol.randomness import RandomBytes
 from support import few, source
 
 NAMES = ("c0", "c1", "c2", "c3")

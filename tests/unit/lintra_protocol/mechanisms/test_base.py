@@ -5,13 +5,13 @@ import math
 import numpy as np
 import pytest
 
-from lintra_protocol.clipping import MAX_SQUARED_BOUND
-from lintra_protocol.documents import fraction, real
+from lintra_protocol.encoding.documents import fraction, real
 from lintra_protocol.errors import FalseClaimError, InvalidTaskError, RowUnderfilledError
 from lintra_protocol.mechanisms import Osnap, Sum
 from lintra_protocol.mechanisms.base import LOG_MAX_WRAP, MAX_SERVERS, Mechanism
 from lintra_protocol.mechanisms.encoder import MIN_SIGMA
-from lintra_protocol.noise import MAX_SIGMA
+from lintra_protocol.noise.clipping import MAX_SQUARED_BOUND
+from lintra_protocol.noise.discrete_gaussian import MAX_SIGMA
 from lintra_protocol.privacy.statement import Claim
 from support import source, uncalibrated
 

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
+from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.errors import FalseClaimError, InvalidTaskError
+from lintra_protocol.fields.schema import Column
 from lintra_protocol.mechanisms import MECHANISMS, AnyMechanism, RonGauss, SecondMoment, Sum
 from lintra_protocol.mechanisms.base import Mechanism
 from lintra_protocol.privacy.statement import Claim
-from lintra_protocol.ring import FloatArray
-from lintra_protocol.schema import Column
 from support import make_task, source, uncalibrated
 
 CLAIM = Claim(epsilon="1", delta="0.000001", min_clients=64)

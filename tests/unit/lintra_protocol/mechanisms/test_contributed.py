@@ -13,15 +13,15 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from lintra_protocol.clipping import quantise
-from lintra_protocol.contributors import Contributors
+from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.errors import FalseClaimError, InvalidRowError, InvalidTaskError
+from lintra_protocol.fields.contributors import Contributors
 from lintra_protocol.mechanisms import Histogram, Mechanism, Osnap, RonGauss, SecondMoment, Sum
 from lintra_protocol.mechanisms.row_count import CountedRows
+from lintra_protocol.noise.clipping import quantise
 from lintra_protocol.privacy.discrete import row_slack
 from lintra_protocol.privacy.gaussian import gaussian_epsilon
 from lintra_protocol.privacy.statement import SMOOTHING, Claim
-from lintra_protocol.ring import FloatArray, IntArray
 from support import make_task, source
 
 CLAIM = Claim(epsilon="1", delta="0.000001", min_clients=5, max_corrupt_clients=4)

@@ -7,12 +7,12 @@ from typing import Literal
 import numpy as np
 import pytest
 
-from lintra_protocol.contributors import Contributors
+from lintra_protocol.crypto.ring import IntArray
 from lintra_protocol.errors import InvalidTaskError
+from lintra_protocol.fields.contributors import Contributors
 from lintra_protocol.mechanisms.directions import MAX_SQUARED_COLUMN, along, directions, encode_basis
 from lintra_protocol.mechanisms.second_moment import SecondMoment
 from lintra_protocol.privacy.statement import Claim, Neighbours
-from lintra_protocol.ring import IntArray
 
 ONE = 1 << 14
 AFTER = "A" * 43

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from lintra_protocol.errors import InvalidTaskError
+from lintra_protocol.fields.schema import Column
 from lintra_protocol.mechanisms import Histogram
 from lintra_protocol.privacy.statement import Claim
-from lintra_protocol.schema import Column
 from support import make_task, source
 
 EDGES = (("0", "1", "2.5", "4"), ("-3", "3"), ())

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from lintra_protocol.contributors import Contributors
+from lintra_protocol.crypto.randomness import expand
+from lintra_protocol.crypto.ring import from_ring
 from lintra_protocol.errors import FalseClaimError, InvalidTaskError, UnsupportedFeatureError
+from lintra_protocol.fields.contributors import Contributors
 from lintra_protocol.mechanisms import AnyMechanism, Osnap
 from lintra_protocol.mechanisms.collusion import epsilons_if_colluding
 from lintra_protocol.privacy.discrete import discrete_delta, row_slack
 from lintra_protocol.privacy.gaussian import gaussian_mu
 from lintra_protocol.privacy.statement import SMOOTHING, Claim
-from lintra_protocol.randomness import expand
-from lintra_protocol.ring import from_ring
 from support import make_task, uncalibrated
 
 SERVERS, COLUMNS, CLIENTS = 3, 3, 60

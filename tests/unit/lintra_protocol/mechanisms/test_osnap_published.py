@@ -6,7 +6,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from lintra_protocol.documents import fraction
+from lintra_protocol.crypto.ring import FloatArray
+from lintra_protocol.encoding.documents import fraction
 from lintra_protocol.errors import FalseClaimError, InvalidTaskError, LintraError, RowUnderfilledError
 from lintra_protocol.mechanisms import OsnapPublished
 from lintra_protocol.mechanisms.osnap_published import row_bound_of
@@ -14,7 +15,6 @@ from lintra_protocol.privacy.calibration import published_mu, published_sigma
 from lintra_protocol.privacy.discrete import row_slack
 from lintra_protocol.privacy.gaussian import gaussian_delta, gaussian_epsilon
 from lintra_protocol.privacy.statement import Claim
-from lintra_protocol.ring import FloatArray
 from support import source
 
 CLAIM = Claim(epsilon="1", delta="0.000001", min_clients=2000)

@@ -5,12 +5,12 @@ from itertools import combinations_with_replacement, product
 import numpy as np
 import pytest
 
-from lintra_protocol.canonical import base64url
-from lintra_protocol.contributors import Contributors
+from lintra_protocol.crypto.ring import IntArray
+from lintra_protocol.encoding.canonical import base64url
 from lintra_protocol.errors import InvalidTaskError
+from lintra_protocol.fields.contributors import Contributors
 from lintra_protocol.mechanisms.range_finder import RangeFinder, Target
 from lintra_protocol.privacy.statement import Claim, Neighbours
-from lintra_protocol.ring import IntArray
 
 
 def held(count: str = "noisy", rows: int = 2, places: int = 1) -> Contributors:

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from lintra_protocol.canonical import base64url
+from lintra_protocol.crypto.ring import FloatArray, IntArray
+from lintra_protocol.encoding.canonical import base64url
 from lintra_protocol.errors import FalseClaimError, InvalidTaskError
 from lintra_protocol.mechanisms.range_finder import FREE_TRACE, RangeFinder, Target, omega, outer_words, projections
 from lintra_protocol.privacy.statement import Claim
-from lintra_protocol.ring import FloatArray, IntArray
 from support.worst_rows import worst_pair
 
 CLAIM = Claim(epsilon="1", delta="0.000001", min_clients=1000)

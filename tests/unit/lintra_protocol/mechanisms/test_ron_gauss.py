@@ -10,16 +10,16 @@ import pytest
 from numpy.testing import assert_array_equal
 from pydantic import ValidationError
 
-from lintra_protocol.canonical import base64url
+from lintra_protocol.crypto.ring import FloatArray, from_ring, to_ring
+from lintra_protocol.crypto.sharing import combine, split
+from lintra_protocol.encoding.canonical import base64url
 from lintra_protocol.errors import FalseClaimError, InvalidTaskError, LintraError, RowUnderfilledError
-from lintra_protocol.frame import frame, frame_digest
+from lintra_protocol.fields.schema import Column
 from lintra_protocol.mechanisms.encoder import MIN_SIGMA
 from lintra_protocol.mechanisms.ron_gauss import RonGauss
-from lintra_protocol.noise import MAX_SIGMA
+from lintra_protocol.noise.discrete_gaussian import MAX_SIGMA
 from lintra_protocol.privacy.statement import Claim
-from lintra_protocol.ring import FloatArray, from_ring, to_ring
-from lintra_protocol.schema import Column
-from lintra_protocol.sharing import combine, split
+from lintra_protocol.transforms.orthonormal import frame, frame_digest
 from support import source
 
 SEED = bytes(range(32))

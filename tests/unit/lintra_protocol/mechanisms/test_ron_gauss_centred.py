@@ -7,13 +7,13 @@ import pytest
 from numpy.testing import assert_array_equal
 from pydantic import ValidationError
 
-from lintra_protocol.canonical import base64url
+from lintra_protocol.crypto.ring import FloatArray
+from lintra_protocol.encoding.canonical import base64url
 from lintra_protocol.errors import FalseClaimError, InvalidTaskError
-from lintra_protocol.frame import frame, frame_digest
 from lintra_protocol.mechanisms.ron_gauss_centred import RonGaussCentred
 from lintra_protocol.privacy.composition import Spent
 from lintra_protocol.privacy.statement import Claim, Neighbours
-from lintra_protocol.ring import FloatArray
+from lintra_protocol.transforms.orthonormal import frame, frame_digest
 from support import source
 
 SEED = bytes(range(32))

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
+from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.errors import FalseClaimError, InvalidTaskError
+from lintra_protocol.fields.schema import Column, Schema
 from lintra_protocol.mechanisms import AnyMechanism, Osnap, RonGauss, SecondMoment, Sum
 from lintra_protocol.mechanisms.row_count import CountedRows
 from lintra_protocol.privacy.statement import Claim
-from lintra_protocol.ring import FloatArray
-from lintra_protocol.schema import Column, Schema
 from support import source
 
 CLAIM = Claim(epsilon="1", delta="0.000001", min_clients=64)

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from lintra_protocol.crypto.ring import IntArray
 from lintra_protocol.errors import FalseClaimError, InvalidTaskError
 from lintra_protocol.mechanisms import SecondMoment
 from lintra_protocol.privacy.statement import Claim
-from lintra_protocol.ring import IntArray
 
 MECHANISM = SecondMoment(row_bound="5", fraction_bits=0, sigma=10)
 CLAIM = Claim(epsilon="1", delta="0.000001", min_clients=64)

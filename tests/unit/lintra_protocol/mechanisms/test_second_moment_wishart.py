@@ -9,7 +9,7 @@ import pytest
 
 from lintra_protocol.errors import FalseClaimError, InvalidTaskError, RowUnderfilledError
 from lintra_protocol.mechanisms import SecondMoment, WishartSecondMoment
-from lintra_protocol.noise import discrete_gaussian
+from lintra_protocol.noise.discrete_gaussian import discrete_gaussian
 from lintra_protocol.privacy.composition import Spent
 from lintra_protocol.privacy.discrete import kappa
 from lintra_protocol.privacy.statement import MAX_SLACK, Claim

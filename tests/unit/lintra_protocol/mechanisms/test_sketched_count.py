@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
+from lintra_protocol.crypto.ring import FloatArray, to_ring
 from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.mechanisms import Osnap, OsnapPublished
 from lintra_protocol.mechanisms.sketched import SketchedRows
 from lintra_protocol.privacy.statement import Claim, Neighbours
-from lintra_protocol.ring import FloatArray, to_ring
 from lintra_protocol.transforms.base import PublicMatrix
 
 CLIENTS, COLUMNS = 24, 2

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lintra_curator.papers.zero_concentrated import zcdp_delta, zcdp_epsilon
-from lintra_protocol.canonical import canonical_json, parse_canonical_json
-from lintra_protocol.documents import fraction
+from lintra_protocol.encoding.canonical import canonical_json, parse_canonical_json
+from lintra_protocol.encoding.documents import fraction
 from lintra_protocol.errors import InvalidMessageError
 from lintra_protocol.privacy.composition import Spent
 from lintra_protocol.privacy.discrete import discrete_delta

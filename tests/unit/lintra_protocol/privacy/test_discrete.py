@@ -6,6 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.privacy.discrete import (
     discrete_delta,
     discrete_epsilon,
@@ -15,7 +16,6 @@ from lintra_protocol.privacy.discrete import (
     smoothed_slack,
 )
 from lintra_protocol.privacy.gaussian import gaussian_delta, gaussian_epsilon, gaussian_mu
-from lintra_protocol.ring import FloatArray
 
 KAPPA = [(0.25, 2.876953e-2), (0.5, 2.068927e-4), (1, 1.070115e-8), (2, 2.862866e-17), (4, 2.049001e-34)]
 

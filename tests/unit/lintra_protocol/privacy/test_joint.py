@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from lintra_curator.papers.ron_gauss_sensitivity import augmented_distance, centred_covariance_distance
-from lintra_protocol.clipping import clip_exactly
-from lintra_protocol.mechanisms.joint import Layout
+from lintra_protocol.crypto.ring import FloatArray, IntArray
+from lintra_protocol.mechanisms.joint_rows import Layout
+from lintra_protocol.noise.clipping import clip_exactly
 from lintra_protocol.privacy.joint import (
     JointVariances,
     joint_squared_mu,
 )
 from lintra_protocol.privacy.statement import Neighbours
-from lintra_protocol.ring import FloatArray, IntArray
 
 ALPHA_BETA_GAMMA = [(0.5, 1, 1), (1, 1, 1), (0.1, 1.2, 1), (0.1, 0.5, 2), (2, 1.9, 0.3), (0.3, 3, 1), (1, 0.2, 1)]
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from lintra_protocol.crypto.ring import IntArray
 from lintra_protocol.errors import RowUnderfilledError
 from lintra_protocol.privacy.gaussian import gaussian_mu
 from lintra_protocol.privacy.leverage import (
@@ -14,7 +15,6 @@ from lintra_protocol.privacy.leverage import (
     gram_matrix,
     shared_pairs,
 )
-from lintra_protocol.ring import IntArray
 from lintra_protocol.transforms.osnap import BalancedOsnap
 
 

@@ -7,13 +7,13 @@ import pytest
 from pydantic import ValidationError
 
 from lintra_protocol.errors import FalseClaimError, InvalidTaskError, PolicyRefusedError
-from lintra_protocol.privacy.ceiling import Ceiling
+from lintra_protocol.fields.windows import Windows
 from lintra_protocol.privacy.composition import Spent
 from lintra_protocol.privacy.discrete import discrete_delta
+from lintra_protocol.privacy.limits import Ceiling
 from lintra_protocol.privacy.statement import MAX_SLACK, Claim
 from lintra_protocol.privacy.study import Study
 from lintra_protocol.task import Task
-from lintra_protocol.windows import Windows
 from support import make_task
 
 STUDY = Study(epsilon="1", delta="0.000001", share="0.1")

@@ -4,8 +4,8 @@ import numpy as np
 import plain_verified as plain
 import pytest
 
-from lintra_protocol.ring import from_ring
-from lintra_protocol.sharing import combine
+from lintra_protocol.crypto.ring import from_ring
+from lintra_protocol.crypto.sharing import combine
 from lintra_protocol.verification.checks import accepted, check_shares
 from lintra_protocol.verification.fields import PRIMES, reduced, summed, times
 from lintra_protocol.verification.parameters import Parameters

@@ -8,8 +8,8 @@ import plain_verified as plain
 import pytest
 from cases_verified import BLINDS, SMALL, lies, shared, squares_of
 
-from lintra_protocol.report_ids import ReportIds
-from lintra_protocol.rules import draw_matrix
+from lintra_protocol.cohort.report_ids import ReportIds
+from lintra_protocol.rules.release import draw_matrix
 from support import make_task, nonce
 
 POINTS = plain.points(bytes(range(32)))

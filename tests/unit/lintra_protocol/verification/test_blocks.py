@@ -4,7 +4,7 @@ import numpy as np
 import plain_verified as plain
 import pytest
 
-from lintra_protocol.ring import FloatArray
+from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.verification import checks, fields, proof, shares
 from lintra_protocol.verification.checks import accepted, check_shares, check_shares_of_seeds, passed_in
 from lintra_protocol.verification.fields import PRIMES, FieldArray, fold, halve, inner, joined

@@ -5,15 +5,15 @@ import math
 import numpy as np
 import pytest
 
+from lintra_protocol.crypto.ring import IntArray
 from lintra_protocol.mechanisms.base import Mechanism
-from lintra_protocol.noise import discrete_gaussian
-from lintra_protocol.report import checks_of, make_reports
-from lintra_protocol.ring import IntArray
+from lintra_protocol.noise.discrete_gaussian import discrete_gaussian
+from lintra_protocol.report.report import checks_of, make_reports
+from lintra_protocol.report.wire import BLIND_BYTES
 from lintra_protocol.verification.checks import accepted
 from lintra_protocol.verification.padding import too_long
 from lintra_protocol.verification.parameters import noised_bound
 from lintra_protocol.verification.points import check_points
-from lintra_protocol.wire import BLIND_BYTES
 from support import make_task, source
 
 POINTS = check_points(bytes(range(32)))

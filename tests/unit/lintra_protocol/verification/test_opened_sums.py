@@ -5,7 +5,7 @@ import pytest
 from plain_verified import Sizes, polynomials
 from toy_fields import best_cheat, most_survived, opened_pairs, usable_points
 
-from lintra_protocol.randomness import RandomBytes
+from lintra_protocol.crypto.randomness import RandomBytes
 from lintra_protocol.verification.checks import check_shares
 from lintra_protocol.verification.fields import PRIMES, ROOTS, draw
 from lintra_protocol.verification.padding import padded_rows

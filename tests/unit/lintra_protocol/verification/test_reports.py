@@ -4,16 +4,12 @@ import numpy as np
 import pytest
 
 from lintra_client.sealed_reports import encode_apart, encode_together
+from lintra_protocol.crypto.ring import from_ring
+from lintra_protocol.crypto.sharing import combine
 from lintra_protocol.errors import InvalidMessageError, InvalidTaskError, UnsupportedFeatureError
 from lintra_protocol.ideal import client_report
-from lintra_protocol.report import Report, checks_of, make_report, open_block, seal_block, shares_words
-from lintra_protocol.ring import from_ring
-from lintra_protocol.sharing import combine
-from lintra_protocol.task import Task
-from lintra_protocol.verification.checks import accepted
-from lintra_protocol.verification.fields import PRIMES
-from lintra_protocol.verification.points import check_points
-from lintra_protocol.wire import (
+from lintra_protocol.report.report import Report, checks_of, make_report, open_block, seal_block, shares_words
+from lintra_protocol.report.wire import (
     BLIND_BYTES,
     PROVEN,
     PROVEN_SEED,
@@ -23,6 +19,10 @@ from lintra_protocol.wire import (
     report_id,
     share_form,
 )
+from lintra_protocol.task import Task
+from lintra_protocol.verification.checks import accepted
+from lintra_protocol.verification.fields import PRIMES
+from lintra_protocol.verification.points import check_points
 from support import make_task, source
 from support.seeds import sealing_key
 

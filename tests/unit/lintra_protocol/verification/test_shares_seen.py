@@ -9,13 +9,13 @@ from math import exp
 import numpy as np
 import pytest
 
-from lintra_protocol.documents import fraction
+from lintra_protocol.crypto.ring import FloatArray
+from lintra_protocol.encoding.documents import fraction
 from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.privacy.composition import Spent
-from lintra_protocol.privacy.repeated import repeated
 from lintra_protocol.privacy.shares_seen import SharesSeen
 from lintra_protocol.privacy.statement import Claim
-from lintra_protocol.ring import FloatArray
+from lintra_protocol.privacy.windows import repeated
 from lintra_protocol.task import Task
 from support import make_task
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from lintra_protocol.cohort.report_ids import ReportIds
 from lintra_protocol.errors import InventoryMismatchError
-from lintra_protocol.proofs import Absence, Inclusion
-from lintra_protocol.report_ids import ReportIds
+from lintra_protocol.messages.inclusion import Absence, Inclusion
 from lintra_server.batches.batch_lists import roots_of
 from lintra_service import lists
 from support.server_world import BASE, a_world, text

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from lintra_protocol.canonical import base64url
+from lintra_protocol.encoding.canonical import base64url
 from lintra_server.batches import registry
 from lintra_server.clock import DAY, SETTLING_SECONDS
 from support.server_world import POLICY, World, a_world, text, token

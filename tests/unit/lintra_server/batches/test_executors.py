@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from structlog.testing import capture_logs
 
+from lintra_protocol.crypto.ring import IntArray, RingArray, ring_bytes
 from lintra_protocol.errors import UnavailableError
-from lintra_protocol.ring import IntArray, RingArray, ring_bytes
 from lintra_protocol.transforms.osnap import BalancedOsnap
 from lintra_server.batches.cluster import compute_on_worker
 from lintra_server.batches.executor import InProcess, Release, sketch_share, tree_sum

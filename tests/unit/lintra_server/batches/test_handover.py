@@ -10,9 +10,9 @@ from typing import cast
 
 import pytest
 
-from lintra_protocol.blocks import decode_upload
+from lintra_protocol.crypto.sealing import SealingKey
 from lintra_protocol.errors import OverloadedError, UnavailableError
-from lintra_protocol.sealing import SealingKey
+from lintra_protocol.report.upload import decode_upload
 from lintra_server.batches import intake, opening
 from lintra_server.batches.handover import Handover, Lookups
 from lintra_server.batches.registry import HeldTask

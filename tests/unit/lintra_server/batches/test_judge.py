@@ -7,14 +7,14 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from lintra_protocol import ideal
-from lintra_protocol.canonical import base64url, parse_base64url
-from lintra_protocol.messages import sign
-from lintra_protocol.proofs import Absence, Judged
-from lintra_protocol.report_ids import ReportIds
-from lintra_protocol.ring import from_ring
-from lintra_protocol.rules import draw_matrix
-from lintra_protocol.sharing import combine
-from lintra_protocol.verdicts import ChecksRequest, VerifiedAggregateRequest
+from lintra_protocol.cohort.report_ids import ReportIds
+from lintra_protocol.crypto.ring import from_ring
+from lintra_protocol.crypto.sharing import combine
+from lintra_protocol.encoding.canonical import base64url, parse_base64url
+from lintra_protocol.messages.documents import sign
+from lintra_protocol.messages.inclusion import Absence, Judged
+from lintra_protocol.rules.release import draw_matrix
+from lintra_protocol.rules.verification import ChecksRequest, VerifiedAggregateRequest
 from support.checked_world import (
     CHECKS,
     LEAST,

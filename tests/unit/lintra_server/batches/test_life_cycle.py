@@ -10,15 +10,15 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from lintra_protocol import ideal
-from lintra_protocol.canonical import base64url, parse_base64url
+from lintra_protocol.cohort.merkle import InclusionProof, verify_inclusion
+from lintra_protocol.crypto.randomness import RandomBytes
+from lintra_protocol.crypto.ring import from_ring
+from lintra_protocol.crypto.sealing import HYBRID
+from lintra_protocol.crypto.sharing import combine
+from lintra_protocol.encoding.canonical import base64url, parse_base64url
 from lintra_protocol.errors import InventoryMismatchError
-from lintra_protocol.manifest import InclusionProof, verify_inclusion
-from lintra_protocol.messages import AggregateRequest, Cohort, Receipt, Signed, TaskRecord, receipt_hash
-from lintra_protocol.proofs import Inclusion
-from lintra_protocol.randomness import RandomBytes
-from lintra_protocol.ring import from_ring
-from lintra_protocol.sealing import HYBRID
-from lintra_protocol.sharing import combine
+from lintra_protocol.messages.documents import AggregateRequest, Cohort, Receipt, Signed, TaskRecord, receipt_hash
+from lintra_protocol.messages.inclusion import Inclusion
 from lintra_server.batches import census, transform
 from lintra_server.batches.gate import Gate
 from lintra_server.clock import SETTLING_SECONDS

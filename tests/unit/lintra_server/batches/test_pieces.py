@@ -6,12 +6,12 @@ from urllib.parse import quote
 import httpx2
 import pytest
 
-from lintra_protocol import differences
-from lintra_protocol.canonical import HASH_BYTES, base64url
-from lintra_protocol.differences import ListDifference, piece_hash, pieces_of
+from lintra_protocol.cohort import differences
+from lintra_protocol.cohort.differences import ListDifference, piece_hash, pieces_of
+from lintra_protocol.cohort.report_ids import ReportIds, difference
+from lintra_protocol.encoding.canonical import HASH_BYTES, base64url
 from lintra_protocol.errors import MessageTooLargeError, UnavailableError
-from lintra_protocol.messages import Cohort, CohortRequest, DifferenceInPieces, Signed
-from lintra_protocol.report_ids import ReportIds, difference
+from lintra_protocol.messages.documents import Cohort, CohortRequest, DifferenceInPieces, Signed
 from lintra_server.batches import pieces
 from lintra_service.scratch import Scratch
 from support.server_world import World, a_world

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from lintra_protocol.canonical import base64url, canonical_json
+from lintra_protocol.encoding.canonical import base64url, canonical_json
 from lintra_server.disk.journal import DamagedJournalError, Journal, Line, UnknownLineError
 
 KEY = bytes(32)

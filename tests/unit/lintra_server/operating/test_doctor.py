@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from faults.test_losses import HONEST, PLACE, batch, config, cut, edit, inventory, stored_one_by_one
 from faults.test_restores import restored
-from lintra_protocol.canonical import base64url, canonical_json
+from lintra_protocol.encoding.canonical import base64url, canonical_json
 from lintra_server.cli import _failing_in_words, app
 from lintra_server.operating.doctor import Doctor
 from lintra_server.storage.database import SPAN

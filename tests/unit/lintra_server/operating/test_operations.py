@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from lintra_protocol.canonical import base64url
-from lintra_protocol.randomness import system_randomness
+from lintra_protocol.crypto.randomness import system_randomness
+from lintra_protocol.encoding.canonical import base64url
 from lintra_server.cli import app
 from lintra_server.node import Node
 from lintra_server.settings import Settings

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from lintra_protocol.canonical import base64url, parse_base64url
+from lintra_protocol.crypto.sealing import CLASSICAL, HYBRID
+from lintra_protocol.crypto.signing import SigningKey
+from lintra_protocol.encoding.canonical import base64url, parse_base64url
 from lintra_protocol.errors import OutdatedKeyError
-from lintra_protocol.messages import KeyList, SealingKeyEntry, Signed
-from lintra_protocol.sealing import CLASSICAL, HYBRID
-from lintra_protocol.signing import SigningKey
+from lintra_protocol.messages.documents import KeyList, SealingKeyEntry, Signed
 from lintra_server.clock import SETTLING_SECONDS
 from lintra_server.disk.key_files import KeyFiles
 from lintra_server.disk.vault import Vault

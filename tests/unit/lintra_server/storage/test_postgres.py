@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import insert, inspect
 
 from lintra_protocol.errors import UnavailableError
-from lintra_protocol.messages import AggregateRequest, Cohort, Signed
+from lintra_protocol.messages.documents import AggregateRequest, Cohort, Signed
 from lintra_server.disk.journal import BatchId
 from lintra_server.operating.doctor import Doctor
 from lintra_server.operating.losses import Begun, begun

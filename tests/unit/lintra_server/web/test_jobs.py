@@ -11,8 +11,8 @@ import httpx2
 import pytest
 
 from lintra_protocol.errors import CohortTooSmallError, OverloadedError, UnavailableError
-from lintra_protocol.messages import Progress
-from lintra_protocol.transport import media_type
+from lintra_protocol.http.requests import media_type
+from lintra_protocol.messages.documents import Progress
 from lintra_server.batches import jobs
 from lintra_server.batches.gate import Gate
 from lintra_server.batches.jobs import Job, Jobs

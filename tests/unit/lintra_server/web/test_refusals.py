@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from lintra_protocol.canonical import base64url
+from lintra_protocol.crypto.sealing import CLASSICAL, HYBRID
+from lintra_protocol.encoding.canonical import base64url
 from lintra_protocol.errors import OverloadedError
-from lintra_protocol.http_signature import INPUT_HEADER, SIGNATURE_HEADER
-from lintra_protocol.messages import TaskRecord, sign
-from lintra_protocol.sealing import CLASSICAL, HYBRID
+from lintra_protocol.http.requests import media_type, sign_request
+from lintra_protocol.http.signature import INPUT_HEADER, SIGNATURE_HEADER
+from lintra_protocol.messages.documents import TaskRecord, sign
 from lintra_protocol.task import ServerEntry, Task
-from lintra_protocol.transport import media_type, sign_request
 from lintra_server.settings import Policy
 from lintra_server.web.app import MAX_TASK_BYTES
 from lintra_service import answers

@@ -13,10 +13,10 @@ import httpx2
 import pytest
 
 from lintra_protocol.errors import BatchClosedError, InvalidMessageError, LintraError, UnavailableError
-from lintra_protocol.messages import UploadAnswer, receipt_hash
+from lintra_protocol.fields.windows import Windows
+from lintra_protocol.http.requests import media_type
+from lintra_protocol.messages.documents import UploadAnswer, receipt_hash
 from lintra_protocol.task import Task
-from lintra_protocol.transport import media_type
-from lintra_protocol.windows import Windows
 from lintra_server.storage.store import Outcome
 from lintra_server.web.forwarding import Forward, answer_forwarded
 from lintra_server.web.line import Frame, Line, Words, answered, decode_outcomes, encode_outcomes, refusal

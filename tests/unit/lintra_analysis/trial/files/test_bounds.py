@@ -5,9 +5,9 @@ import pytest
 
 from lintra_analysis.trial.files.bounds import bounds_of, clipped_share
 from lintra_analysis.trial.files.table import FileColumn, FileTable
-from lintra_protocol.documents import fraction
-from lintra_protocol.ring import FloatArray
-from lintra_protocol.schema import OTHER
+from lintra_protocol.crypto.ring import FloatArray
+from lintra_protocol.encoding.documents import fraction
+from lintra_protocol.fields.schema import OTHER
 
 
 def of(**columns: FloatArray) -> FileTable:

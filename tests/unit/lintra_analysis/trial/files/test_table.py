@@ -9,9 +9,9 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from lintra_analysis.trial.files.table import MAX_LEVELS, FileTable, read_table
-from lintra_protocol.cells import DAYS
+from lintra_protocol.encoding.csv_values import DAYS
 from lintra_protocol.errors import InvalidRowError
-from lintra_protocol.schema import OTHER
+from lintra_protocol.fields.schema import OTHER
 
 TEXT = """\
 age,weight,smokes,town,joined,id,same

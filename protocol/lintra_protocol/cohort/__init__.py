@@ -1,0 +1,1 @@
+"""Sets of reports: their identifiers, roots, proofs and differences."""

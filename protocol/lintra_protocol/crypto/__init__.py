@@ -1,0 +1,1 @@
+"""Arithmetic of shares, randomness, sharing, encryption, signatures and admission tokens."""

@@ -1,0 +1,1 @@
+"""How documents and values become bytes."""

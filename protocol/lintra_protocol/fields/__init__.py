@@ -1,0 +1,1 @@
+"""Parts of a task: columns, windows, organisations and missing reports."""

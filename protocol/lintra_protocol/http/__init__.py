@@ -1,0 +1,1 @@
+"""What the services agree on about HTTP: signed requests and problem documents."""

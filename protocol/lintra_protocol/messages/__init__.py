@@ -1,0 +1,1 @@
+"""What clients, servers and the analyzer sign and send."""

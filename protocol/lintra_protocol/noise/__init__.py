@@ -1,0 +1,1 @@
+"""Clipping of rows and sampling of noise."""

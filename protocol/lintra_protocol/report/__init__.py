@@ -1,0 +1,1 @@
+"""One report: its shares, their encryption, and their form on the wire."""

@@ -1,0 +1,1 @@
+"""What servers and the analyzer check before anything is released."""

@@ -1,0 +1,272 @@
+"""What a task measures of each row, how it is encoded, and which privacy that gives."""
+
+from abc import abstractmethod
+from dataclasses import replace
+from functools import cached_property
+from math import floor
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from lintra_protocol.encoding.documents import Frozen, Real, fraction
+from lintra_protocol.errors import InvalidMessageError, InvalidTaskError
+from lintra_protocol.fields.schema import Column, Schema
+from lintra_protocol.fields.windows import Windows
+from lintra_protocol.mechanisms import AnyMechanism
+from lintra_protocol.privacy.discrete import discrete_epsilon
+from lintra_protocol.privacy.gaussian import gaussian_mu
+from lintra_protocol.privacy.shares_seen import SharesSeen
+from lintra_protocol.privacy.statement import MAX_SLACK, Claim, NoiseBy, PrivacyStatement
+from lintra_protocol.privacy.study import Study
+from lintra_protocol.privacy.windows import repeated
+from lintra_protocol.transforms.base import PublicMatrix
+from lintra_protocol.verification.parameters import Parameters, noised_bound
+
+
+class Batched(Frozen):
+    """A task as far as it has times and batches.
+
+    Times count units of `time_precision` seconds since the epoch; `not_before` is inclusive, `not_after` exclusive.
+    """
+
+    batches: Literal["single", "windowed"] = "single"
+    windows: Windows | None = Field(default=None, exclude_if=lambda windows: windows is None)
+    time_precision: int = Field(default=3600, ge=1, le=31_536_000)
+    not_before: int = Field(ge=0, lt=2**53)
+    not_after: int = Field(gt=0, lt=2**53)
+
+    @model_validator(mode="after")
+    def _times_fit(self) -> Self:
+        if self.not_before >= self.not_after:
+            raise ValueError(f"not_before {self.not_before} is not before not_after {self.not_after}")
+        if (self.windows is None) != (self.batches == "single"):
+            raise ValueError(f"windows belong to a task with batches 'windowed', and to no other; got {self.batches!r}")
+        if self.windows is not None and self.not_before + self.windows.units != self.not_after:
+            raise ValueError(
+                f"{self.windows.max_windows} windows of {self.windows.window} units from {self.not_before} on end at "
+                f"{self.not_before + self.windows.units}, not at {self.not_after}"
+            )
+        return self
+
+    @property
+    def num_batches(self) -> int:
+        """Return how many batches the task may have: one, or one for each window."""
+        return 1 if self.windows is None else self.windows.max_windows
+
+    @property
+    def reports_per_source(self) -> int:
+        """Return how many reports one source may send, each to another batch."""
+        return 1 if self.windows is None else self.windows.reports_per_source
+
+    @property
+    def max_merge(self) -> int:
+        """Return how many windows in a row may be released together; 1 if each is released alone or not at all."""
+        return 1 if self.windows is None else self.windows.max_merge
+
+    def group(self, batch: int, first: int | None) -> range:
+        """Return the batches that are released together as `batch`: from `first` to it, or it alone.
+
+        Raises:
+            InvalidMessageError: the task does not merge these.
+        """
+        if first is None:
+            return range(batch, batch + 1)
+        if not 0 <= first < batch or batch - first >= self.max_merge:
+            raise InvalidMessageError(f"windows {first} to {batch}: this task merges at most {self.max_merge} in a row")
+        return range(first, batch + 1)
+
+    def batch_of(self, time: int) -> int:
+        """Return the number of the batch that a report of this time belongs to.
+
+        Args:
+            time: in the task's units.
+
+        Raises:
+            ValueError: the time lies outside the task.
+        """
+        if not self.not_before <= time < self.not_after:
+            raise ValueError(f"time {time} lies outside [{self.not_before}, {self.not_after})")
+        return 0 if self.windows is None else (time - self.not_before) // self.windows.window
+
+    def span(self, batch: int) -> tuple[int, int]:
+        """Return the first unit of time of a batch and the first one after it.
+
+        Raises:
+            ValueError: the task has no such batch.
+        """
+        if not 0 <= batch < self.num_batches:
+            raise ValueError(f"the task has batches 0 to {self.num_batches - 1}, not {batch}")
+        if self.windows is None:
+            return self.not_before, self.not_after
+        begins = self.not_before + batch * self.windows.window
+        return begins, begins + self.windows.window
+
+
+MAX_WORDS = 2**20
+
+
+class Measured(Batched):
+    """A task as far as it says what is measured of each row, and how privately."""
+
+    columns: tuple[Column, ...] = Field(min_length=1, max_length=MAX_WORDS)
+    mechanism: AnyMechanism
+    claim: Claim
+    max_clients: int = Field(ge=2, le=2**32)
+    verification: Literal["none", "norm"] = Field(default="none", exclude_if=lambda asked: asked == "none")
+    max_rejected: Real | None = Field(default=None, exclude_if=lambda part: part is None)
+    noise: NoiseBy = Field(default="clients", exclude_if=lambda adds: adds == "clients")
+    study: Study | None = Field(default=None, exclude_if=lambda study: study is None)
+
+    @model_validator(mode="after")
+    def _claim_fits(self) -> Self:
+        names = [column.name for column in self.columns]
+        if len(set(names)) < len(names):
+            raise ValueError("two columns have the same name")
+        if self.max_clients < self.claim.min_clients:
+            raise ValueError(f"max_clients {self.max_clients} is below min_clients {self.claim.min_clients}")
+        if (self.max_rejected is None) != (self.verification == "none"):
+            raise ValueError("max_rejected belongs to a task with verification 'norm', and to no other")
+        if self.max_rejected is not None and not 0 <= fraction(self.max_rejected) < 1:
+            raise ValueError(f"max_rejected lies in [0, 1), got {self.max_rejected}")
+        return self
+
+    @property
+    @abstractmethod
+    def num_servers(self) -> int:
+        """Return N."""
+
+    # --- sizes -------------------------------------------------------------------------------------------------
+
+    @property
+    def num_columns(self) -> int:
+        """Return d, the columns of an encoded row: a category may be several (`encoded_columns`)."""
+        return len(self.encoded_columns)
+
+    @property
+    def encoded_columns(self) -> tuple[Column, ...]:
+        """Return what the mechanism counts: `columns`, categories as indicators unless it takes levels itself."""
+        return self.schema_arrays.encoded
+
+    @cached_property
+    def num_words(self) -> int:
+        """Return the ring words in a report's input share."""
+        return self.mechanism.report_words(self.num_columns)
+
+    @property
+    def sketch_words(self) -> int:
+        """Return the ring words in a row of the sketch: w, or w/c where a report holds c copies."""
+        return self.mechanism.sketch_words(self.num_columns)
+
+    @cached_property
+    def schema_arrays(self) -> Schema:
+        """Return the columns as arrays."""
+        return Schema(self.columns, indicators=not self.mechanism.takes_levels)
+
+    # --- verified reports --------------------------------------------------------------------------------------
+
+    @cached_property
+    def verified(self) -> Parameters | None:
+        """Return the sizes of reports that prove how long their rows are, and the bound R^2; None without proofs.
+
+        Raises:
+            InvalidTaskError: nothing bounds the mechanism's reports, or they are too long.
+        """
+        if self.verification == "none":
+            return None
+        longest = self.mechanism.squared_report_bound()
+        if longest is None:
+            raise InvalidTaskError(
+                f"verification: nothing bounds a report of {self.mechanism.kind} like this; use none"
+            )
+        variances = [int(sigma) ** 2 for sigma in self.mechanism.report_sigmas(self.num_columns)]
+        try:
+            return Parameters(self.num_words, self.num_servers, noised_bound(longest, variances))
+        except ValueError as error:
+            raise InvalidTaskError(f"verification: {error}") from None
+
+    @cached_property
+    def shares_seen(self) -> SharesSeen | None:
+        """Return what shares of verified reports show; None without proofs, where shares say nothing at all."""
+        if self.verified is None:
+            return None
+        return SharesSeen.of(
+            self.verified.padded,
+            self.verified.squared_bound,
+            self.verified.word_bits,
+            self.max_clients,
+            clients_noise=self.noise == "clients",
+        )
+
+    @cached_property
+    def noise_claim(self) -> Claim:
+        """Return what the noise has to keep: the claim, or a little more where reports are verified.
+
+        Raises:
+            InvalidTaskError: shares would cost too much of delta.
+        """
+        return self.claim if self.shares_seen is None else self.shares_seen.left_of(self.claim)
+
+    def least_accepted(self, count: int) -> int:
+        """Return how many of so many reports are left if as many are rejected as the task allows: all, without proofs.
+
+        Whether a batch is closed or frozen is decided by this number, so that a few bad reports cost no batch.
+        """
+        return count if self.max_rejected is None else count - floor(fraction(self.max_rejected) * count)
+
+    # --- privacy -----------------------------------------------------------------------------------------------
+
+    def privacy(self, num_clients: int) -> PrivacyStatement:
+        """Return the exact privacy of a release of `num_clients` reports."""
+        return self._stated(self.mechanism.privacy(self.noise_claim, self.num_columns, num_clients))
+
+    def release_privacy(self, matrix: PublicMatrix) -> PrivacyStatement:
+        """Return the exact privacy of a release under the matrix that was really drawn.
+
+        Raises:
+            RowUnderfilledError: a row has no honest client beyond the tolerated coalition.
+        """
+        return self._stated(self.mechanism.release_privacy(self.noise_claim, self.num_columns, matrix))
+
+    def _stated(self, of_noise: PrivacyStatement) -> PrivacyStatement:
+        """Return what the task promises by noise that keeps `noise_claim`: shares of verified reports show more."""
+        if self.shares_seen is None:
+            return of_noise
+        statement = self.shares_seen.beside(of_noise, self.claim.float_delta)
+        if self.noise == "servers":
+            return statement
+        return replace(statement, max_corrupt_clients=self.claim.max_corrupt_clients)
+
+    def worst_privacy(self) -> PrivacyStatement:
+        """Return the privacy of the worst release that the gate lets pass (docs/reference/protocol.md#rules, R9).
+
+        It is that of the smallest cohort: exact where all matrices are equally good. Where rows overlap, a matrix may
+        be worse than planned and is used all the same, if only it keeps the promise; then it is all that is allowed.
+        """
+        statement = self.privacy(self.claim.min_clients)
+        if not self.mechanism.smoothing:
+            return statement
+        epsilon = self.claim.float_epsilon
+        noise_delta = self.noise_claim.noise_delta
+        mu = max(statement.mu, gaussian_mu(epsilon, noise_delta * (1 + 1e-14)) * (1 + 1e-12))
+        worst = replace(statement, mu=mu, slack=MAX_SLACK)
+        if self.shares_seen is None:
+            return replace(worst, epsilon=discrete_epsilon(mu, noise_delta, MAX_SLACK))
+        return replace(worst, epsilon=worst.epsilon_at(worst.delta))
+
+    def worst_together(self) -> PrivacyStatement:
+        """Return the privacy of everything that one source may send, merged as unluckily as may be."""
+        return repeated(self.worst_privacy(), self.reports_per_source, self.max_merge)
+
+    def worst_charge(self) -> PrivacyStatement:
+        """Return what one report of a source costs it: as many of them as it may send cost `worst_together`."""
+        return repeated(self.worst_privacy(), 1, self.max_merge)
+
+    def promises(self) -> list[tuple[Claim, PrivacyStatement]]:
+        """Return all that a judge has to accept: the claim and its worst release, and those of the study, if any.
+
+        Of a task with windows it is everything that one source may send which has to be accepted.
+        """
+        own = [(self.claim, self.worst_together())]
+        if self.study is None:
+            return own
+        return [*own, (self.study.claim(self.claim), self.study.statement(self.worst_privacy()))]
