@@ -48,7 +48,6 @@ def read_task(file: str) -> Task:
     """Read a canonical definition from a file, or from standard input for "-"; one final newline is not counted.
 
     Raises:
-        InvalidMessageError: not a canonical task definition.
         InvalidTaskError: the file cannot be read.
     """
     try:

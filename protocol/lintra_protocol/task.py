@@ -215,11 +215,7 @@ class Task(Measured):
             self._require_noise_of_servers()
 
     def _require_noise_of_servers(self) -> None:
-        """Refuse a task whose servers cannot add the noise, or that keeps delta for what cannot happen then.
-
-        Raises:
-            InvalidTaskError, UnsupportedFeatureError: in words.
-        """
+        """Refuse a task whose servers cannot add the noise, or that keeps delta for what cannot happen then."""
         if not self.mechanism.servers_may_noise:
             raise UnsupportedFeatureError(f"noise: servers cannot add that of {self.mechanism.kind}; use 'clients'")
         if self.contributors is not None or self.study is not None:
@@ -228,11 +224,7 @@ class Task(Measured):
             raise InvalidTaskError("delta_coalition: no coalition of clients weakens the noise of servers; use 0")
 
     def _require_contributors(self) -> None:
-        """Refuse a task of organisations whose counts, coalition or batches do not fit.
-
-        Raises:
-            InvalidTaskError, UnsupportedFeatureError: in words.
-        """
+        """Refuse a task of organisations whose counts, coalition or batches do not fit."""
         if self.contributors is None:
             return
         if self.batches != "single" or self.study is not None:

@@ -76,10 +76,7 @@ class Batched(Frozen):
         return range(first, batch + 1)
 
     def batch_of(self, time: int) -> int:
-        """Return the number of the batch that a report of this time belongs to.
-
-        Args:
-            time: in the task's units.
+        """Return the number of the batch that a report of this time belongs to. `time` is in the task's units.
 
         Raises:
             ValueError: the time lies outside the task.
@@ -199,11 +196,7 @@ class Measured(Batched):
 
     @cached_property
     def noise_claim(self) -> Claim:
-        """Return what the noise has to keep: the claim, or a little more where reports are verified.
-
-        Raises:
-            InvalidTaskError: shares would cost too much of delta.
-        """
+        """Return what the noise has to keep: the claim, or a little more where reports are verified."""
         return self.claim if self.shares_seen is None else self.shares_seen.left_of(self.claim)
 
     def least_accepted(self, count: int) -> int:
@@ -220,11 +213,7 @@ class Measured(Batched):
         return self._stated(self.mechanism.privacy(self.noise_claim, self.num_columns, num_clients))
 
     def release_privacy(self, matrix: PublicMatrix) -> PrivacyStatement:
-        """Return the exact privacy of a release under the matrix that was really drawn.
-
-        Raises:
-            RowUnderfilledError: a row has no honest client beyond the tolerated coalition.
-        """
+        """Return the exact privacy of a release under the matrix that was really drawn."""
         return self._stated(self.mechanism.release_privacy(self.noise_claim, self.num_columns, matrix))
 
     def _stated(self, of_noise: PrivacyStatement) -> PrivacyStatement:

@@ -23,9 +23,7 @@ POSITION_BYTES = 5
 class ListDifference:
     """How the list of `server` differs from the receiver's own.
 
-    Attributes:
-        missing: ascending positions in the receiver's list of what that server lacks.
-        extra: what it has beyond.
+    `missing` holds ascending positions in the receiver's list of what that server lacks; `extra` is what it has beyond.
     """
 
     server: int
@@ -34,19 +32,11 @@ class ListDifference:
 
     @classmethod
     def parse(cls, server: int, missing: bytes, extra: bytes) -> "ListDifference":
-        """Read positions (see `encode_positions`) and identifiers that stand one after the other.
-
-        Raises:
-            InvalidMessageError: they are not spelled as they must be.
-        """
+        """Read positions (see `encode_positions`) and identifiers that stand one after the other."""
         return cls(server, decode_positions(missing), ReportIds.parse(extra, len(extra)))
 
     def rebuild(self, own: ReportIds) -> ReportIds:
-        """Return that server's list, from the receiver's own.
-
-        Raises:
-            InventoryMismatchError: the difference does not fit one's own list.
-        """
+        """Return that server's list, from the receiver's own."""
         return apply_difference(own, self.missing, self.extra)
 
 

@@ -42,9 +42,7 @@ class Tree:
     def __init__(self, count: int, nodes: bytes | memoryview) -> None:
         """Take a tree as `nodes` gives it; nothing is checked but its length.
 
-        Args:
-            count: length of the list.
-            nodes: all hashes, level by level, the leaves first.
+        `nodes` are all hashes, level by level, the leaves first.
 
         Raises:
             InventoryMismatchError: these are not as many as a list of this length has.
@@ -169,9 +167,6 @@ def _require_leaf(root: bytes, count: int, proof: InclusionProof) -> None:
     """Check that a leaf is part of the list of this root and length.
 
     The shape of the tree, and on which side each sibling stands, follow from the length and the leaf's number alone.
-
-    Raises:
-        InventoryMismatchError: the proof does not show it.
     """
     place, size = proof.leaf, -(-count // LEAF_IDS)
     if not 0 <= place < size or len(proof.leaf_ids) != HASH_BYTES * min(LEAF_IDS, count - place * LEAF_IDS):

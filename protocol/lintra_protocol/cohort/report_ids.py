@@ -22,16 +22,14 @@ _TOGETHER = 1 << 16
 class ReportIds(Sequence[bytes]):
     """A sorted list of report identifiers, none of which stands twice; equal to any sequence of the same ones.
 
-    Attributes:
-        rows: the identifiers, wherever they are.
+    `rows` are the identifiers, wherever they are.
     """
 
     def __init__(self, rows: Rows | Bytes, root: bytes | None = None) -> None:
         """Carry on a list that is already known to be sorted; see `of`, `parse` and `ListBuilder`.
 
-        Args:
-            rows: of shape `(n, 32)`, if it is an array; nobody may write to it any more.
-            root: the Merkle root, where it is known; it is computed when it is asked for, if not given.
+        `rows` are of shape `(n, 32)`, if it is an array; nobody may write to it any more. `root` is the Merkle root,
+        where it is known; it is computed when it is asked for, if not given.
         """
         self.rows = rows if isinstance(rows, Rows) else HeldRows(rows)
         self._root = root
@@ -50,11 +48,7 @@ class ReportIds(Sequence[bytes]):
 
     @classmethod
     def sorted(cls, rows: Bytes) -> "ReportIds":
-        """Sort identifiers of shape `(n, 32)`, in any order.
-
-        Raises:
-            InvalidMessageError: one of them stands twice.
-        """
+        """Sort identifiers of shape `(n, 32)`, in any order."""
         return cls(strictly_ascending(taken(rows, sort_order(rows))))
 
     @classmethod
@@ -75,11 +69,7 @@ class ReportIds(Sequence[bytes]):
     def sort(cls, rows: Bytes) -> "tuple[ReportIds, IntArray]":
         """Sort identifiers without moving them; return them, and where each of them stands, shape `(n,)`.
 
-        Args:
-            rows: contiguous, of shape `(n, 32)`; the list looks at it, so nobody may write to it any more.
-
-        Raises:
-            InvalidMessageError: one of them stands twice.
+        `rows` are contiguous, of shape `(n, 32)`; the list looks at it, so nobody may write to it any more.
         """
         order = sort_order(rows)
         return cls(strictly_ascending(OrderedRows(rows, order))), order
@@ -167,9 +157,7 @@ class ReportIds(Sequence[bytes]):
     def prove(self, report_id: bytes, tree: Tree) -> tuple[InclusionProof, ...]:
         """Prove that an identifier is in this list, or that it is not (see `manifest.verify_absence`).
 
-        Args:
-            report_id: 32 bytes.
-            tree: over this list.
+        `report_id` is 32 bytes.
 
         Returns:
             The leaf that holds it, or would hold it; two where it would stand between them; none of an empty list.
@@ -193,11 +181,7 @@ class ListBuilder:
         self.num_bytes = 0
 
     def add(self, chunk: bytes | memoryview) -> None:
-        """Take the next bytes.
-
-        Raises:
-            InvalidMessageError: they are not sorted, or an identifier stands twice.
-        """
+        """Take the next bytes."""
         self.num_bytes += len(chunk)
         joined = self._rest + chunk if self._rest else chunk
         whole = len(joined) // HASH_BYTES * HASH_BYTES
@@ -315,10 +299,8 @@ def difference(own: ReportIds, other: ReportIds) -> tuple[IntArray, ReportIds]:
 def apply_difference(own: ReportIds, missing: IntArray, extra: ReportIds) -> ReportIds:
     """Rebuild another server's list from one's own and the difference to it, as a look at one's own.
 
-    Args:
-        own: this server's list.
-        missing: ascending positions in it, shape `(k,)`.
-        extra: identifiers that are not in it.
+    `own` is this server's list; `missing` holds ascending positions in it, shape `(k,)`. `extra` holds identifiers that
+    are not in it.
 
     Raises:
         InventoryMismatchError: the difference does not fit one's own list.

@@ -112,9 +112,7 @@ def _tied(packed: Words, bits: np.uint64) -> IntArray:
 def _runs(keys: Words, places: IntArray) -> Iterator[tuple[IntArray, bool]]:
     """Yield those of some places, ascending, that stand in short runs of equal keys, and each long run.
 
-    Args:
-        keys: one for each place; those of neighbouring runs differ.
-        places: shape `(k,)`.
+    `keys` are one for each place; those of neighbouring runs differ. `places` has shape `(k,)`.
     """
     if not len(places):
         return

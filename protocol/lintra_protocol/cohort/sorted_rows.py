@@ -73,11 +73,7 @@ class Rows(ABC):
 
 
 class HeldRows(Rows):
-    """Identifiers in memory.
-
-    Attributes:
-        array: shape `(n, 32)`, read-only.
-    """
+    """Identifiers in memory. `array` has shape `(n, 32)`, read-only."""
 
     def __init__(self, array: Bytes) -> None:
         """Hold an array, to which nobody may write any more."""
@@ -118,11 +114,8 @@ class EditedRows(Rows):
     def __init__(self, rows: Rows, missing: IntArray, extra: Bytes, places: IntArray) -> None:
         """Look at `rows` through a difference.
 
-        Args:
-            rows: n identifiers.
-            missing: ascending positions of those that go.
-            extra: those that come, sorted, none of them in `rows`.
-            places: how many of `rows` are smaller than each of them.
+        `rows` are n identifiers; `missing` holds ascending positions of those that go. `extra` is those that come,
+        sorted, none of them in `rows`. `places` says how many of `rows` are smaller than each of them.
         """
         self._rows = rows
         self._missing = missing

@@ -34,9 +34,7 @@ def keystream(seed: bytes) -> RandomBytes:
 def keystream_blocks(seed: bytes, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
     """Return some blocks of a seed's keystream, shape `(k, 16)`: number r is the 16 bytes from 16 r on.
 
-    Args:
-        seed: 32 bytes.
-        numbers: shape `(k,)`, not negative.
+    `seed` is 32 bytes; `numbers` has shape `(k,)`, not negative.
     """
     counters = np.zeros((len(numbers), 2), ">u8")
     counters[:, 1] = numbers

@@ -25,9 +25,7 @@ PASS_BYTES = SERIAL_BYTES + MAC_BYTES
 class Token:
     """A place for one report in each window of a task; `repr` does not show it.
 
-    Attributes:
-        serial: 16 bytes, the same at all servers.
-        macs: 16 bytes for each server, in the task's order.
+    `serial` is 16 bytes, the same at all servers. `macs` are 16 bytes for each server, in the task's order.
     """
 
     serial: bytes = field(repr=False)

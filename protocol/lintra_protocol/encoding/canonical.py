@@ -81,9 +81,6 @@ def canonical_json(value: JsonValue) -> bytes:
 
     UTF-8 without whitespace, keys sorted by their UTF-16 code units. Only strings, integers within `MAX_INTEGER`,
     booleans, null, lists and objects: reals are decimal strings.
-
-    Raises:
-        ValueError: the value holds a float, a larger integer, half a surrogate pair, or another type.
     """
     return _written(_ordered(value)).encode()
 

@@ -63,10 +63,8 @@ def days_of(moment: date) -> float:
 def sent_number(cell: str, kind: str, unit: str) -> float | str:
     """Return what a client takes a cell of a column of numbers for.
 
-    Args:
-        cell: as it stands in a file.
-        kind: of the task's column; a boolean may also be spelled true or false.
-        unit: of the task's column; in days since 1970 a date of ISO 8601 may stand.
+    `cell` is as it stands in a file. `kind` is that of the task's column; a boolean may also be spelled true or false.
+    `unit` is that of the task's column; in days since 1970 a date of ISO 8601 may stand.
 
     Returns:
         The number; NaN if the cell says that it is missing; the cell itself if it says anything else. That is no row's

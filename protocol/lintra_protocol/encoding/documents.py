@@ -43,11 +43,7 @@ Count = Annotated[int, Field(ge=0, lt=2**53)]
 
 
 def _printable(text: str) -> str:
-    """Return a text that no terminal takes for commands, and that reads as it is written.
-
-    Raises:
-        ValueError: a character cannot be printed: controls, line ends, marks of direction.
-    """
+    """Return a text that no terminal takes for commands, and that reads as it is written."""
     if not text.isprintable():
         raise ValueError("printable characters only")
     return text

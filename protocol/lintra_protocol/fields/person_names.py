@@ -115,11 +115,7 @@ def _as_whole_number(name: str) -> str | None:
 
 
 def _whole(value: "float | np.floating[Any]") -> int:
-    """Return a float as the whole number that it is.
-
-    Raises:
-        ValueError: it is none, or so large that floats of its size have lost digits: two persons would have it.
-    """
+    """Return a float as the whole number that it is."""
     if not value.is_integer():
         raise ValueError("a person is named by text or a whole number, not by a number with a fraction")
     whole, bits = int(value), _FLOAT_BITS if isinstance(value, float) else np.finfo(value.dtype).nmant + 1

@@ -106,9 +106,8 @@ class Schema:
     def __init__(self, columns: Sequence[Column], *, indicators: bool = False) -> None:
         """Prepare the columns; their order is the order of every vector in the task.
 
-        Args:
-            columns: what a row consists of, d of them.
-            indicators: whether `normalise` turns categories into indicators, or leaves the numbers of their levels.
+        `columns` are what a row consists of, d of them. `indicators` says whether `normalise` turns categories into
+        indicators, or leaves the numbers of their levels.
         """
         self.columns = tuple(columns)
         parts = [column.indicators() if indicators else (column,) for column in columns]
@@ -173,12 +172,9 @@ class Schema:
     def rows(self, rows: FloatArray, *, strict: bool = False, first: int = 0) -> FloatArray:
         """Check a block of rows of shape `(n, d)`; the result is float64 of the same shape, in the user's units.
 
-        A category is the number of its level, from 0. What is missing is NaN, as in `row`.
-
-        Args:
-            rows: of numbers; objects may be among them, but no texts.
-            strict: whether a missing value is refused.
-            first: the number that a message gives the first row.
+        A category is the number of its level, from 0. What is missing is NaN, as in `row`. `rows` are those of numbers;
+        objects may be among them, but no texts. `strict` says whether a missing value is refused; `first` is the number
+        that a message gives the first row.
 
         Raises:
             InvalidRowError: a wrong shape, a value that is not of its column's kind, or, if `strict`, a missing value;
@@ -235,11 +231,7 @@ class Schema:
         return float(np.sqrt(squares.sum()))
 
     def _require_kinds(self, values: FloatArray, first: int | None = None) -> None:
-        """Refuse values of shape `(n, d)` that are neither missing nor of their column's kind.
-
-        Raises:
-            InvalidRowError: there is one; the detail names its column and, counted from `first`, its row.
-        """
+        """Refuse values of shape `(n, d)` that are neither missing nor of their column's kind."""
         if not self._any_whole:
             return
         fits = ~self._whole | np.isnan(values) | (values == np.rint(values))
@@ -254,11 +246,7 @@ class Schema:
         raise InvalidRowError(words, row=row, column=column.name)
 
     def _numbers(self, block: NDArray[Any], first: int) -> FloatArray:
-        """Return a block of any objects as numbers, NaN where one is missing.
-
-        Raises:
-            InvalidRowError: one is no number; the detail names row and column.
-        """
+        """Return a block of any objects as numbers, NaN where one is missing."""
         numbers = np.full(block.shape, np.nan)
         for (row, place), value in np.ndenumerate(block):
             if not is_missing(value):
@@ -299,11 +287,7 @@ def is_missing(value: object) -> bool:
 
 
 def _value_or_missing(column: Column, value: object, *, by_number: bool) -> float:
-    """Return a value as a finite float, a level as its number; NaN if it is missing.
-
-    Raises:
-        InvalidRowError: it is neither.
-    """
+    """Return a value as a finite float, a level as its number; NaN if it is missing."""
     if is_missing(value) and (OTHER not in column.levels or by_number):
         return math.nan
     return _value(column, value, by_number=by_number)

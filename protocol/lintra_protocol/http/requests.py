@@ -80,13 +80,9 @@ def sign_request(
 ) -> dict[str, str]:
     """Return the headers that prove who sends a request (RFC 9421 with Ed25519).
 
-    Args:
-        key: the sender's identity.
-        method: in upper case.
-        url: of the request, whole: the server's, as the task names it, and the path; with the query, if there is one.
-        body: the whole body, or its pieces; empty if none.
-        now: seconds since the epoch.
-        nonce: 16 random bytes.
+    `key` is the sender's identity; `method` is in upper case. `url` is that of the request, whole: the server's, as the
+    task names it, and the path; with the query, if there is one. `body` is the whole body, or its pieces; empty if
+    none. `nonce` is 16 random bytes.
     """
     digest = content_digest(body)
     written: dict[str, str | int] = {

@@ -64,9 +64,8 @@ def require_sha256(sha256: bytes, value: str) -> None:
 def signature_base(components: Sequence[tuple[str, str]], parameters: str) -> bytes:
     """Return the bytes that are signed (RFC 9421, section 2.5).
 
-    Args:
-        components: names and values of what is covered, in order; no value holds a line break.
-        parameters: what stands behind the label in the header `signature-input`.
+    `components` are names and values of what is covered, in order; no value holds a line break. `parameters` are what
+    stands behind the label in the header `signature-input`.
 
     Raises:
         ValueError: a value holds characters that no header can carry.
@@ -104,13 +103,9 @@ class SignatureInput:
 
 
 def parse_signature(headers: Mapping[str, str]) -> SignatureInput:
-    """Read the one signature of a message.
-
-    Args:
-        headers: by name in lower case.
+    """Read the one signature of a message. `headers` are by name in lower case.
 
     Raises:
-        UnauthorizedError: there is none.
         InvalidMessageError: it is malformed, in another than the canonical form, or there are several.
     """
     described = _INPUT.fullmatch(_header(headers, INPUT_HEADER))

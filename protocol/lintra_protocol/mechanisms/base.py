@@ -173,19 +173,11 @@ class Mechanism(Contributed):
         return num_clients // self.num_rows - self.quota(claim)
 
     def privacy(self, claim: Claim, num_columns: int, num_clients: int) -> PrivacyStatement:
-        """Return what is promised, to whom, and why, when `num_clients` reports are released; before S is drawn.
-
-        Raises:
-            RowUnderfilledError: the emptiest row has no honest client beyond the tolerated coalition.
-        """
+        """Return what is promised, to whom, and why, when `num_clients` reports are released; before S is drawn."""
         return self._additive(claim, num_columns, num_clients, self.smallest_row(num_clients, claim))
 
     def release_privacy(self, claim: Claim, num_columns: int, matrix: PublicMatrix) -> PrivacyStatement:
-        """Return the privacy of a release under the matrix as drawn (Theorem 1, docs/explanation/privacy.md#sketch).
-
-        Raises:
-            RowUnderfilledError: a row has no honest client beyond the tolerated coalition.
-        """
+        """Return the privacy of a release under the matrix as drawn (Theorem 1, docs/explanation/privacy.md#sketch)."""
         smallest_row = int(matrix.row_counts().min()) - self.quota(claim)
         return self._additive(claim, num_columns, matrix.num_clients, smallest_row)
 
@@ -242,7 +234,6 @@ class Mechanism(Contributed):
 
         Raises:
             InvalidTaskError: no grid fits the ring, or the claim needs more noise than the sampler draws.
-            RowUnderfilledError: the minimum cohort leaves a row without honest clients.
         """
         if fraction(self.row_bound) <= 0:
             raise InvalidTaskError(f"row_bound {self.row_bound} is not positive")
@@ -270,11 +261,7 @@ class Mechanism(Contributed):
         return 0 < self.squared_bound <= MAX_SQUARED_BOUND
 
     def smallest_sigma(self, claim: Claim, num_columns: int) -> int:
-        """Return the smallest integer sigma that keeps the claim (docs/explanation/privacy.md#calibration).
-
-        Raises:
-            RowUnderfilledError: the minimum cohort leaves a row without honest clients.
-        """
+        """Return the smallest integer sigma that keeps the claim (docs/explanation/privacy.md#calibration)."""
         honest = self.honest_draws(self.smallest_row(claim.min_clients, claim))
         if honest < 1:
             # `privacy` knows the words for this refusal.

@@ -86,9 +86,8 @@ def released_epsilons_if_colluding(
 def in_words(epsilons: Mapping[int, float], organisations: int | None = None) -> str:
     """Return what is shown beside every claim: "epsilon 0.97 if 0 % of the clients collude, 1 if 5 % do, ...".
 
-    Args:
-        epsilons: by per cent.
-        organisations: how many send reports; they are counted then: "epsilon 0.4 if none of 3 organisations colludes".
+    `epsilons` are by per cent. `organisations` says how many send reports; they are counted then: "epsilon 0.4 if none
+    of 3 organisations colludes".
     """
     (first, epsilon), *others = epsilons.items()
     if organisations is not None:

@@ -160,23 +160,15 @@ class Contributed(Encoder):
     def contribution(self, rows: FloatArray, persons: IntArray, random_bytes: RandomBytes) -> IntArray:
         """Encode all rows of an organisation as one report with one draw of noise, shape `(report_words,)`.
 
-        Args:
-            rows: normalised, of shape `(n, d)` and any norm; what is missing is no finite number.
-            persons: whose row each is, shape `(n,)`, numbered from 0.
-            random_bytes: the organisation's own.
-
-        Raises:
-            InvalidRowError: more rows than the task allows, of all persons or of one.
+        `rows` are normalised, of shape `(n, d)` and any norm; what is missing is no finite number. `persons` says whose
+        row each is, shape `(n,)`, numbered from 0.
         """
         return self.noised(self.exact_contribution(rows, persons), rows.shape[1], random_bytes)
 
     def noised(self, exact: IntArray, num_columns: int, random_bytes: RandomBytes) -> IntArray:
         """Add one draw of noise to a contribution, none to its exact count.
 
-        Args:
-            exact: shape `(report_words,)`, or `(k, report_words)` for one draw for each of k.
-            num_columns: d.
-            random_bytes: the organisation's own.
+        `exact` has shape `(report_words,)`, or `(k, report_words)` for one draw for each of k; `num_columns` is d.
         """
         noise = self.noise(len(np.atleast_2d(exact)), num_columns, random_bytes)
         noised: IntArray = exact + np.pad(noise, ((0, 0), (0, self.exact_count_words))).reshape(exact.shape)
@@ -263,10 +255,7 @@ class Contributed(Encoder):
 def by_number_of_rows(persons: IntArray) -> Iterator[IntArray]:
     """Yield the persons that have as many rows as each other: their rows' places, shape `(persons, rows of each)`.
 
-    Places of one person are in ascending order.
-
-    Args:
-        persons: whose row each is, shape `(n,)`, numbered from 0.
+    Places of one person are in ascending order. `persons` says whose row each is, shape `(n,)`, numbered from 0.
     """
     order = np.argsort(persons, kind="stable")
     held = np.bincount(persons)

@@ -34,9 +34,7 @@ SECOND_OF_TWO = (
 def num_directions(basis: str, num_columns: int) -> int:
     """Return r, how many directions a basis has; a basis of another size than d r numbers is refused by `directions`.
 
-    Args:
-        basis: int16 steps of 2^-14, little-endian, row by row, in base64url.
-        num_columns: d.
+    `basis` holds int16 steps of 2^-14, little-endian, row by row, in base64url; `num_columns` is d.
     """
     return len(basis) * 3 // 4 // (2 * num_columns)
 
@@ -74,12 +72,9 @@ def encode_basis(steps: IntArray) -> str:
 def along(steps: IntArray, basis: IntArray, targets: tuple[int, ...]) -> IntArray:
     """Return clipped integer rows along directions, rounded half up, and their targets beside; shape `(n, r + k)`.
 
-    The products are exact in floating point: no partial sum exceeds |x| times the norm of a direction, 2^44.5.
-
-    Args:
-        steps: clipped integer rows, shape `(n, d)`, squared norms at most 2^60.
-        basis: shape `(d, r)`.
-        targets: numbers of columns that are taken as they are.
+    The products are exact in floating point: no partial sum exceeds |x| times the norm of a direction, 2^44.5. `steps`
+    are clipped integer rows, shape `(n, d)`, squared norms at most 2^60; `basis` has shape `(d, r)`. `targets` are
+    numbers of columns that are taken as they are.
     """
     exact = (steps.astype(np.float64) @ basis.astype(np.float64)).astype(np.int64)
     rounded = exact + (1 << BASIS_BITS - 1) >> BASIS_BITS

@@ -108,11 +108,8 @@ class Encoder(Noised):
         """Turn normalised rows of shape `(n, d)` into noiseless reports of shape `(n, w)`.
 
         What is missing, that is not finite, stands at its column's centre, or makes the whole report 0 (`leaves_out`).
-
-        Args:
-            rows: of any norm.
-            outside: for each whether a bound of a column moved it before, shape `(n,)`; none if not given. Only the
-                clip counter looks at it.
+        `rows` are of any norm. `outside` says for each whether a bound of a column moved it before, shape `(n,)`; none
+        if not given. Only the clip counter looks at it.
         """
         filled = self.filled(rows)
         exact = self.encode_exactly(self.round_rows(filled))
@@ -134,12 +131,7 @@ class Encoder(Noised):
     def encode(self, rows: FloatArray, random_bytes: RandomBytes, outside: NDArray[np.bool_] | None = None) -> IntArray:
         """Clip, round and noise normalised rows of shape `(n, d)` into reports of shape `(n, w)`; on the client.
 
-        Where servers add the noise a report has none.
-
-        Args:
-            rows: of any norm.
-            random_bytes: the clients' own.
-            outside: see `exact_reports`.
+        Where servers add the noise a report has none. `rows` are of any norm.
         """
         exact = self.exact_reports(rows, outside)
         if self.noising_servers:

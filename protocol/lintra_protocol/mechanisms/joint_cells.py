@@ -97,11 +97,7 @@ class CountedCells(ProjectedRows):
         return self.bins[column] or (self.levels[column] if column == self.label else 0)
 
     def _require_cells(self) -> None:
-        """Refuse cells, edges, pairs or weights that do not fit each other.
-
-        Raises:
-            InvalidTaskError: in these words.
-        """
+        """Refuse cells, edges, pairs or weights that do not fit each other."""
         for column, (num_levels, num_bins) in enumerate(zip(self.levels, self.bins, strict=True)):
             if num_levels and num_bins not in ({0} if column == self.label else {0, num_levels}):
                 raise InvalidTaskError(f"column {column}: {num_bins} cells do not fit {num_levels} levels")

@@ -108,11 +108,9 @@ class Layout:
     def pack(self, classes: IntArray, vectors: IntArray, cells: IntArray, indicator: int) -> IntArray:
         """Write rows as vectors of shape `(n, w)`.
 
-        Args:
-            classes: class of each row, shape `(n,)`, each below K.
-            vectors: clipped integers of shape `(n, p)`.
-            cells: the row's cell in each histogram and each pair table, shape `(n, H + P)`; `NO_CELL` for none.
-            indicator: U, what a row adds to its class count and to its cells.
+        `classes` are the class of each row, shape `(n,)`, each below K. `vectors` are clipped integers of shape `(n,
+        p)`. `cells` are the row's cell in each histogram and each pair table, shape `(n, H + P)`; `NO_CELL` for none.
+        `indicator` is U, what a row adds to its class count and to its cells.
         """
         ranks = np.arange(len(vectors))
         result = np.zeros((len(vectors), self.ends[3]), np.int64)
@@ -186,14 +184,10 @@ class MappedRows:
 def map_rows(rows: FloatArray, levels: Sequence[int], bins: Sequence[int], label: int, edges: Edges = ()) -> MappedRows:
     """Map normalised rows to features, classes and cells.
 
-    A missing value has the middle of its features, 0, and no cell; as a label it has the first class.
-
-    Args:
-        rows: shape `(n, d)`; a category is the number of its level. NaN for what is missing.
-        levels: of each column, 0 for a number.
-        bins: cells of each column's histogram, 0 for none.
-        label: the column that is no feature, or -1.
-        edges: of each column's cells, in steps of 2^-15; of a column without any, cells are of equal width.
+    A missing value has the middle of its features, 0, and no cell; as a label it has the first class. `rows` has shape
+    `(n, d)`; a category is the number of its level. NaN for what is missing. `levels` are those of each column, 0 for a
+    number. `bins` are cells of each column's histogram, 0 for none. `label` is the column that is no feature, or -1.
+    `edges` are those of each column's cells, in steps of 2^-15; of a column without any, cells are of equal width.
 
     Raises:
         ValueError: a value is infinite, or the rows have another number of columns.
@@ -270,10 +264,8 @@ def merged_cells(cells: IntArray, num_bins: int, num_merged: int) -> IntArray:
 def project(features: IntArray, frame: IntArray | None, fraction_bits: int) -> IntArray:
     """Return features times frame in steps of 2^-f, rounded half up.
 
-    Args:
-        features: shape `(n, m)`, in steps of 2^-15, none beyond 1.
-        frame: shape `(m, p)`, in steps of 2^-15; None for the identity.
-        fraction_bits: f, at most 15.
+    `features` has shape `(n, m)`, in steps of 2^-15, none beyond 1. `frame` has shape `(m, p)`, in steps of 2^-15; None
+    for the identity. `fraction_bits` are f, at most 15.
     """
     if frame is None:
         return _shifted(features, FEATURE_BITS - fraction_bits)

@@ -97,11 +97,7 @@ class Osnap(SketchedRows):
         return block_quota(claim, self.rows, self.sparsity, SEED_ATTEMPTS)
 
     def privacy(self, claim: Claim, num_columns: int, num_clients: int) -> PrivacyStatement:
-        """Return what is promised before the matrix is drawn: exact where rows do not overlap, else as planned.
-
-        Raises:
-            RowUnderfilledError: the emptiest row has no honest client beyond the tolerated coalition.
-        """
+        """Return what is promised before the matrix is drawn: exact where rows do not overlap, else as planned."""
         if not self.shares_noise:
             return super().privacy(claim, num_columns, num_clients)
         smallest_row = self.smallest_row(num_clients, claim)
@@ -175,11 +171,7 @@ class Osnap(SketchedRows):
             raise InvalidTaskError(f"more than {MAX_OVERLAPPING_ROWS} rows need sparsity 1, got {self.rows}")
 
     def calibrated(self, claim: Claim, num_columns: int, max_clients: int) -> Self:
-        """Return this mechanism with planned leverage, the finest grid that fits, and the smallest sigma for both.
-
-        Raises:
-            InvalidTaskError, RowUnderfilledError: as `Mechanism.calibrated`.
-        """
+        """Return this mechanism with planned leverage, the finest grid that fits, and the smallest sigma for both."""
         self._require_shape()
         if not self.shares_noise:
             unplanned = self.model_copy(update={"leverage": "0"}) if self.noising_servers else self
@@ -189,11 +181,7 @@ class Osnap(SketchedRows):
         return Mechanism.calibrated(self.planned_for(claim), claim, num_columns, max_clients)
 
     def planned_for(self, claim: Claim) -> Self:
-        """Return this mechanism, with the same noise, and the leverage that is planned against a coalition.
-
-        Raises:
-            RowUnderfilledError: too many matrices do not withstand it.
-        """
+        """Return this mechanism, with the same noise, and the leverage that is planned against a coalition."""
         if not self.shares_noise:
             return self
         corrupt, quota = claim.max_corrupt_clients, self.quota(claim)

@@ -104,20 +104,12 @@ class OsnapPublished(SketchedRows):
         return block_quota(claim, self.rows, self.sparsity, 1)
 
     def privacy(self, claim: Claim, num_columns: int, num_clients: int) -> PrivacyStatement:
-        """Return what is promised before the matrix is drawn: the worst victim sits in the emptiest row of each block.
-
-        Raises:
-            RowUnderfilledError: the emptiest row has no honest client beyond the tolerated coalition.
-        """
+        """Return the promise before the matrix is drawn: the worst victim sits in the emptiest row of each block."""
         row_sizes = [self.smallest_row(num_clients, claim)] * self.sparsity
         return self._stated(claim, num_columns, num_clients, row_sizes)
 
     def release_privacy(self, claim: Claim, num_columns: int, matrix: PublicMatrix) -> PrivacyStatement:
-        """Return the privacy of a release under the matrix that was really drawn.
-
-        Raises:
-            RowUnderfilledError: a row has no honest client beyond the tolerated coalition.
-        """
+        """Return the privacy of a release under the matrix that was really drawn."""
         honest = matrix.row_counts() - self.quota(claim)
         row_sizes = [int(honest.min())] * self.sparsity
         if row_sizes[0] > 0:

@@ -305,11 +305,7 @@ class RangeFinder(Mechanism):
         super().check(claim, num_columns, max_clients)
 
     def calibrated(self, claim: Claim, num_columns: int, max_clients: int) -> Self:
-        """Return this mechanism with the finest grid that fits and the smallest sigma (`Mechanism.calibrated`).
-
-        Raises:
-            InvalidTaskError, RowUnderfilledError: as there; also where the options do not fit.
-        """
+        """Return this mechanism with the finest grid that fits and the smallest sigma (`Mechanism.calibrated`)."""
         self._require_options(claim, num_columns)
         return super().calibrated(claim, num_columns, max_clients)
 
@@ -366,10 +362,7 @@ class RangeFinder(Mechanism):
 def omega(seed: bytes, num_columns: int, rank: int) -> FloatArray:
     """Return the public signs, shape `(d, r)`, read-only: 1, or -1 where bit i r + j of the seed's stream is 1.
 
-    Args:
-        seed: 32 bytes.
-        num_columns: d.
-        rank: r.
+    `seed` is 32 bytes; `num_columns` is d. `rank` is r.
     """
     count = num_columns * rank
     stream = np.frombuffer(expand(seed, "range finder")(-(-count // 8)), np.uint8)
@@ -382,13 +375,9 @@ def omega(seed: bytes, num_columns: int, rank: int) -> FloatArray:
 def projections(steps: IntArray, signs: FloatArray, halvings: int, squared_bound: int) -> IntArray:
     """Return p, the rows' projections in steps, rounded and clipped; shape `(n, r)`.
 
-    Omega^T x is exact: |x_1| + .. + |x_d| stays far below 2^53, so no partial sum is rounded in whatever order.
-
-    Args:
-        steps: clipped integer rows, shape `(n, d)`, squared norms at most 2^60 and d at most 2^20.
-        signs: Omega, shape `(d, r)`.
-        halvings: h; p counts 2^h steps of Omega^T x.
-        squared_bound: R_p.
+    Omega^T x is exact: |x_1| + .. + |x_d| stays far below 2^53, so no partial sum is rounded in whatever order. `steps`
+    are clipped integer rows, shape `(n, d)`, squared norms at most 2^60 and d at most 2^20. `signs` are Omega, shape
+    `(d, r)`. `halvings` are h; p counts 2^h steps of Omega^T x. `squared_bound` is R_p.
     """
     return quantise(steps.astype(np.float64) @ signs * 2.0**-halvings, squared_bound)
 

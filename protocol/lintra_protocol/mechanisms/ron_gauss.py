@@ -44,7 +44,7 @@ class RonGauss(CountedCells):
         sigma: deviation of a product of two different coordinates; all others follow from it (`deviations`).
         indicator: U, what a row adds to its class count and to its cells; larger means finer noise.
         mean_weight: r of docs/explanation/privacy.md#joint: larger means less noise on sums and counts, more on
-        products.
+            products.
     """
 
     counts_clipped: ClassVar[bool] = True
@@ -175,12 +175,7 @@ class RonGauss(CountedCells):
     # --- the roles' parts --------------------------------------------------------------------------------------
 
     def round_rows(self, rows: FloatArray) -> IntArray:
-        """Turn normalised rows of shape `(n, d)` into integers of shape `(n, 1 + p + H + P)`: class, vector, cells.
-
-        Raises:
-            ValueError: a value is infinite, or the rows have another number of columns.
-            InvalidTaskError: the task's frame is not the one that its digest names.
-        """
+        """Turn normalised rows of shape `(n, d)` into integers of shape `(n, 1 + p + H + P)`: class, vector, cells."""
         mapped = map_rows(rows, self.levels, self.bins, self.label, self.edges)
         parts = [mapped.classes, clip_exactly(self._projected(mapped), self.bound)]
         if self.has_numeric_label:
@@ -253,11 +248,7 @@ class RonGauss(CountedCells):
         self._require_values(columns)
 
     def calibrated(self, claim: Claim, num_columns: int, max_clients: int) -> Self:
-        """Return this mechanism with the finest grid that fits, and the smallest sigma that keeps the claim.
-
-        Raises:
-            InvalidTaskError, RowUnderfilledError: as `Mechanism.calibrated`.
-        """
+        """Return this mechanism with the finest grid that fits, and the smallest sigma that keeps the claim."""
         self._require_shape(num_columns)
         return super().calibrated(claim, num_columns, max_clients)
 

@@ -110,12 +110,7 @@ class RonGaussCentred(ProjectedRows):
         return mapped.classes, np.hstack(parts) - self.steps_of_centers()[mapped.classes]
 
     def round_rows(self, rows: FloatArray) -> IntArray:
-        """Turn normalised rows of shape `(n, d)` into integers of shape `(n, 1 + P)`: class and clipped vector.
-
-        Raises:
-            ValueError: a value is infinite, or the rows have another number of columns.
-            InvalidTaskError: the task's frame is not the one that its digest names.
-        """
+        """Turn normalised rows of shape `(n, d)` into integers of shape `(n, 1 + P)`: class and clipped vector."""
         classes, vectors = self._centred(rows)
         return np.column_stack([classes, clip_exactly(vectors, self.bound)])
 
@@ -179,11 +174,7 @@ class RonGaussCentred(ProjectedRows):
         super().check(claim, num_columns, max_clients)
 
     def calibrated(self, claim: Claim, num_columns: int, max_clients: int) -> Self:
-        """Return this mechanism with the finest grid that fits, and the smallest sigma that keeps the claim.
-
-        Raises:
-            InvalidTaskError, RowUnderfilledError: as `Mechanism.calibrated`.
-        """
+        """Return this mechanism with the finest grid that fits, and the smallest sigma that keeps the claim."""
         self._require_shape(num_columns)
         return super().calibrated(claim, num_columns, max_clients)
 

@@ -116,9 +116,8 @@ class CountedRows(Mechanism):
     def steps_of_persons(self, rows: FloatArray, num_columns: int) -> IntArray:
         """Clip all rows of each person together, and count them in integer steps.
 
-        Args:
-            rows: normalised, those of a person one after the other, shape `(persons, rows of each times d)`.
-            num_columns: d.
+        `rows` are normalised, those of a person one after the other, shape `(persons, rows of each times d)`.
+        `num_columns` is d.
 
         Returns:
             Integer rows, shape `(persons times rows of each, d)`.

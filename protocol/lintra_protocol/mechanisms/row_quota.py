@@ -27,13 +27,8 @@ def block_quota(claim: Claim, rows: int, sparsity: int, matrices: int) -> int:
     """Return how many corrupt clients one row of a balanced sketch must be assumed to hold.
 
     `delta_coalition` is shared among the s blocks of rows, and among the matrices that may have to be drawn
-    (docs/explanation/privacy.md#coalitions).
-
-    Args:
-        claim: names the coalition.
-        rows: m.
-        sparsity: s.
-        matrices: how many may be drawn until one passes.
+    (docs/explanation/privacy.md#coalitions). `rows` are m; `sparsity` is s. `matrices` says how many may be drawn until
+    one passes.
     """
     if sparsity == 1:
         return claim.quota(rows)
@@ -50,16 +45,8 @@ def planned_leverage(rows: int, sparsity: int, num_clients: int, corrupt: int, q
 
     The worst of up to 64 matrices (one, where they are large: then leverages hardly vary), and 5 % above it. Cohorts
     beyond 2^20 are planned for by one of 2^20 with a coalition of the same part of it, since G grows like its size.
-
-    Args:
-        rows: m.
-        sparsity: s.
-        num_clients: the smallest cohort.
-        corrupt: t, the size of the tolerated coalition.
-        quota: how many of it one row may hold.
-
-    Raises:
-        RowUnderfilledError: more than one matrix in eight is singular, or does not withstand the coalition.
+    `rows` are m; `sparsity` is s. `num_clients` is the smallest cohort; `corrupt` is t, the size of the tolerated
+    coalition. `quota` says how many of it one row may hold.
     """
     size = min(num_clients, _MOST_CLIENTS)
     draws = max(1, min(_MOST_DRAWS, _WORK // (sparsity * size + rows**2)))

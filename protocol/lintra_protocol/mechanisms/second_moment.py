@@ -259,11 +259,7 @@ class SecondMoment(CountedRows):
         super().check(claim, num_columns, max_clients)
 
     def calibrated(self, claim: Claim, num_columns: int, max_clients: int) -> Self:
-        """Return this mechanism with the finest grid that fits and the smallest sigma (`Mechanism.calibrated`).
-
-        Raises:
-            InvalidTaskError, RowUnderfilledError: as there; also where the options do not fit.
-        """
+        """Return this mechanism with the finest grid that fits and the smallest sigma (`Mechanism.calibrated`)."""
         self._require_options(claim)
         self._require_directions(num_columns)
         return super().calibrated(claim, num_columns, max_clients)
@@ -284,11 +280,7 @@ class SecondMoment(CountedRows):
             raise InvalidTaskError(f"intercept {self.intercept} is negative; use 0 for none")
 
     def _require_directions(self, num_columns: int) -> None:
-        """Refuse a basis that is none, and what only stands beside one.
-
-        Raises:
-            InvalidTaskError: in words.
-        """
+        """Refuse a basis that is none, and what only stands beside one."""
         if self.basis is None:
             if self.after is not None or self.targets:
                 raise InvalidTaskError("after and targets belong to a second round, beside a basis; leave them out")

@@ -221,11 +221,7 @@ class WishartSecondMoment(Mechanism):
         return self.min_sigma <= sigma * sqrt(2) <= MAX_SIGMA
 
     def smallest_sigma(self, claim: Claim, num_columns: int) -> int:
-        """Return the smallest sigma that keeps the claim at the minimum cohort, among those that are a^2 + 4.
-
-        Raises:
-            RowUnderfilledError: the minimum cohort leaves too few honest clients.
-        """
+        """Return the smallest sigma that keeps the claim at the minimum cohort, among those that are a^2 + 4."""
         epsilon, delta = claim.float_epsilon, claim.float_delta
 
         def keeps(coarse: int) -> bool:

@@ -85,9 +85,6 @@ class SketchedRows(Mechanism):
 
         Its total is a sum of all clients' words, so that Theorem D1 holds for it with n - t honest ones. Its noise is
         independent of the sketch's, so that both squares of mu add up.
-
-        Raises:
-            RowUnderfilledError: no honest client is left.
         """
         if not self.clip_words:
             return 0.0

@@ -54,12 +54,8 @@ class TaskRecord(Frozen):
 class Registration(Frozen):
     """What an author brings a server: the signed task and, if it has tokens, the server's key for them, sealed.
 
-    Whose key it is needs no signature: its hash stands in the task.
-
-    Attributes:
-        record: signed by the author.
-        key_id: of the server's sealing key, or empty.
-        token_key: sealed to that key, or empty.
+    Whose key it is needs no signature: its hash stands in the task. `key_id` is that of the server's sealing key, or
+    empty; `token_key` is sealed to that key, or empty.
     """
 
     kind: Literal["registration"] = "registration"
@@ -157,9 +153,7 @@ class Cohort(Frozen):
 class SketchShareRecord(Frozen):
     """What a sealed sketch share is: whose, of which cohort, under which seed, of what shape.
 
-    Attributes:
-        seed: the late seed that the public matrix was drawn from.
-        sealed: H("sealed sketch share", ciphertext).
+    `seed` is the late seed that the public matrix was drawn from; `sealed` is H("sealed sketch share", ciphertext).
     """
 
     kind: Literal["sketch_share"] = "sketch_share"
@@ -188,11 +182,7 @@ class Signed(Frozen, Generic[M]):
         return signed_bytes(self.message.canonical(), self.signature)
 
     def verified(self, public_key: str) -> M:
-        """Return the message.
-
-        Raises:
-            UnauthorizedError: the signature is not by this key.
-        """
+        """Return the message."""
         verify(public_key, self.signature, self.message.kind, self.message.canonical())
         return self.message
 
@@ -207,9 +197,8 @@ def sign(key: SigningKey, message: M) -> Signed[M]:
 class Difference(Frozen):
     """How one server's list of reports differs from the receiver's own.
 
-    Attributes:
-        missing: where in the receiver's list stands what this server lacks (see `encode_positions`).
-        extra: the identifiers that it has beyond, sorted, one after the other.
+    `missing` says where in the receiver's list stands what this server lacks (see `encode_positions`). `extra` is the
+    identifiers that it has beyond, sorted, one after the other.
     """
 
     server: ServerIndex
@@ -227,11 +216,7 @@ class Difference(Frozen):
         return cls(server=server, missing=base64url(encode_positions(missing)), extra=base64url(extra.encode()))
 
     def parsed(self) -> ListDifference:
-        """Return what it says.
-
-        Raises:
-            InvalidMessageError: positions or identifiers are not spelled as they must be.
-        """
+        """Return what it says."""
         return ListDifference.parse(self.server, parse_base64url(self.missing), parse_base64url(self.extra))
 
     def rebuild(self, own: ReportIds) -> ReportIds:
@@ -242,9 +227,8 @@ class Difference(Frozen):
 class DifferenceInPieces(Frozen):
     """The same of a difference that is too long for one message: it was sent before, in pieces.
 
-    Attributes:
-        missing_bytes: so many bytes of all pieces, one after the other, are positions; identifiers follow.
-        pieces: the hash of each (see `differences.piece_hash`), in order.
+    The first `missing_bytes` bytes of all pieces, one after the other, are positions; identifiers follow. `pieces` are
+    the hash of each (see `differences.piece_hash`), in order.
     """
 
     server: ServerIndex
@@ -305,9 +289,8 @@ BatchState = Literal[
 class BatchStatus(Frozen):
     """Where a batch stands at one server.
 
-    Attributes:
-        count: of reports; while the batch is open, as counted once per time unit of the task.
-        enough: whether so many reports reach the task's `min_clients`, so that it could be closed.
+    `count` is that of reports; while the batch is open, as counted once per time unit of the task. `enough` says
+    whether so many reports reach the task's `min_clients`, so that it could be closed.
     """
 
     batch: Count
@@ -323,9 +306,7 @@ StepName = Literal["inventory", "cohort", "checks", "verdict", "aggregate"]
 class Progress(Frozen):
     """How far a server is with a step that takes longer than a request; it decides nothing, and nobody signs it.
 
-    Attributes:
-        seconds: since it was begun.
-        thousandths: of it that are done, as far as the server can tell.
+    `seconds` are since it was begun. `thousandths` are those of it that are done, as far as the server can tell.
     """
 
     step: StepName

@@ -70,9 +70,8 @@ class Inclusion(ShownLeaf):
 class Absence(Frozen):
     """A proof that a report is not in the frozen cohort: the leaf where it would stand, two at a border.
 
-    Attributes:
-        lost: of a report that the server's inventory does not list either: how many it says are lost, at most; left out
-            if none is. Whoever has a receipt of this server for the report knows then that it is one of them.
+    `lost` is that of a report that the server's inventory does not list either: how many it says are lost, at most;
+    left out if none is. Whoever has a receipt of this server for the report knows then that it is one of them.
     """
 
     kind: Literal["absence"] = "absence"
@@ -101,9 +100,7 @@ class Absence(Frozen):
 class Judged(Frozen):
     """What became of a report of a verified task's cohort: it is in it, and was accepted or rejected.
 
-    Attributes:
-        frozen: that it is in the cohort.
-        accepted: that it is among those that the verdict accepted; or `rejected`, that it is not.
+    `accepted` says that it is among those that the verdict accepted; or `rejected`, that it is not.
     """
 
     kind: Literal["judged"] = "judged"

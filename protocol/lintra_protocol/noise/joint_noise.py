@@ -104,11 +104,9 @@ class JointNoise:
     def squared_mu(self, sigma: int, neighbours: Neighbours, honest: int, given_up: Fraction) -> Fraction:
         """Return mu^2 of the sum exactly (Theorem J3, docs/explanation/privacy.md#joint).
 
-        Args:
-            sigma: of a product of two different coordinates.
-            neighbours: whether a row is replaced by any other or becomes the null vector.
-            honest: clients whose noise is counted, at least 1.
-            given_up: what the lattice takes of the total variance of every word (Theorem D1).
+        `sigma` is that of a product of two different coordinates. `neighbours` says whether a row is replaced by any
+        other or becomes the null vector. `honest` is clients whose noise is counted, at least 1. `given_up` is what the
+        lattice takes of the total variance of every word (Theorem D1).
         """
         own = self.deviations(sigma)
         counts, sums, products, histograms, tables = (

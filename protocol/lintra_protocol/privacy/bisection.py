@@ -23,11 +23,9 @@ class NoBoundaryError(ValueError):
 def bisect(inside: float, outside: float, holds: Callable[[float], bool], *, width: float = 0.0) -> tuple[float, float]:
     """Narrow a bracket by halves.
 
-    Args:
-        inside: where the condition holds; on either side of `outside`.
-        outside: where it does not. Neither end is evaluated again.
-        holds: the condition.
-        width: of the bracket at the end, relative to its larger end; 0 for neighbouring doubles.
+    `inside` says where the condition holds; on either side of `outside`. `outside` says where it does not. Neither end
+    is evaluated again. `width` is that of the bracket at the end, relative to its larger end; 0 for neighbouring
+    doubles.
 
     Returns:
         The last inside and the last outside: at the former the condition was true, at the latter false.
@@ -47,10 +45,8 @@ def bisect(inside: float, outside: float, holds: Callable[[float], bool], *, wid
 def bisect_whole(inside: int, outside: int, holds: Callable[[int], bool]) -> int:
     """Return the integer next to where a condition stops to hold, on the side where it holds.
 
-    Args:
-        inside: where the condition holds, or what to answer if it holds nowhere before.
-        outside: where it does not; on either side of `inside`. Neither end is evaluated.
-        holds: the condition.
+    `inside` says where the condition holds, or what to answer if it holds nowhere before. `outside` says where it does
+    not; on either side of `inside`. Neither end is evaluated.
     """
     while abs(outside - inside) > 1:
         middle = (inside + outside) // 2
@@ -217,11 +213,8 @@ def retreat(start: float, step: float, holds: Callable[[float], bool]) -> float:
 def log_excess(value: float, most: float) -> float:
     """Return ln(value / most), at most 0 just where value <= most; infinite for a value that is not a number.
 
-    How far a curve lies above its claim, in a form in which a search takes few steps.
-
-    Args:
-        value: not negative.
-        most: positive.
+    How far a curve lies above its claim, in a form in which a search takes few steps. `value` is not negative; `most`
+    is positive.
     """
     if not value >= 0:
         return math.inf

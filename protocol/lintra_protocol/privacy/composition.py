@@ -30,8 +30,8 @@ class Spent(Frozen):
         mu_squared: sum of the squared Gaussian privacy parameters (Dong, Roth, Su 2022, Corollary 2).
         slack: sum of the K of Theorems D1 and D2 (docs/explanation/privacy.md#integers).
         delta_coalition: sum of the probabilities that a static coalition fills a row beyond its quota.
-        delta_shares: sum of how far what is seen besides the releases is from saying nothing; all of it counts
-            1 + e^epsilon times, with the epsilon of all releases together. A document without it says 0.
+        delta_shares: sum of how far what is seen besides the releases is from saying nothing; all of it counts 1 +
+            e^epsilon times, with the epsilon of all releases together. A document without it says 0.
     """
 
     mu_squared: Real

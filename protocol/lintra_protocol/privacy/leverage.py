@@ -150,11 +150,7 @@ def _inverted(whole: IntArray) -> GramInverse:
 
 
 def _definite_inverse(matrix: FloatArray) -> FloatArray:
-    """Return nearly the inverse of a positive definite matrix, by halves: half the work of any matrix's, all products.
-
-    Raises:
-        LinAlgError: it is singular.
-    """
+    """Return nearly the inverse of a positive definite matrix, by halves: half the work of an inverse, all products."""
     if len(matrix) <= _SMALL:
         return np.asarray(np.linalg.inv(matrix), np.float64)
     half = len(matrix) // 2

@@ -48,9 +48,8 @@ class Ceiling:
     def epsilon_of(self, claim: Claim, worst: PrivacyStatement) -> float:
         """Return epsilon at the judge's delta: that of the worst release that a promise allows, infinite if none is.
 
-        Args:
-            claim: the promise, which says how large the cohort is.
-            worst: see `Task.worst_privacy`, or for all that one source may send `Task.worst_together`.
+        `claim` is the promise, which says how large the cohort is. `worst` is that of `Task.worst_privacy`, or for all
+        that one source may send that of `Task.worst_together`.
         """
         return worst.epsilon_at(float(self.delta_for(claim)))
 

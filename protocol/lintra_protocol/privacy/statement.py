@@ -126,14 +126,12 @@ class PrivacyStatement:
             added up over its rows where each has a copy of its own, or an upper bound of its leverage score where rows
             share noise. mu is distance times sqrt(leverage) over sigma, and what a sketch's clip counter adds.
         mechanism: what made the release, where the statement goes about alone; else empty.
-        status: "proved" if a proof covers every pair of neighbours; "numerical supremum" if the worst pair was
-            searched for; "asymptotic, heuristic" if the law itself holds only in the limit. A document without it says
-            "proved".
+        status: "proved" if a proof covers every pair of neighbours; "numerical supremum" if the worst pair was searched
+            for; "asymptotic, heuristic" if the law itself holds only in the limit. A document without it says "proved".
         note: the argument, in a few words, or why there is none.
         remark: what has to be said beside these numbers as a warning; mostly nothing.
         if_colluding: epsilon if other parts of the cohort leave out their noise than were promised for.
         trusted: who has to be honest.
-        not_promised: what nobody promised.
         persons: to whom it is promised, in words, where organisations contribute: "persons, each with at most 20 rows
             in at most 1 organisation"; empty where it is a client with its row.
         noise: who adds it. Where servers do, one honest server's is enough, and any number of clients may be corrupt:

@@ -64,11 +64,7 @@ class Report:
 def make_report(task: Task, noised: IntArray, time: int, random_bytes: RandomBytes) -> Report:
     """Share an encoded row and commit to every share.
 
-    Args:
-        task: a checked task.
-        noised: one row of `task.encode`, shape `(w,)`.
-        time: in the task's units.
-        random_bytes: a cryptographic source, for shares and blinds.
+    `noised` is one row of `task.encode`, shape `(w,)`; `time` is in the task's units.
     """
     return make_reports(task, noised[np.newaxis], time, random_bytes)[0]
 
@@ -99,11 +95,7 @@ def _one_report(task: Task, payloads: Sequence[bytes], time: int, random_bytes: 
 def reports_of(task: Task, payloads: Sequence[ByteRows], time: int, random_bytes: RandomBytes) -> list[Report]:
     """Commit to payloads as they are, whatever row they share.
 
-    Args:
-        task: a checked task.
-        payloads: of each server, each of shape `(k, payload_bytes)`.
-        time: in the task's units.
-        random_bytes: a cryptographic source, for the blinds.
+    `payloads` are those of each server, each of shape `(k, payload_bytes)`; `time` is in the task's units.
     """
     count, servers = len(payloads[0]), range(task.num_servers)
     blinds = np.frombuffer(random_bytes(BLIND_BYTES * count * task.num_servers), np.uint8)
@@ -121,13 +113,8 @@ def seal_block(
 ) -> SealedBlock:
     """Seal one server's shares of some reports to that server's key, in one message.
 
-    Args:
-        task: of the reports, at most `block_capacity` of them.
-        server: its index in the task.
-        key_id: the name of its key.
-        public_key: its key.
-        reports: of one task.
-        passes: what the server receives of each report's token, in a task that has tokens.
+    `task` is that of the reports, at most `block_capacity` of them; `reports` are those of one task. `passes` are what
+    the server receives of each report's token, in a task that has tokens.
     """
     headers = tuple([report.header for report in reports])
     info = block_context(task.id_bytes, server, key_id, headers)
@@ -140,11 +127,8 @@ def open_block(
 ) -> list[bytes | LintraError]:
     """Open a block at one server, and check each of its reports: commitment and form.
 
-    Args:
-        task: the task it was sent to.
-        server: this server's index.
-        block: what arrived.
-        find_key: returns the private key with an identifier, or raises `OutdatedKeyError`.
+    `task` is the task it was sent to; `server` is this server's index. `find_key` returns the private key with an
+    identifier, or raises `OutdatedKeyError`.
 
     Returns:
         For each report its payload, to be given to `share_words`, or why it is refused: `CommitmentMismatchError` if

@@ -47,10 +47,7 @@ def header_bytes(num_servers: int) -> int:
 def encode_header(task_id: bytes, time: int, commitments: Sequence[bytes]) -> bytes:
     """Return the public part of a report, the same for all servers; its hash is the report's identifier.
 
-    Args:
-        task_id: 32 bytes.
-        time: in the task's units.
-        commitments: one 32-byte commitment for each server.
+    `task_id` is 32 bytes; `time` is in the task's units. `commitments` are one 32-byte commitment for each server.
     """
     (header,) = encode_headers(task_id, time, [commitments])
     return header

@@ -95,12 +95,7 @@ def verify_check_shares(
 ) -> list[CheckShare]:
     """Check one signed check share of every server, in server order (R15).
 
-    Args:
-        task: a verified task.
-        batch: which of its batches.
-        cohort: that was frozen.
-        seed: the check seed that follows from it and from all nonces.
-        signed: what the servers said.
+    `seed` is the check seed that follows from it and from all nonces.
 
     Raises:
         InvalidMessageError: not one for each server.
@@ -145,18 +140,12 @@ def judge(
     """Add up the check shares of all servers, and return which reports fail (R15).
 
     They are ascending places in the cohort, shape `(k,)`. Memory holds a block of each body. Nothing may be built on
-    the result before this has returned: that every body is the one that its server signed shows at the end.
-
-    Args:
-        task: a verified task.
-        check_shares: of all servers, checked.
-        points: of the check seed that they name.
-        bodies: of all servers, each from its beginning.
-        tell: is told now and then how much is done, from 0 to 1.
+    the result before this has returned: that every body is the one that its server signed shows at the end. `points`
+    are those of the check seed that they name. `bodies` are those of all servers, each from its beginning. `tell` is
+    told now and then how much is done, from 0 to 1.
 
     Raises:
         ChecksMismatchError: a body is not the one that its server signed.
-        InvalidMessageError: a body holds what is no element of its field.
     """
     parameters, count = parameters_of(task), check_shares[0].count
     hashes = [BodyHash(count * parameters.check_bytes) for _ in bodies]
@@ -183,11 +172,6 @@ def _blocks(count: int, most: int) -> Iterator[tuple[int, int]]:
 
 def check_accepted(task: Task, count: int, num_rejected: int) -> PrivacyStatement:
     """Decide whether what was accepted of a frozen cohort may be released, and state the privacy to expect (R9 again).
-
-    Args:
-        task: a verified task.
-        count: reports in the cohort.
-        num_rejected: of them.
 
     Raises:
         TooManyRejectedError: more than `max_rejected`.
@@ -231,12 +215,8 @@ def verify_verdicts(
 ) -> list[bytes]:
     """Check that all N servers came to one verdict and revealed their second nonces (R10); return these nonces.
 
-    Args:
-        task: a verified task.
-        batch: which of its batches.
-        signed: the verdicts, in server order.
-        inventories: of all servers, with the commitments to these nonces.
-        own: what one found oneself.
+    `signed` is the verdicts, in server order; `inventories` are those of all servers, with the commitments to these
+    nonces.
 
     Raises:
         InvalidMessageError: not one for each server.
@@ -267,10 +247,7 @@ def _decided(verdict: Verdict) -> tuple[str, int, int, str]:
 class FrozenBatch:
     """What was frozen, as the check shares name it.
 
-    Attributes:
-        cohort: what all servers froze; the servers' own differ in server and nonce only.
-        seed: the check seed.
-        report_ids: of the cohort.
+    `cohort` is what all servers froze; the servers' own differ in server and nonce only.
     """
 
     task: Task
@@ -305,10 +282,7 @@ class FrozenBatch:
 class Judgement:
     """Which reports of a cohort were accepted, computed here from all check shares.
 
-    Attributes:
-        accepted: their identifiers.
-        rejected: how many were not.
-        check_shares: of all servers.
+    `accepted` is their identifiers; `rejected` says how many were not.
     """
 
     frozen: FrozenBatch

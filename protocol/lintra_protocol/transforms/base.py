@@ -36,20 +36,12 @@ class PublicMatrix(ABC):
 
     @cached_property
     def leverage_bounds(self) -> LeverageBounds:
-        """Return what the matrix shows of its clients, against any coalition (docs/explanation/privacy.md#leverage).
-
-        Raises:
-            RowUnderfilledError: its rows are, or may be, linearly dependent.
-        """
+        """Return what the matrix shows of its clients, against any coalition (docs/explanation/privacy.md#leverage)."""
         return LeverageBounds.of_columns(self.rows, self.columns)
 
     @cached_property
     def leverage_alone(self) -> LeverageBounds:
-        """Return the same where nobody may be corrupt, for less work: no coalition need pass.
-
-        Raises:
-            RowUnderfilledError: its rows are, or may be, linearly dependent.
-        """
+        """Return the same where nobody may be corrupt, for less work: no coalition need pass."""
         if self.shows_coalitions:
             return self.leverage_bounds
         return LeverageBounds.of_columns(self.rows, self.columns, coalitions=False)
@@ -62,12 +54,9 @@ class PublicMatrix(ABC):
     def add_reports(self, sketch: RingArray, ranks: IntArray, shares: RingArray) -> None:
         """Add the columns of some reports times their shares to `sketch`, in place, and their totals to row 0.
 
-        This is the plain form that every faster one must equal bit for bit.
-
-        Args:
-            sketch: ring elements of shape `(rows, words + totals)`.
-            ranks: shape `(k,)`.
-            shares: ring elements of shape `(k, copies * words + totals)`, in the order of `ranks`, copy after copy.
+        This is the plain form that every faster one must equal bit for bit. `sketch` holds ring elements of shape
+        `(rows, words + totals)`; `ranks` has shape `(k,)`. `shares` are ring elements of shape `(k, copies * words +
+        totals)`, in the order of `ranks`, copy after copy.
         """
         words = sketch.shape[1] - self.totals
         self.add_rows(sketch[:, :words], ranks, shares[:, : self.copies * words])
@@ -76,10 +65,8 @@ class PublicMatrix(ABC):
     def add_rows(self, sketch: RingArray, ranks: IntArray, shares: RingArray) -> None:
         """Add the columns of some reports times their shares to `sketch`, in place; no word bypasses the matrix.
 
-        Args:
-            sketch: ring elements of shape `(rows, words)`.
-            ranks: shape `(k,)`.
-            shares: ring elements of shape `(k, copies * words)`.
+        `sketch` holds ring elements of shape `(rows, words)`; `ranks` has shape `(k,)`. `shares` are ring elements of
+        shape `(k, copies * words)`.
         """
         row_numbers, signs = self.entries(ranks)
         copies = shares.reshape(len(shares), self.copies, sketch.shape[1])

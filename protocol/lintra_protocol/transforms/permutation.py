@@ -43,16 +43,11 @@ class Order(ABC):
 class SortedOrder(Order):
     """Ranks in the order of keystream words of 63 bits, ties by rank, so that all machines agree.
 
-    Attributes:
-        ranks: the ranks in this order, shape `(n,)`.
+    `ranks` are the ranks in this order, shape `(n,)`.
     """
 
     def __init__(self, words: npt.NDArray[np.uint64]) -> None:
-        """Sort.
-
-        Args:
-            words: one for each rank, shape `(n,)`, their last bit ignored.
-        """
+        """Sort. `words` are one for each rank, shape `(n,)`, their last bit ignored."""
         self.ranks = _ascending(words >> np.uint64(1))
 
     def positions(self, ranks: IntArray) -> IntArray:
@@ -72,10 +67,8 @@ class FeistelOrder(Order):
     def __init__(self, num_ranks: int, stream: RandomBytes, rounds: int = ROUNDS) -> None:
         """Draw the round functions: a words of the stream for each, modulo a.
 
-        Args:
-            num_ranks: n, at most 2^32.
-            stream: read from where it stands, 8 bytes a word.
-            rounds: fewer than `ROUNDS` are for tests that must fail.
+        `num_ranks` is n, at most 2^32; `stream` is read from where it stands, 8 bytes a word. Fewer `rounds` than
+        `ROUNDS` are for tests that must fail.
         """
         if num_ranks > LARGEST_NETWORK:
             raise ValueError(f"a network orders at most {LARGEST_NETWORK} ranks, got {num_ranks}")

@@ -130,10 +130,8 @@ def passed_in(parameters: Parameters, shares: Sequence[ByteRows]) -> NDArray[np.
 def _passed(parameters: Parameters, shares: Sequence[FieldArray], room: FieldArray) -> NDArray[np.bool_]:
     """Say of each of a block of reports whether it passes in each field, shape `(4, k)`.
 
-    Args:
-        parameters: of the task.
-        shares: the elements of all servers' check shares, each of shape `(k, 4 (2L + 1))`.
-        room: to be written over, of shape `(3, 4, 2L + 1, k)` or with a longer last axis.
+    `shares` are the elements of all servers' check shares, each of shape `(k, 4 (2L + 1))`. `room` is to be written
+    over, of shape `(3, 4, 2L + 1, k)` or with a longer last axis.
     """
     count, columns = len(shares[0]), parameters.columns
     limits = np.repeat(np.array(PRIMES, np.uint64), parameters.check_elements)
@@ -180,9 +178,8 @@ class _CheckMatrix:
     """The public matrix of a check, as limbs; for each prime at r and at 1/r.
 
     Attributes:
-        parameters: of the task.
-        values: r^k for the words; for each prime's own blinds r^K + i r^(K+1) and r^(K+2) + i r^(K+3), and zeros at
-            the others'; shape `(4 x 2 x 3, K + 8)`.
+        values: r^k for the words; for each prime's own blinds r^K + i r^(K+1) and r^(K+2) + i r^(K+3), and zeros at the
+            others'; shape `(4 x 2 x 3, K + 8)`.
         proof: r^d + r^-d, shape `(4, 3, K + 3)`.
         offset: O times the sum of the powers of each column's words, shape `(4, 2, 1, L)`.
     """

@@ -109,9 +109,7 @@ def _from_halves(high: FieldArray, middle: FieldArray, low: FieldArray) -> Field
 def fold(numbers: FieldArray, room: FieldArray) -> None:
     """Bring any 64-bit numbers below 2^60 + 2^13, where they are: not yet reduced, and all that `inner` asks for.
 
-    Args:
-        numbers: of shape `(4, ...)`.
-        room: of the same shape, written over.
+    `numbers` are of shape `(4, ...)`; `room` is that of the same shape, written over.
     """
     np.right_shift(numbers, np.uint64(_BITS), out=room)
     room *= over_primes(_GAPS, numbers.ndim)
@@ -153,9 +151,8 @@ def weight_limbs(elements: FieldArray) -> FloatArray:
 def joined(products: FloatArray) -> FieldArray:
     """Put sums of products of limbs together.
 
-    Args:
-        products: shape `(4, a, 3, m, ..)`: for each prime, of weights' limb j (third axis) and values' limb k (fourth),
-            integers from 0 to below 2^53; m is at most 5.
+    `products` has shape `(4, a, 3, m, ..)`: for each prime, of weights' limb j (third axis) and values' limb k
+    (fourth), integers from 0 to below 2^53; m is at most 5.
 
     Returns:
         The sum over j and k of 2^(20 j + 16 k) times each, shape `(4, a, ..)`.

@@ -102,11 +102,8 @@ def noised_bound(longest: int, variances: Iterable[int]) -> int:
     With B2 the largest squared norm of a row, V1 and V2 the sums of the variances and of their squares, and m the
     largest one: B2 + V1 + 2 (isqrt(56 (V2 + 2 m B2)) + 1) + 112 m. Discrete Gaussian noise is sub-Gaussian, so the
     squared norm is sub-gamma like the noncentral chi-square (Birge 2001; Hsu, Kakade, Zhang 2012;
-    docs/explanation/verified.md).
-
-    Args:
-        longest: B2.
-        variances: the squared noise parameter of every word, 0 for a word without noise.
+    docs/explanation/verified.md). `longest` is B2; `variances` are the squared noise parameter of every word, 0 for a
+    word without noise.
     """
     of_words = list(variances)
     largest = max(of_words)

@@ -38,9 +38,7 @@ _NUMBERS_AT_ONCE = 1 << 15
 class ProvenRows:
     """Some rows with their padding and proofs; `repr` shows none of them.
 
-    Attributes:
-        words: shape `(k, W)`.
-        elements: betas, gammas and coefficients, shape `(4, k, 2L + K + 3)`.
+    `words` has shape `(k, W)`; `elements` are betas, gammas and coefficients, shape `(4, k, 2L + K + 3)`.
     """
 
     words: IntArray = field(repr=False)
@@ -72,10 +70,7 @@ def prove(parameters: Parameters, noised: IntArray, random_bytes: RandomBytes) -
 def proof_elements(parameters: Parameters, words: IntArray, blinds: FieldArray) -> FieldArray:
     """Return P_1 .. P_(K+3) of each field, shape `(4, k, K + 3)`.
 
-    Args:
-        parameters: of the task.
-        words: padded rows, shape `(k, W)`, of squared norm R^2.
-        blinds: betas, then gammas, shape `(4, k, 2L)`.
+    `words` are padded rows, shape `(k, W)`, of squared norm R^2. `blinds` are betas, then gammas, shape `(4, k, 2L)`.
     """
     powers, columns = parameters.powers, parameters.columns
     of_beta, of_gamma = _blinded_columns(parameters, words, blinds)

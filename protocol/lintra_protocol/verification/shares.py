@@ -32,10 +32,8 @@ SharedWords = NDArray[np.void]
 def split_proven(parameters: Parameters, proven: ProvenRows, random_bytes: RandomBytes) -> list[ByteRows]:
     """Split proven rows into one share for each server.
 
-    Args:
-        parameters: of the task.
-        proven: k rows.
-        random_bytes: a cryptographic source: of each server but the last all words, then all elements.
+    `proven` is k rows. `random_bytes` are a cryptographic source: of each server but the last all words, then all
+    elements.
 
     Returns:
         For each server the payloads, shape `(k, payload_bytes)`.
