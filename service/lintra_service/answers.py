@@ -68,12 +68,10 @@ async def read_body(
 ) -> bytes:
     """Read a body whole, of at most `limit` bytes, into the room that the lease has for it.
 
-    Args:
-        receive: the request's channel.
-        content_length: the header, if there was one; nothing is reserved for what it announces.
-        limit: the most bytes.
-        lease: takes every byte as it comes; it belongs to the caller, who holds it until the body is dealt with.
-        screen: is shown what has come until it has seen enough, and raises if the rest is not worth reading.
+    `receive` is the request's channel. `content_length` is the header, if there was one; nothing is reserved for what
+    it announces. `limit` is the most bytes. `lease` takes every byte as it comes; it belongs to the caller, who holds
+    it until the body is dealt with. `screen` is shown what has come until it has seen enough, and raises if the rest is
+    not worth reading.
 
     Raises:
         MessageTooLargeError: longer, as soon as that shows.

@@ -40,11 +40,7 @@ class BodyWriter:
         self._file.write(piece)
 
     def finish(self) -> bytes:
-        """Give the body the name of the hash of what came, and return that.
-
-        Raises:
-            ChecksMismatchError: more or fewer bytes came.
-        """
+        """Give the body the name of the hash of what came, and return that."""
         digest = self._hash.digest()
         self._file.close()
         self._path.replace(path_of(self._folder, digest))
@@ -87,11 +83,7 @@ class BodyFolder:
         return found.digest() == digest
 
     def open(self, digest: bytes) -> BinaryIO:
-        """Open a body.
-
-        Raises:
-            FileNotFoundError: it is not here.
-        """
+        """Open a body."""
         return path_of(self._folder, digest).open("rb")
 
     def pieces(self, digest: bytes) -> Iterator[bytes]:

@@ -42,15 +42,11 @@ class Envelope:
     ) -> None:
         """Wrap `app`, and make it answer every error with a problem document.
 
-        Args:
-            app: the application.
-            new_request_id: names a request.
-            max_body_bytes: of any request, or of one; the body is read whole before the application sees it. With 0 it
-                is not read, and the application refuses whoever may not send one.
-            metrics: where answers are counted; without them they are not logged either.
-            room: for the bodies of all requests that are being answered.
-            trusted_proxies: whose word about a peer's address is believed.
-            state: what every request's state carries besides, by name.
+        `max_body_bytes` is of any request, or of one; the body is read whole before the application sees it. With 0 it
+        is not read, and the application refuses whoever may not send one. `metrics` says where answers are counted;
+        without them they are not logged either. `room` is for the bodies of all requests that are being answered.
+        `trusted_proxies` says whose word about a peer's address is believed. `state` is what every request's state
+        carries besides, by name.
         """
         for kind in (LintraError, RequestValidationError, HTTPException, Exception):
             app.add_exception_handler(kind, _refused)

@@ -43,9 +43,7 @@ class Finding:
 def print_findings(findings: Iterable[Finding], write: Callable[[str], None] = print) -> int:
     """Print every finding as it comes, and return the exit code: 1 if there is trouble, else 0.
 
-    Args:
-        findings: may be a generator, so that what was found before a long look is seen at once.
-        write: prints one line.
+    `findings` are may be a generator, so that what was found before a long look is seen at once.
     """
     found: set[Severity] = set()
     for finding in findings:

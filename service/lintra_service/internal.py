@@ -29,12 +29,7 @@ def internal_app(
 ) -> ASGIApp:
     """Return the internal application.
 
-    Args:
-        service: "server" or "analyzer".
-        check: raises if requests cannot be served; called in a worker thread.
-        metrics: what `/metrics` shows.
-        new_request_id: names a request.
-        routers: what the service adds.
+    `check` raises if requests cannot be served; called in a worker thread. `metrics` are what `/metrics` shows.
     """
     app = FastAPI(title=f"Lintra {service}, internal", docs_url=None, redoc_url=None, openapi_url=None)
 

@@ -49,12 +49,8 @@ def listener(
 ) -> Listener:
     """Return a listener for an application.
 
-    Args:
-        app: the application.
-        host: its address.
-        port: its port; 0 takes a free one.
-        max_connections: further ones are closed at once; a proxy in front should have a lower limit.
-        header_seconds: within which every request's headers must be there.
+    `port` is its port; 0 takes a free one. Connections beyond `max_connections` are closed at once; a proxy in front
+    should have a lower limit. `header_seconds` are those within which every request's headers must be there.
     """
 
     class Bounded(BoundedProtocol):

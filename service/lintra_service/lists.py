@@ -32,11 +32,7 @@ class MappedRows(Rows):
     """Identifiers in a file that nobody changes any more; what was read is given back to the system."""
 
     def __init__(self, look: Look) -> None:
-        """Read what is mapped.
-
-        Raises:
-            ValueError: it does not hold whole identifiers.
-        """
+        """Read what is mapped."""
         self._map = look
         self._array = np.frombuffer(self._map, np.uint8).reshape(-1, HASH_BYTES)
 
@@ -75,11 +71,7 @@ class ListWriter:
         return self
 
     def add(self, chunk: bytes | memoryview) -> None:
-        """Take the next bytes.
-
-        Raises:
-            InvalidMessageError: they are not sorted, or an identifier stands twice.
-        """
+        """Take the next bytes."""
         self._builder.add(chunk)
         self._file.write(chunk)
 
@@ -90,11 +82,7 @@ class ListWriter:
 
     @cached_property
     def root(self) -> bytes:
-        """Return the root of what came; nothing more can come.
-
-        Raises:
-            InvalidMessageError: it is not a whole number of identifiers.
-        """
+        """Return the root of what came; nothing more can come."""
         return self._builder.tree().root
 
     def finish(self) -> ReportIds:
@@ -118,12 +106,7 @@ class ListCopy:
     def __init__(self, scratch: Scratch, num_bytes: int) -> None:
         """Begin with an empty list.
 
-        Args:
-            scratch: where the copy is made.
-            num_bytes: how long it will be.
-
-        Raises:
-            UnavailableError: there is no room for it.
+        `scratch` says where the copy is made; `num_bytes` says how long it will be.
         """
         self._num_bytes = num_bytes
         self._builder = ListBuilder()
@@ -162,11 +145,7 @@ class ListCopy:
 
 
 def copy_of(report_ids: ReportIds, scratch: Scratch) -> ReportIds:
-    """Return a list that is in memory as a copy that nobody else can change.
-
-    Raises:
-        UnavailableError: there is no room for it.
-    """
+    """Return a list that is in memory as a copy that nobody else can change."""
     with scratch.file(HASH_BYTES * len(report_ids)) as file:
         for piece in report_ids.rows.pieces():
             file.write(np.ascontiguousarray(piece).reshape(-1).data)
@@ -179,9 +158,8 @@ class ListFolder:
     def __init__(self, folder: Path, durable: bool = True) -> None:
         """Use a folder, which is made if need be; what was left there half written is removed.
 
-        Args:
-            folder: for nothing else.
-            durable: whether a file waits for the disk before it has its name; not needed where it can be made again.
+        `folder` is for nothing else. `durable` says whether a file waits for the disk before it has its name; not
+        needed where it can be made again.
         """
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._folder = folder
@@ -201,21 +179,13 @@ class ListFolder:
             return writer.finish()
 
     def read(self, root: bytes) -> ReportIds:
-        """Return the list that was stored under a root, which is not compared with what the file holds.
-
-        Raises:
-            FileNotFoundError: there is none.
-            ValueError: the file does not hold whole identifiers.
-        """
+        """Return the list that was stored under a root, which is not compared with what the file holds."""
         return ReportIds(MappedRows(_mapped(self._path(root, _LIST))))
 
     def copied(self, root: bytes, count: int, scratch: Scratch) -> ReportIds | None:
         """Return a copy of the list of a root and length that nobody else can change; None if it is not here.
 
         It is hashed as it is made, so whoever changes the file changes nothing that is returned.
-
-        Raises:
-            UnavailableError: there is no room for it.
         """
         with suppress(OSError, InvalidMessageError), self._path(root, _LIST).open("rb") as source:
             if os.fstat(source.fileno()).st_size != HASH_BYTES * count:
@@ -247,9 +217,6 @@ class ListFolder:
         """Return a copy of the tree over the list of a root and length; None if none of that length is here.
 
         Its nodes are not compared with anything: a proof from it shows whether they are right.
-
-        Raises:
-            UnavailableError: there is no room for it.
         """
         with suppress(OSError, ValueError, InventoryMismatchError), self._path(root, _TREE).open("rb") as source:
             size = os.fstat(source.fileno()).st_size

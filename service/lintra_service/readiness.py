@@ -36,11 +36,8 @@ class Readiness:
     ) -> None:
         """Have seen nothing yet, so not be ready.
 
-        Args:
-            folders: where the service writes.
-            checks: by the name of what they look at; each raises if it is not well.
-            min_free_bytes: on the disk of every folder.
-            clock: a steady one, in seconds.
+        `folders` says where the service writes. `checks` are by the name of what they look at; each raises if it is not
+        well. `min_free_bytes` is on the disk of every folder; `clock` is a steady one, in seconds.
         """
         self._folders = folders
         self._checks = checks
@@ -111,11 +108,7 @@ class Readiness:
 
 
 def rewrite_block(folder: Path) -> None:
-    """Write one block in a folder and wait until it is on the disk.
-
-    Raises:
-        OSError: it cannot be written.
-    """
+    """Write one block in a folder and wait until it is on the disk."""
     # Not truncated: on a full disk an old block could be rewritten, so the block is made anew each time.
     path, fresh = folder / PROBE_FILE, folder / f"{PROBE_FILE}.new"
     descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)

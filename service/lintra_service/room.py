@@ -21,9 +21,8 @@ class Room:
     def __init__(self, size: int, peer_share: int = PEER_SHARE) -> None:
         """Hold nothing yet.
 
-        Args:
-            size: the most bytes that all leases hold together.
-            peer_share: while more than half is used, one peer holds at most one over this.
+        `size` is the most bytes that all leases hold together. While more than half is used, one peer holds at most one
+        over `peer_share`.
         """
         self.size = size
         self.used = 0
@@ -77,11 +76,7 @@ class Lease:
         self.held = 0
 
     def take(self, count: int) -> None:
-        """Hold more.
-
-        Raises:
-            OverloadedError: there is no room for it; what is held stays held until the end.
-        """
+        """Hold more."""
         self._room.take(self._peer, count, self.held)
         self.held += count
 
@@ -102,11 +97,7 @@ class OneAtATime:
     """Lets one request in; the others may come again."""
 
     def __init__(self, busy: str) -> None:
-        """Be empty.
-
-        Args:
-            busy: what the others are told.
-        """
+        """Be empty."""
         self._busy = busy
         self._inside = False
 

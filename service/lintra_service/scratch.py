@@ -98,9 +98,8 @@ class Scratch:
     def __init__(self, folder: Path, in_memory: int = IN_MEMORY_BYTES) -> None:
         """Hold none.
 
-        Args:
-            folder: for nothing else; it is made if need be, and emptied. Whoever can write to it is trusted.
-            in_memory: bytes that all copies in memory may have together.
+        `folder` is for nothing else; it is made if need be, and emptied. Whoever can write to it is trusted.
+        `in_memory` is bytes that all copies in memory may have together.
         """
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(mode=0o700, parents=True)
@@ -110,10 +109,7 @@ class Scratch:
         self._held: dict[object, int] = {}
 
     def file(self, size: int) -> ScratchFile:
-        """Return a copy that is to be made, with the room for it.
-
-        Args:
-            size: its length in bytes.
+        """Return a copy that is to be made, with the room for it. `size` is its length in bytes.
 
         Raises:
             UnavailableError: there is no room for it.

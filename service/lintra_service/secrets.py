@@ -14,11 +14,7 @@ _OTHERS = 0o077
 def read_secret(path: Path, length: int, create: bool, random_bytes: Callable[[int], bytes]) -> list[bytes]:
     """Read the secrets of a file, usually one; several are separated by commas or white space.
 
-    Args:
-        path: of the file.
-        length: of each secret, in bytes.
-        create: whether to draw one if there is no file.
-        random_bytes: a cryptographic source.
+    `length` is that of each secret, in bytes; `create` says whether to draw one if there is no file.
 
     Raises:
         InvalidSettingsError: the file is missing, malformed, or readable by others.
@@ -62,11 +58,7 @@ def parse_secrets(text: str, length: int, origin: str) -> list[bytes]:
 
 
 def write_secret(path: Path, text: str) -> None:
-    """Write a line to a file that only its owner can read, durably, and never over another one.
-
-    Raises:
-        FileExistsError: there is a file already.
-    """
+    """Write a line to a file that only its owner can read, durably, and never over another one."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     # Created with its final mode, so that there is no moment at which others can read it; and never overwritten.
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:

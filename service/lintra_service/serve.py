@@ -42,8 +42,7 @@ def operators_listener(settings: ServiceSettings, internal: ASGIApp) -> Listener
 async def until_stopped(listeners: Sequence[tuple[Listener, list[socket.socket] | None]]) -> None:
     """Serve with some listeners until the process is asked to stop, and end what was begun.
 
-    Args:
-        listeners: each with the sockets that it listens on; its own, if none are given.
+    `listeners` are each with the sockets that it listens on; its own, if none are given.
     """
 
     def stop() -> None:

@@ -125,9 +125,7 @@ def require_no_failure(task: asyncio.Task[None]) -> None:
 class Supervisor:
     """Watches a process's threads and its event loop, from a thread of its own.
 
-    Attributes:
-        end: ends the process, with a reason.
-        hang_seconds: after which work without progress is a hang.
+    `end` ends the process, with a reason; `hang_seconds` are those after which work without progress is a hang.
     """
 
     end: Callable[[str], None] = end_process
@@ -246,9 +244,6 @@ def progress_of(thread: int) -> object:
     """Return what changes when a thread of this process, or a process that it started, runs, reads or writes.
 
     Where the system does not tell, it changes always, so that nothing is called a hang.
-
-    Args:
-        thread: as the kernel numbers it.
     """
     own = Path(f"/proc/self/task/{thread}")
     try:
