@@ -93,16 +93,8 @@ def blocks_of(schema: Schema, rows: Iterable[Row] | FloatArray, size: int, *, st
     """Check rows and cut them into blocks of at most `size`.
 
     An array of shape `(n, d)` is checked as a whole before the first block. From an iterable, a row that does not fit
-    is reported in its block and the others go on.
-
-    Args:
-        schema: of the task.
-        rows: an array, or any iterable of rows.
-        size: at least 1.
-        strict: whether a missing value makes a row unfit (see `Schema.row`).
-
-    Raises:
-        InvalidRowError: an array of another shape or type or, if `strict`, with a missing value.
+    is reported in its block and the others go on. `size` is at least 1; `strict` says whether a missing value makes a
+    row unfit (see `Schema.row`).
     """
     if isinstance(rows, np.ndarray):
         checked = schema.rows(rows, strict=strict)
@@ -210,9 +202,7 @@ def directly(
 ) -> Carry:
     """Return the way of blocks that are not kept on disk.
 
-    Args:
-        charge: returns the reports that must not leave, or raises if none may.
-        deliver: takes a parcel to all servers.
+    `charge` returns the reports that must not leave, or raises if none may. `deliver` takes a parcel to all servers.
     """
 
     async def carry(block: Block, parcel: Parcel, tally: Tally) -> None:
@@ -231,11 +221,7 @@ async def send_blocks(
 ) -> SendSummary:
     """Encode, charge and deliver blocks, at most `BLOCKS_UNDER_WAY` at once, until they end or one stops the call.
 
-    Args:
-        blocks: checked rows.
-        encode: turns a block into a parcel.
-        carry: charges a parcel, takes it to all servers and tells the tally.
-        tally: what became of the rows.
+    `encode` turns a block into a parcel. `carry` charges a parcel, takes it to all servers and tells the tally.
 
     Raises:
         Exception: whatever the caller's iterable raised, after all rows read before it were dealt with; a note on it

@@ -78,20 +78,11 @@ class Channel:
         self._retries = retries
 
     async def fetch(self, path: str, *answers: MessageName) -> bytes:
-        """GET a message, which is one of `answers`, with retries.
-
-        Raises:
-            LintraError: what the server answered, or `UnavailableError` when it could not be reached.
-        """
+        """GET a message, which is one of `answers`, with retries."""
         return await self.persistently(lambda: self._request("GET", path, b"", None, *answers))
 
     async def post(self, path: str, body: bytes, sent: MessageName, answer: MessageName) -> bytes:
-        """POST a message once; wrap it in `persistently` for retries.
-
-        Raises:
-            TransientError: worth another attempt.
-            LintraError: what the server answered.
-        """
+        """POST a message once; wrap it in `persistently` for retries."""
         return await self._request("POST", path, body, sent, answer)
 
     async def persistently(self, action: Callable[[], Awaitable[T]]) -> T:

@@ -109,11 +109,8 @@ def _decimal(number: float | None) -> Fraction | None:
 def agreed_task(task_id: str, names: Sequence[str], bodies: Sequence[bytes], policy: Policy) -> tuple[Task, list[int]]:
     """Check what the servers say that a task is.
 
-    Args:
-        task_id: the identifier that the user was given.
-        names: the servers' URLs as the user knows them.
-        bodies: what each of them answered, in the same order.
-        policy: what the user accepts.
+    `task_id` is the identifier that the user was given; `names` are the servers' URLs as the user knows them. `bodies`
+    are what each of them answered, in the same order.
 
     Returns:
         The task, and for each of `names` the index of that server in the task.

@@ -154,11 +154,7 @@ async def _opened(client: Client) -> Task:
 
 
 def _tokens(one: str | None, file: Path | None, rows: int) -> list[str] | None:
-    """Return a token for each row, or None for a task without.
-
-    Raises:
-        ValueError: there are not as many tokens as rows.
-    """
+    """Return a token for each row, or None for a task without."""
     if one is None and file is None:
         return None
     if one is not None and file is not None:
@@ -196,10 +192,6 @@ def _require_cells(file: Path, task: Task, source_column: str | None) -> None:
     Says how many cells are no level of a category and are sent as its reserved level. Where the caller vouched for all
     rows at once, a row that is refused alone could never be sent later. Rows with other columns are refused one by one,
     when they are sent.
-
-    Raises:
-        InvalidRowError: the first line does not name the task's columns, or it is no CSV file in UTF-8.
-        typer.Exit: there is such a cell; it was shown.
     """
     columns = {column.name: column for column in task.columns}
     reserving = [column for column in task.columns if OTHER in column.levels]

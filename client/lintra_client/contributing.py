@@ -109,15 +109,10 @@ def prepare(
 ) -> Contribution:
     """Encode all rows of an organisation; nothing is charged, and nothing leaves.
 
-    Args:
-        task: a checked task with contributors.
-        ledger: of this organisation, if it keeps one.
-        rows: see `contribution_table.values_of`.
-        person: the column, or for each row the name, that says whose row it is.
-        keep: how many rows of a person are kept, the first ones; None to refuse a file in which one has more than the
-            task allows.
-        leave_out: whether the rows of persons who have no privacy left are left out; else the file is refused.
-        strict: refuse a missing value.
+    `ledger` is that of this organisation, if it keeps one. `person` is the column, or for each row the name, that says
+    whose row it is. `keep` says how many rows of a person are kept, the first ones; None to refuse a file in which one
+    has more than the task allows. `leave_out` says whether the rows of persons who have no privacy left are left out;
+    else the file is refused. `strict` says to refuse a missing value.
 
     Raises:
         InvalidRowError: the rows do not fit the task.
@@ -152,11 +147,7 @@ def prepare(
 
 
 async def finished(sending: Sending, task: Task, time: int) -> Sent | None:
-    """Send what is left of a contribution that was begun, charged as it was; None if none was.
-
-    Raises:
-        LedgerRefusedError, LintraError: as `Sending.resumed`.
-    """
+    """Send what is left of a contribution that was begun, charged as it was; None if none was."""
     batch = task.batch_of(time)
     kept = await sending.begun(ORGANISATION, batch)
     return None if kept is None else await sending.resumed(ORGANISATION, kept, batch)
@@ -184,11 +175,7 @@ async def send_once(
 
 
 def _kept(persons: IntArray, held: Contributors, keep: int | None, joined: int) -> tuple[NDArray[np.bool_], int]:
-    """Return which rows are kept, shape `(n,)`, and how many are not.
-
-    Raises:
-        InvalidRowError: a person has too many rows, or `keep` is more than the task allows.
-    """
+    """Return which rows are kept, shape `(n,)`, and how many are not."""
     most, limit = int(np.bincount(persons).max(initial=0)), held.rows_per_person
     if keep is not None and not 1 <= keep <= limit:
         raise InvalidRowError(f"keep: the task allows 1 to {limit} rows of a person, got {keep}")

@@ -45,11 +45,8 @@ Rows = FloatArray | Frame | Mapping[str, Cells]
 def values_of(task: Task, rows: Rows, person: str | None, *, strict: bool) -> FloatArray:
     """Return checked rows in the user's units, shape `(n, d)`; NaN for what is missing.
 
-    Args:
-        task: whose columns they are.
-        rows: an array, a data frame, or columns by name, with exactly the task's columns and that of the persons.
-        person: the column that says whose row each is, which is no part of the rows.
-        strict: refuse a missing value.
+    `rows` are an array, a data frame, or columns by name, with exactly the task's columns and that of the persons.
+    `person` is the column that says whose row each is, which is no part of the rows.
 
     Raises:
         InvalidRowError: other columns, columns of different lengths, a cell that is neither missing nor of its column's
@@ -73,11 +70,7 @@ def persons_of(rows: Rows, person: str | Sequence[object] | None, count: int) ->
     """Return whose row each is, shape `(n,)`, numbered from 0, the persons' names, and how many spellings were joined.
 
     Spellings of one name (`person_name`) are one person. Without `person` each row is another, who has no name.
-
-    Args:
-        rows: as `values_of`.
-        person: a column's name, or for each row a name.
-        count: n.
+    `person` is a column's name, or for each row a name; `count` is n.
 
     Raises:
         InvalidRowError: nobody stands in a row, or there is not one name for each.
@@ -162,11 +155,7 @@ def _persons_column(rows: Rows, name: str) -> Cells:
 
 
 def _numbers(column: Column, cells: Cells) -> FloatArray:
-    """Return a column's cells as numbers, a level as its own; NaN for what is missing.
-
-    Raises:
-        InvalidRowError: a cell is neither.
-    """
+    """Return a column's cells as numbers, a level as its own; NaN for what is missing."""
     if column.kind == "category":
         levels = {level: float(number) for number, level in enumerate(column.levels)}
         read = (levels[level] if (level := str(cell)) in levels else _unknown_level(column, cell) for cell in cells)

@@ -89,12 +89,8 @@ async def ask_counted(
 ) -> Counted:
     """Ask every server for a proof, and check all of them.
 
-    Args:
-        task: a checked task.
-        channels: to its servers.
-        report_id: in base64url, as a receipt has it.
-        batch: 0, or the number of the report's window.
-        certificate: of the release, as `GET /v1/releases/{release_id}` of an analyzer answers it.
+    `report_id` is in base64url, as a receipt has it; `batch` is 0, or the number of the report's window. `certificate`
+    is that of the release, as `GET /v1/releases/{release_id}` of an analyzer answers it.
 
     Raises:
         BatchOpenError, UnknownResourceError: some server has frozen no cohort yet, or judged none of a verified task.
@@ -128,7 +124,6 @@ def certified_cohorts(task: Task, batch: int, certificate: str) -> Certified:
 
     Raises:
         InvalidMessageError: it is no certificate of this task and batch.
-        UnauthorizedError: the task's analyzer did not sign it.
     """
     try:
         found: JsonValue = json.loads(certificate[:MAX_CERTIFICATE_BYTES])
@@ -158,12 +153,7 @@ def _certified_frozen(task: Task, record: JsonValue, released: _Cohort) -> _Coho
 
 
 def _shown(task: Task, body: bytes, wanted: bytes) -> _Shown:
-    """Check a server's proofs, and return what they show.
-
-    Raises:
-        InvalidMessageError: it is no answer to this question.
-        InventoryMismatchError: it shows nothing.
-    """
+    """Check a server's proofs, and return what they show."""
     match parse_canonical_json(body):
         case {"kind": "judged"} if task.verified is not None:
             judged = Judged.from_canonical(body)

@@ -34,12 +34,9 @@ def read_rows(
     """Yield the rows of a CSV file by column name, NaN or None for what is missing.
 
     A boolean may be spelled true or false, and a column in days since 1970 may hold dates (`cells.sent_number`). A cell
-    of numbers that holds anything else stays a text, which `Schema.row` refuses.
-
-    Args:
-        file: with a line of column names.
-        columns: of the task; a cell of a category is the name of a level.
-        without: a column that is no part of the rows.
+    of numbers that holds anything else stays a text, which `Schema.row` refuses. `file` is with a line of column names.
+    `columns` are those of the task; a cell of a category is the name of a level. `without` is a column that is no part
+    of the rows.
 
     Raises:
         InvalidRowError: the first line does not name exactly the task's columns, which is raised before the first row;

@@ -42,10 +42,8 @@ def rows_of_frame(
 ) -> Iterator[dict[str, object]]:
     """Return the rows of a frame by column name, read as they are sent; what pandas calls missing is None.
 
-    Args:
-        frame: with exactly the task's columns, in any order.
-        columns: of the task.
-        without: a column of the frame that is no part of the rows.
+    `frame` is with exactly the task's columns, in any order. `without` is a column of the frame that is no part of the
+    rows.
 
     Raises:
         InvalidRowError: other columns, or one whose type holds no value of the task's column; nothing was read yet.

@@ -161,9 +161,7 @@ class Book:
     def enter_all(self, sources: Sequence[str], price: Spent) -> int:
         """Charge a price to each of some sources, and return the number of one of these charges.
 
-        Args:
-            sources: different ones, at least one, none of which has a charge in this batch.
-            price: what each is charged.
+        `sources` are different ones, at least one, none of which has a charge in this batch.
         """
         number = self._number_of(price)
         # In the order of names, since that is how the indexes lie on the disk.
@@ -188,10 +186,7 @@ class Book:
     def covering(self, pilot: str, source: Source, price: Spent) -> int | None:
         """Return the charge of a pilot that covers this task for a source, or None if it took no part in the pilot.
 
-        Args:
-            pilot: the pilot's task.
-            source: whose report is about to leave.
-            price: of this task.
+        `pilot` is the pilot's task; `source` says whose report is about to leave.
 
         Raises:
             LedgerRefusedError: the pilot set less aside, or another task has used it.
@@ -245,11 +240,7 @@ def reports_of(db: sqlite3.Connection, task_id: str, source: str | None) -> list
 
 
 def total_of(db: sqlite3.Connection, source: str) -> Spent:
-    """Return what a source has spent, charges that were vouched for included.
-
-    Raises:
-        LedgerRefusedError: a price cannot be read.
-    """
+    """Return what a source has spent, charges that were vouched for included."""
     prices = _prices(db)
     numbers = _charged_prices(db, _EVERYBODY) + _charged_prices(db, source)
     return sum_of(tuple(prices[number] for number in sorted(numbers)))
@@ -259,9 +250,6 @@ def all_charges(db: sqlite3.Connection) -> Iterator[tuple[str | None, str, int, 
     """Yield (source, task, batch, number of reports, price, pilot that covers it) of every charge, oldest first.
 
     The source is None where it is any, and the pilot where none covers the charge.
-
-    Raises:
-        LedgerRefusedError: a price cannot be read.
     """
     prices = _prices(db)
     rows = db.execute(

@@ -132,11 +132,7 @@ class LedgerFile:
     """One open ledger file; threads take turns, and so do processes."""
 
     def __init__(self, path: Path) -> None:
-        """Open the file, after creating it if there is none, and check all of it.
-
-        Raises:
-            LedgerRefusedError: it cannot be created, read or written, or is not an undamaged ledger.
-        """
+        """Open the file, after creating it if there is none, and check all of it."""
         self.path = path.absolute()
         self._lock = threading.Lock()
         self._db: sqlite3.Connection | None = None
@@ -159,11 +155,7 @@ class LedgerFile:
 
     @property
     def names(self) -> Pseudonyms:
-        """Return the pseudonyms of the file.
-
-        Raises:
-            LedgerRefusedError: the file cannot be used.
-        """
+        """Return the pseudonyms of the file."""
         with self._refusing(), self._lock:
             if self._names is None:
                 self._connection()
@@ -180,10 +172,6 @@ class LedgerFile:
         """Give the only writer at this moment a connection; what it wrote is on disk when the block is left.
 
         An exception from the block, or a crash at any point before its end, leaves the file as it was.
-
-        Raises:
-            LedgerRefusedError: the file cannot be read or written, is damaged, or was replaced; or other processes
-                kept it busy for too long.
         """
         with self._refusing(), self._lock:
             try:

@@ -65,9 +65,7 @@ class Outbox:
     def __init__(self, path: Path, names: Pseudonyms) -> None:
         """Open the file at a path on a local disk, or begin one there that only its owner can read.
 
-        Args:
-            path: of the file.
-            names: what stands there in place of the sources' names: the ledger's pseudonyms.
+        `names` are what stands there in place of the sources' names: the ledger's pseudonyms.
 
         Raises:
             LedgerRefusedError: it cannot be used.
@@ -110,13 +108,8 @@ class Outbox:
     ) -> bool:
         """Keep a report before it is charged; it is on disk when this returns.
 
-        Args:
-            task_id: in base64url.
-            batch: of the task.
-            source: whose facts it states.
-            report_id: 32 bytes.
-            sealed: by server, what will be uploaded.
-            expires: seconds since the epoch when no server takes it any more.
+        `task_id` is in base64url; `report_id` is 32 bytes. `sealed` is by server, what will be uploaded. `expires` is
+        the time, in seconds since the epoch, when no server takes it any more.
 
         Returns:
             False, and nothing was kept, if the source has a report here already.
@@ -150,12 +143,8 @@ class Outbox:
     ) -> list[bytes]:
         """Keep reports before they are charged, all in one transaction; see `keep`.
 
-        Args:
-            task_id: in base64url.
-            batch: of the task.
-            sources: by report, whose facts it states.
-            sealed: by report and server, what will be uploaded.
-            expires: seconds since the epoch when no server takes them any more.
+        `task_id` is in base64url; `sources` are by report, whose facts it states. `sealed` is by report and server,
+        what will be uploaded. `expires` is the time, in seconds since the epoch, when no server takes them any more.
 
         Returns:
             The reports that are kept: the others' sources have a report here already.

@@ -17,9 +17,6 @@ def price_of(task: Task) -> Spent:
     Where the task's neighbours leave a row out instead, any two rows are at most twice as far apart as either is from
     none, so that mu doubles; the ledger then compares all tasks by the same measure. Of a task with contributors it is
     what replacing one person's rows costs at the task's own noise.
-
-    Raises:
-        LedgerRefusedError: the task's parameters give no privacy that could be counted.
     """
     if task.contributors is not None:
         # Exactly, and not by two steps: a person's rows replaced by those of another, at the noise that there is.
@@ -29,11 +26,7 @@ def price_of(task: Task) -> Spent:
 
 
 def set_aside_by(task: Task) -> Spent | None:
-    """Return what a pilot sets aside for the main task of its study; None of any other task.
-
-    Raises:
-        LedgerRefusedError: as `price_of`.
-    """
+    """Return what a pilot sets aside for the main task of its study; None of any other task."""
     if task.study is None or task.study.pilot is not None:
         return None
     return _price(task, task.study.set_aside(task.worst_privacy()))

@@ -29,11 +29,7 @@ class Pseudonyms:
         self._key = key
 
     def of(self, name: object) -> str:
-        """Return the pseudonym of whoever is named, HMAC-SHA256 of `person_name` in base64url.
-
-        Raises:
-            ValueError: see `person_name`.
-        """
+        """Return the pseudonym of whoever is named, HMAC-SHA256 of `person_name` in base64url."""
         return self._mac(person_name(name).encode())
 
     def of_earlier(self, name: str) -> str:

@@ -140,13 +140,9 @@ def were_clipped(
 ) -> NDArray[np.bool_]:
     """Say for each of some rows whether a bound of a column or of the norm moves it, shape `(n,)`.
 
-    A row that is left out since a value is missing is not moved.
-
-    Args:
-        task: a checked task.
-        normalised: the rows as `Schema.normalise` returns them.
-        outside: for each whether a bound of a column moves it, shape `(n,)`.
-        missing: for each whether a value is missing, shape `(n,)`.
+    A row that is left out since a value is missing is not moved. `normalised` is the rows as `Schema.normalise` returns
+    them. `outside` says for each whether a bound of a column moves it, shape `(n,)`. `missing` says for each whether a
+    value is missing, shape `(n,)`.
     """
     clipped: NDArray[np.bool_] = outside | task.mechanism.shrinks(normalised)
     return clipped & ~missing if task.mechanism.leaves_out else clipped
@@ -190,7 +186,6 @@ def tokens_of(task: Task, texts: Sequence[str | None]) -> tuple[Token, ...]:
 
     Raises:
         TokenInvalidError: the task asks for tokens, and there is none; nothing has left.
-        InvalidMessageError: a text is not a token of a task like this.
     """
     if not task.uses_tokens:
         return ()

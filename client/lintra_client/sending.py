@@ -73,12 +73,8 @@ class Sending:
     ) -> None:
         """Send to the servers of a task, in its order.
 
-        Args:
-            task: the task.
-            destinations: its servers.
-            ledger: is charged before anything leaves.
-            outbox: keeps what was sealed.
-            persons: of an organisation's contribution, whom to charge; else the source is charged.
+        `ledger` is charged before anything leaves; `outbox` keeps what was sealed. `persons` are those of an
+        organisation's contribution, whom to charge; else the source is charged.
         """
         self._persons = persons
         self._task = task
@@ -101,12 +97,7 @@ class Sending:
         return None
 
     async def first(self, source: str, parcel: Parcel) -> Sent | None:
-        """Send a report for the first time; None if another process was faster, whose report is then to be resumed.
-
-        Raises:
-            LedgerRefusedError: the ledger does not let it leave; nothing has left.
-            LintraError: the first refusal in the task's order; the others were still asked.
-        """
+        """Send a report for the first time; None if another process was faster, whose report is then to be resumed."""
         report_id, task = parcel.report_ids[0], self._task
         sealed = {
             destination.index: encode_upload(await parcel.sealed(task, destination.index, await destination.key()))
@@ -125,13 +116,7 @@ class Sending:
         return await self._settle(report_id, deliveries, {})
 
     async def resumed(self, source: str, kept: Kept, batch: int) -> Sent:
-        """Send what is left of an earlier report; nothing, if every server has it.
-
-        Raises:
-            LedgerRefusedError: the ledger does not let it leave.
-            LintraError: the first refusal in the task's order. After `OutdatedKeyError` that server's message is given
-                up: the report will never be complete.
-        """
+        """Send what is left of an earlier report; nothing, if every server has it."""
         await self._charge(source, kept.report_id, batch)
         waiting = [each for each in self._destinations if each.index in kept.sealed]
         deliveries = await asyncio.gather(*(self._again(each, kept.sealed[each.index]) for each in waiting))

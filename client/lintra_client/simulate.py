@@ -35,13 +35,8 @@ def simulate(
 ) -> SendSummary:
     """Send every row of an array as if each came from its own client.
 
-    Args:
-        task_id: as for `Client`.
-        servers: as for `Client`.
-        rows: shape `(n, d)`, in the users' units; each worker gets its slice once.
-        workers: processes.
-        progress: told now and then how many rows are done.
-        policy: as for `Client`.
+    `rows` has shape `(n, d)`, in the users' units; each worker gets its slice once. `progress` is told now and then how
+    many rows are done.
 
     Raises:
         ValueError: there is no worker.

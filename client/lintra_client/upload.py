@@ -36,11 +36,7 @@ class Destination:
         self._lock = asyncio.Lock()
 
     async def key(self, stale: ServerKey | None = None) -> ServerKey:
-        """Return a valid key of the server, fetched if none is known, if it expired, or if it is `stale`.
-
-        Raises:
-            LintraError: the server has none, cannot be reached, or did not sign it.
-        """
+        """Return a valid key of the server, fetched if none is known, if it expired, or if it is `stale`."""
         async with self._lock:
             if self._key is None or self._key is stale or self._key.valid_until <= self._now():
                 body = await self.channel.fetch("/v1/keys", "keys")
@@ -119,7 +115,6 @@ def verified_failures(
     """Check that an answer accounts for every report of an upload, and return the refusals.
 
     Raises:
-        UnauthorizedError: the receipt is not signed by this server.
         InvalidMessageError: refusals of other reports or out of order, or a receipt that does not cover exactly the
             reports that were not refused.
     """
