@@ -34,9 +34,8 @@ def suspended_seconds() -> float:
 class Seen:
     """What is known of time across a stop.
 
-    Attributes:
-        clock: the last accepted time, in seconds since the epoch.
-        allowance: by how many seconds the clock may advance across stops.
+    `clock` is the last accepted time, in seconds since the epoch. `allowance` says by how many seconds the clock may
+    advance across stops.
     """
 
     clock: float
@@ -56,12 +55,10 @@ class Clock:
     ) -> None:
         """Look at the clock for the first time.
 
-        Args:
-            wall: seconds since the epoch, as the machine says.
-            running: seconds since some fixed moment, which nobody sets; it stands while the machine is suspended.
-            seen: what was known when the last process ended; None if there was none.
-            max_step: the largest allowance, in seconds.
-            suspended: for how many seconds the machine was suspended so far.
+        `wall` is in seconds since the epoch, as the machine says. `running` is in seconds since some fixed moment,
+        which nobody sets; it stands while the machine is suspended. `seen` is what was known when the last process
+        ended; None if there was none. `max_step` is the largest allowance, in seconds; `suspended` says for how many
+        seconds the machine was suspended so far.
         """
         self.wall = wall
         self._running = running

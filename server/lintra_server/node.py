@@ -65,16 +65,7 @@ class Node:
     ) -> None:
         """Open both folders, compare them, and start the writer.
 
-        Args:
-            settings: what the operator decided.
-            random_bytes: a cryptographic source.
-            now: the machine's clock, in seconds since the epoch.
-            running: counts seconds, and nobody sets it.
-            halt: ends the process.
-
-        Raises:
-            NotStartedError: the folders do not fit together, or a part is missing.
-            InvalidSettingsError: a key is wrong, or the database is another version's or another root key's.
+        `now` is the machine's clock, in seconds since the epoch; `running` counts seconds, and nobody sets it.
         """
         self.settings = settings
         self._running = running

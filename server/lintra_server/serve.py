@@ -23,12 +23,7 @@ log = structlog.get_logger()
 def run(settings: Settings, workers: int = 1) -> None:
     """Serve until SIGTERM or SIGINT, then finish what was begun.
 
-    Args:
-        settings: what the operator decided.
-        workers: with more than one, so many processes take uploads, and this one is their gate.
-
-    Raises:
-        InvalidSettingsError: a key is missing, or the database is another version's or another root key's.
+    With more than one of `workers`, so many processes take uploads, and this one is their gate.
     """
     configure_logging(settings.log_level, settings.log_format)
     app = create_app(settings)

@@ -126,11 +126,7 @@ class Settings(ServiceSettings):
     keys: Keys = Keys()
 
     def placed(self, folder: Path) -> Self:
-        """Return these settings with relative paths taken from `folder`, and the database's address from its file.
-
-        Raises:
-            InvalidSettingsError: that file cannot be read, or by others, too; or the address is given twice.
-        """
+        """Return these settings with relative paths taken from `folder`, and the database's address from its file."""
         placed = super().placed(folder)
         identity = placed.identity_key_file or placed.key_dir / "identity.key"
         root = placed.storage_root_key_file or placed.key_dir / "storage-root.key"
@@ -175,11 +171,7 @@ class Settings(ServiceSettings):
     def _secrets(
         self, name: str, given: SecretStr | None, path: Path, random_bytes: Callable[[int], bytes]
     ) -> list[bytes]:
-        """Return secrets from the environment, else from a file, which is made if that is allowed.
-
-        Raises:
-            InvalidSettingsError: there is none, or it is not 32 bytes in base64url.
-        """
+        """Return secrets from the environment, else from a file, which is made if that is allowed."""
         if given is not None:
             return parse_secrets(given.get_secret_value(), SECRET_BYTES, self.variable(name))
         return read_secret(path, SECRET_BYTES, self.create_keys, random_bytes)

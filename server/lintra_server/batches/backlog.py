@@ -20,9 +20,7 @@ class Backlog:
     def __init__(self, max_seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
         """Wait for nothing yet.
 
-        Args:
-            max_seconds: of work that may be ahead of an upload.
-            clock: a steady one, in seconds.
+        `max_seconds` is that of work that may be ahead of an upload; `clock` is a steady one, in seconds.
         """
         self._max_seconds = max_seconds
         self._clock = clock

@@ -34,9 +34,7 @@ class FrozenList:
     """What a frozen cohort consists of: its batch, the list of this server's inventory, and the cohort's own.
 
     Attributes:
-        inventory_root: of the inventory.
         num_own: reports in the inventory.
-        root: of the cohort.
         count: reports in the cohort.
         judged: whether it is what was accepted of the cohort, and root and count are those of the verdict.
     """
@@ -50,11 +48,7 @@ class FrozenList:
 
 
 class BatchLists:
-    """The lists of one server; thread-safe.
-
-    Attributes:
-        pieces: what came of the other servers' lists, until it is used.
-    """
+    """The lists of one server; thread-safe. `pieces` are what came of the other servers' lists, until it is used."""
 
     def __init__(self, store: Store, folder: ListFolder, scratch: Scratch, pieces: Pieces) -> None:
         """Keep the lists of a store's batches in a folder of their own, of which only copies are used."""
@@ -81,11 +75,7 @@ class BatchLists:
         return report_ids
 
     def inventory(self, batch: int, root: bytes, count: int) -> ReportIds:
-        """Return the list that this server's inventory describes, by its root and length.
-
-        Raises:
-            UnavailableError: the store does not hold these reports; or there is no room for a copy.
-        """
+        """Return the list that this server's inventory describes, by its root and length."""
         held = self._checked.get((batch, root))
         if held is not None:
             return held
@@ -96,11 +86,7 @@ class BatchLists:
         return found
 
     def _written(self, batch: int, root: bytes) -> ReportIds:
-        """Make the list of a batch again.
-
-        Raises:
-            UnavailableError: the store does not hold the reports that the inventory lists.
-        """
+        """Make the list of a batch again."""
         report_ids = self.write(batch)
         if report_ids.root != root:
             named = self._store.history.batches[batch].batch
@@ -122,11 +108,7 @@ class BatchLists:
             self._folder.write_tree(tree)
 
     def prove(self, frozen: FrozenList, report_id: bytes) -> tuple[InclusionProof, ...]:
-        """Prove that a report is in a frozen cohort, or that it is not: one leaf that holds it, or what shows absence.
-
-        Raises:
-            InventoryMismatchError: the store does not hold this cohort any more.
-        """
+        """Prove that a report is in a frozen cohort by the leaf that holds it, or that it is not, by the gap."""
         with suppress(InventoryMismatchError):
             found = self._read(frozen)
             if found is not None:

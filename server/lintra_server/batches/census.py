@@ -51,15 +51,10 @@ class CensusTaker:
     ) -> None:
         """Count in one store.
 
-        Args:
-            store: with the batches.
-            guarded: ends the process if a look finds fewer reports than were stored.
-            identity: signs censuses.
-            now: the clock, in seconds since the epoch.
-            start: how often this server began.
-            tell: knows what became of the reports that were not stored, since this process began.
-            scratch: where the last list that was sorted stands.
-            mac: authenticates looks, which lie in the database.
+        `guarded` ends the process if a look finds fewer reports than were stored. `now` is the clock, in seconds since
+        the epoch; `start` says how often this server began. `tell` knows what became of the reports that were not
+        stored, since this process began. `scratch` says where the last list that was sorted stands; `mac` authenticates
+        looks, which lie in the database.
         """
         self._mac = mac
         self._store = store
@@ -74,11 +69,7 @@ class CensusTaker:
         self._sorted: tuple[tuple[int, int], ReportIds] | None = None
 
     def counters(self, held: HeldBatch) -> bytes:
-        """Return this time unit's counters.
-
-        Raises:
-            UnavailableError: the database was set back beneath this process, which ends.
-        """
+        """Return this time unit's counters."""
         with self._guarded():
             return self._look(held, self._count(held)).counters
 
@@ -96,7 +87,6 @@ class CensusTaker:
 
         Raises:
             BatchClosedError: the batch is closed, and nobody looked before.
-            UnavailableError: the database was set back beneath this process, which ends; or reports are gone.
         """
         with self._guarded():
             look = self._look(held, self._count(held))

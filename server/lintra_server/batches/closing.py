@@ -20,10 +20,7 @@ class Closing:
     def __init__(self, store: Store, states: BatchStates, stepper: Stepper) -> None:
         """Close none.
 
-        Args:
-            store: knows how many reports there are.
-            states: of the batches.
-            stepper: knows whether a step has its journal line.
+        `store` knows how many reports there are; `stepper` knows whether a step has its journal line.
         """
         self._store = store
         self._states = states
@@ -36,13 +33,8 @@ class Closing:
     def stopped(self, members: Sequence[int], min_clients: int) -> Iterator[bool]:
         """Let batches take no reports while the last of them is closed with the others; say whether they were open.
 
-        Args:
-            members: their numbers in the store; the caller sees to it that nobody else closes one of them meanwhile.
-            min_clients: fewest reports of all.
-
-        Raises:
-            CohortTooSmallError: there are fewer; nothing changed.
-            UnavailableError: the disk or the database failed.
+        `members` are their numbers in the store; the caller sees to it that nobody else closes one of them meanwhile.
+        `min_clients` is the fewest reports of all.
         """
         *others, last = members
         with self._lock:
@@ -67,12 +59,7 @@ class Closing:
                 self._in_hand.difference_update(members)
 
     def settle(self) -> None:
-        """Open what an error left closing, unless somebody is closing it again.
-
-        Raises:
-            UnavailableError: the database does not answer yet.
-            ForkedError: it is not where this process left it.
-        """
+        """Open what an error left closing, unless somebody is closing it again."""
         if self._left:
             with self._lock:
                 self._open_again(self._left - self._in_hand)

@@ -37,7 +37,6 @@ class Release:
         seed: of the matrix, which follows from it.
         batch: its number in the store.
         ranks: of every stored report in the order of storing, or `EXCLUDED`; shape `(n,)`.
-        stored: the segments.
         part_reports: most reports of a part.
     """
 
@@ -81,15 +80,11 @@ def sketch_share(
 ) -> RingArray:
     """Add up one server's shares of a cohort; the result has shape `(m, w/c)`.
 
-    Args:
-        release: of a batch.
-        executor: adds up the parts.
-        tell: is told after every part how much of all is done, from 0 to 1.
-        others: of the batches whose reports are in the same cohort, under the same matrix.
+    `tell` is told after every part how much of all is done, from 0 to 1. `others` are those of the batches whose
+    reports are in the same cohort, under the same matrix.
 
     Raises:
         ValueError: a report of the cohort is in none of the segments.
-        UnavailableError: a part could not be computed.
     """
     empty = np.zeros((release.matrix.rows, release.task.sketch_words), np.uint64)
     every = (part for each in (*others, release) for part in executor.part_shares(each))

@@ -26,11 +26,7 @@ log = structlog.get_logger()
 
 
 def executor_of(settings: Settings) -> Executor:
-    """Return what the settings name: nothing, `processes:K`, or `dask://host:port`.
-
-    Raises:
-        InvalidSettingsError: a cluster on another machine without certificates, or a part of them missing.
-    """
+    """Return what the settings name: nothing, `processes:K`, or `dask://host:port`."""
     kind, _, rest = (settings.executor or "").partition(":")
     if kind == "processes":
         return Processes(int(rest))
@@ -88,10 +84,8 @@ class Dask:
     def __init__(self, address: str, certificates: Certificates | None, host: str = "127.0.0.1") -> None:
         """Name the cluster; nothing is connected before a release.
 
-        Args:
-            address: `dask://host:port` of its scheduler.
-            certificates: of this server, for mutual TLS with scheduler and workers.
-            host: name or number of this machine as workers reach it.
+        `address` is `dask://host:port` of its scheduler; `certificates` are those of this server, for mutual TLS with
+        scheduler and workers. `host` is the name or number of this machine as workers reach it.
 
         Raises:
             InvalidSettingsError: a scheduler on another machine, and no certificates.
@@ -107,11 +101,7 @@ class Dask:
         self._host = host
 
     def part_shares(self, release: Release) -> Iterator[PartShare]:
-        """Yield one sum, which the cluster added up as a tree; a part whose worker was killed is computed again.
-
-        Raises:
-            UnavailableError: the cluster is not there, or a part could not be computed.
-        """
+        """Yield one sum, which the cluster added up as a tree; a part whose worker was killed is computed again."""
         from lintra_server.batches import cluster  # Dask is an extra, and takes a second to import
 
         with (

@@ -67,8 +67,7 @@ NONCE_BYTES = 32
 class _Agreed:
     """What all servers add up: the root of its identifiers, their number, and the nonces that make the late seed.
 
-    Attributes:
-        before: the state of a batch that this is released of.
+    `before` is the state of a batch that this is released of.
     """
 
     before: BatchState
@@ -82,11 +81,7 @@ MERGING_SECONDS = 2.0
 
 
 class Gate(Turns):
-    """Guards what leaves; thread-safe.
-
-    Attributes:
-        closing: the batches that are being closed.
-    """
+    """Guards what leaves; thread-safe. `closing` is the batches that are being closed."""
 
     def __init__(
         self,
@@ -101,15 +96,9 @@ class Gate(Turns):
     ) -> None:
         """Guard one store.
 
-        Args:
-            store: where reports and documents are kept.
-            states: closes batches to uploads.
-            stepper: makes every change of state durable before it is told.
-            identity: signs what leaves.
-            random_bytes: a cryptographic source, for nonces and a server's noise.
-            now: the clock, in seconds since the epoch.
-            lists: the sorted identifiers of batches that are closed.
-            executor: adds up the shares of a release; this process, if not given.
+        `store` says where reports and documents are kept; `stepper` makes every change of state durable before it is
+        told. `now` is the clock, in seconds since the epoch; `lists` are the sorted identifiers of batches that are
+        closed. `executor` adds up the shares of a release; this process, if not given.
         """
         super().__init__(store, stepper)
         self._executor = executor or InProcess()
@@ -162,12 +151,7 @@ class Gate(Turns):
             return inventory
 
     def inventory(self, held: HeldBatch) -> bytes:
-        """Return the signed inventory of a closed batch.
-
-        Raises:
-            BatchOpenError: it was not closed yet.
-            AbandonedError: the batch was given up.
-        """
+        """Return the signed inventory of a closed batch."""
         batch = self._batch(held)
         return batch.inventory or not_yet(batch, "inventory")
 
@@ -185,7 +169,7 @@ class Gate(Turns):
             BatchOpenError: this server's batch was not closed yet.
             AbandonedError: the batch was given up.
             InventoryMismatchError, UnauthorizedError, InvalidMessageError: the inventories or lists are not right.
-            CohortTooSmallError, TooManyMissingError, RowUnderfilledError, FalseClaimError: nothing was frozen.
+                CohortTooSmallError, TooManyMissingError, RowUnderfilledError, FalseClaimError: nothing was frozen.
             CohortConflictError: another cohort was frozen here before.
             UnknownResourceError: it was released, and the database was restored since, with the release alone.
         """
@@ -225,12 +209,7 @@ class Gate(Turns):
             return cohort
 
     def cohort(self, held: HeldBatch) -> bytes:
-        """Return the signed frozen cohort.
-
-        Raises:
-            BatchOpenError, UnknownResourceError: there is none yet.
-            AbandonedError: the batch was given up.
-        """
+        """Return the signed frozen cohort."""
         batch = self._batch(held)
         return batch.cohort or not_yet(batch, "cohort")
 
@@ -241,18 +220,16 @@ class Gate(Turns):
     ) -> bytes:
         """Return this server's sealed sketch share of the frozen cohort, the only one there will ever be.
 
-        Args:
-            held: the batch.
-            request: with the cohorts that all servers froze; of a verified task with their verdicts.
-            tell: is told now and then how much of the sum is done.
+        `request` is with the cohorts that all servers froze; of a verified task with their verdicts. `tell` is told now
+        and then how much of the sum is done.
 
         Raises:
             BatchOpenError, UnknownResourceError: no cohort was frozen here yet.
             AbandonedError: the batch was given up.
             AlreadyReleasedError: it was released for another request.
             InvalidMessageError, UnauthorizedError: the cohorts are not one of each server.
-            CohortConflictError, NonceMismatchError, ChecksMismatchError: the servers do not agree.
-            CohortTooSmallError, TooManyMissingError, RowUnderfilledError, FalseClaimError: the gate stays shut.
+            CohortConflictError, NonceMismatchError, ChecksMismatchError: the servers do not agree. CohortTooSmallError,
+                TooManyMissingError, RowUnderfilledError, FalseClaimError: the gate stays shut.
         """
         # A sketch share leaves this server only if
         #   (1) nothing left before: the noise is in the reports, every further sketch of them reuses it;

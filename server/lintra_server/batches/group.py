@@ -23,15 +23,8 @@ def ranked(
     """Return of each batch the ranks of its reports in the frozen cohort, and where they are read.
 
     Ranks have shape `(k,)`, in the order of storing; `EXCLUDED` stands for a report that is not in the cohort.
-
-    Args:
-        store: with the reports.
-        members: the numbers of the batches; the last one is frozen.
-        judged: whether those that a verdict rejected are out, too, and the ranks are among the others.
-
-    Raises:
-        UnavailableError: the database does not hold what was stored.
-        UnavailableError: the keys of a batch were destroyed.
+    `members` are the numbers of the batches; the last one is frozen. `judged` says whether those that a verdict
+    rejected are out, too, and the ranks are among the others.
     """
     lists, stored_in = list[Bytes](), list[BatchSegments]()
     for number in members:
@@ -57,18 +50,9 @@ def share_of(
 ) -> RingArray:
     """Add up one server's shares of a frozen cohort; the result has shape `(m, w/c)`.
 
-    Args:
-        store: with the reports.
-        executor: adds up those of one batch.
-        task: the task.
-        server: this server's index.
-        drawn: the public matrix of the cohort, and its seed.
-        members: the numbers of the batches that the cohort is of; the last one is frozen.
-        tell: is told after every part how much of all is done, from 0 to 1.
-
-    Raises:
-        ValueError: a report of the cohort is in none of the segments.
-        UnavailableError: a part could not be computed (see `ranked` for others).
+    `executor` adds up those of one batch; `server` is this server's index. `drawn` is the public matrix of the cohort,
+    and its seed. `members` are the numbers of the batches that the cohort is of; the last one is frozen. `tell` is told
+    after every part how much of all is done, from 0 to 1.
     """
     releases = [
         Release(task, server, drawn.matrix, drawn.seed, number, ranks, stored)

@@ -22,8 +22,7 @@ Stored = list[Outcome]
 class Storing(Protocol):
     """What stores uploads: the writer of this process, or the way to that of another.
 
-    Attributes:
-        failed: whether something went wrong with the disk since somebody last looked why.
+    `failed` says whether something went wrong with the disk since somebody last looked why.
     """
 
     failed: bool
@@ -56,9 +55,7 @@ class Lookups:
     ) -> None:
         """Ask by a function that may take its time.
 
-        Args:
-            executor: returns where it runs.
-            find: returns which of some reports of a batch of a task are stored.
+        `executor` returns where it runs; `find` returns which of some reports of a batch of a task are stored.
         """
         self._executor = executor
         self._find = find

@@ -91,18 +91,13 @@ class Intake:
     ) -> None:
         """Take uploads.
 
-        Args:
-            writer: stores them.
-            find_key: returns the private key with an identifier, or raises `OutdatedKeyError`.
-            find_stored: returns which of some reports of a batch, given by its number, are stored durably.
-            are_new: returns, without waiting, whether memory shows that none of some reports of a batch is stored.
-            has_keys: returns, without waiting, whether the private keys with some identifiers are in memory.
-            identity: signs receipts.
-            max_wait_seconds: of work that may be ahead of an upload.
-            now: the clock, in seconds since the epoch.
-            observe: is told outcomes and their numbers.
-            number_of: returns the number of a batch of a task, or None if it was not opened yet.
-            open_batch: returns the number of a batch of a task, and opens it if need be.
+        `find_key` returns the private key with an identifier, or raises `OutdatedKeyError`. `find_stored` returns which
+        of some reports of a batch, given by its number, are stored durably. `are_new` returns, without waiting, whether
+        memory shows that none of some reports of a batch is stored. `has_keys` returns, without waiting, whether the
+        private keys with some identifiers are in memory. `max_wait_seconds` is that of work that may be ahead of an
+        upload. `now` is the clock, in seconds since the epoch; `observe` is told outcomes and their numbers.
+        `number_of` returns the number of a batch of a task, or None if it was not opened yet. `open_batch` returns the
+        number of a batch of a task, and opens it if need be.
         """
         self._writer = writer
         self._handover = Handover(writer)
@@ -126,12 +121,7 @@ class Intake:
         return self._tallies[held.key, held.batch].message(stored, before)
 
     async def accept(self, held: HeldTask, body: bytes) -> bytes:
-        """Store the good reports of an upload durably; return the encoded `UploadAnswer`, which says which failed.
-
-        Raises:
-            InvalidMessageError: the body is not a whole number of this task's reports.
-            OverloadedError, UnavailableError: nothing was stored; the same upload may be sent again.
-        """
+        """Store the good reports of an upload durably; return the encoded `UploadAnswer`, which says which failed."""
         blocks = decode_upload(body, held.task, held.server)
         report_ids = [report_id for block in blocks for report_id in block.report_ids]
         batches = _batches_of(held.task, blocks)
@@ -229,11 +219,7 @@ class Intake:
     def note(self, key: int, batch: int, token: str, count: int) -> None:
         """Count what became of some reports of a batch: `accepted`, `repeated` or an error's token; in any thread.
 
-        Args:
-            key: the number of their task in the store.
-            batch: of that task.
-            token: what became of them.
-            count: how many they are.
+        `key` is the number of their task in the store.
         """
         self._observe(token, count)
         with self._counting:
@@ -260,10 +246,7 @@ class Intake:
 def is_small(blocks: Sequence[SealedBlock], batches: Sequence[int], most: int) -> bool:
     """Return whether an upload is of one batch and so short that it is opened where it came in.
 
-    Args:
-        blocks: of the upload.
-        batches: of its reports.
-        most: bytes of its sealed messages.
+    `most` is bytes of its sealed messages.
     """
     return _are_alike(batches) and sum([len(block.sealed) for block in blocks]) <= most
 

@@ -66,11 +66,7 @@ class Jobs:
     """The jobs of one server, at most one for each batch; used from one event loop, while steps run in threads."""
 
     def __init__(self, running: Callable[[], float] = time.monotonic) -> None:
-        """Have none.
-
-        Args:
-            running: counts seconds, and nobody sets it.
-        """
+        """Have none. `running` counts seconds, and nobody sets it."""
         self.running = running
         self._jobs: dict[int, Job] = {}
         self._turns = threading.BoundedSemaphore(AT_ONCE)
@@ -79,11 +75,8 @@ class Jobs:
     async def run(self, batch: int, step: StepName, digest: bytes, work: Callable[[Tell], bytes]) -> bytes | Job:
         """Begin a step, or join it if the same request began it; return its answer, or the job if that takes longer.
 
-        Args:
-            batch: its number in the store.
-            step: which one.
-            digest: of the request: another one for this batch waits for the end of the first.
-            work: does the step in a thread, and is given what to tell how far it is.
+        `digest` is that of the request: another one for this batch waits for the end of the first. `work` does the step
+        in a thread, and is given what to tell how far it is.
 
         Raises:
             LintraError: what the step says.
@@ -100,11 +93,7 @@ class Jobs:
         return await self._told(batch, job)
 
     async def join(self, batch: int, step: StepName) -> bytes | Job | None:
-        """Return what became of a step that was begun, or its job; None if nothing is to be told of it.
-
-        Raises:
-            LintraError: it failed; this is told once.
-        """
+        """Return what became of a step that was begun, or its job; None if nothing is to be told of it."""
         job = self._jobs.get(batch)
         return None if job is None or job.step != step else await self._told(batch, job)
 

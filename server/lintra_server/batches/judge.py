@@ -72,15 +72,10 @@ class Judge(Turns):
     ) -> None:
         """Check the reports of one store.
 
-        Args:
-            store: with the shares.
-            states: says which bodies are still needed.
-            stepper: makes every step durable before it is told.
-            identity: signs what leaves.
-            lists: the identifiers of cohorts.
-            bodies: where check shares lie, of this server and, until it has judged, of others.
-            scratch: where a check share is computed, which goes to a file only when it was hashed.
-            busy: the turns of the gate, of whose batches these are.
+        `states` says which bodies are still needed; `stepper` makes every step durable before it is told. `bodies` says
+        where check shares lie, of this server and, until it has judged, of others. `scratch` says where a check share
+        is computed, which goes to a file only when it was hashed. `busy` is the turns of the gate, of whose batches
+        these are.
         """
         super().__init__(store, stepper, busy)
         self._states = states
@@ -96,10 +91,7 @@ class Judge(Turns):
     def check(self, held: HeldBatch, request: ChecksRequest, tell: Tell = lambda _: None) -> bytes:
         """Return this server's signed check share of the frozen cohort, the only one there will ever be.
 
-        Args:
-            held: the batch.
-            request: with the cohorts that all servers froze.
-            tell: is told now and then how much is done.
+        `request` is with the cohorts that all servers froze; `tell` is told now and then how much is done.
 
         Raises:
             BatchOpenError, UnknownResourceError: no cohort was frozen here yet; or nothing is verified in this task.
@@ -202,11 +194,8 @@ class Judge(Turns):
     ) -> bytes:
         """Decide which reports of the cohort are accepted, once and for ever, and return that signed, with the nonce.
 
-        Args:
-            held: the batch.
-            request: with the check shares of all servers.
-            digests: hashes of the bodies that came with it, which lie in the folder: of the other servers, in order.
-            tell: is told now and then how much is done.
+        `request` is with the check shares of all servers. `digests` are hashes of the bodies that came with it, which
+        lie in the folder: of the other servers, in order. `tell` is told now and then how much is done.
 
         Raises:
             BatchOpenError, UnknownResourceError: no check share was given out here yet.
@@ -327,11 +316,7 @@ class Judge(Turns):
 
 
 def _require_bodies(shares: Sequence[CheckShare], digests: Sequence[bytes]) -> None:
-    """Check that bodies are those that their servers signed.
-
-    Raises:
-        ChecksMismatchError: one is not.
-    """
+    """Check that bodies are those that their servers signed."""
     for share, digest in zip(shares, digests, strict=True):
         if share.body != base64url(digest):
             raise ChecksMismatchError(f"the body of server {share.server} is not the one that it signed")

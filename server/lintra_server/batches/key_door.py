@@ -56,10 +56,9 @@ class Behind:
 def open_door(behind: Behind, certificates: Certificates | None = None, host: str = "") -> Iterator[str]:
     """Open a door, give its address, and close it at the end.
 
-    Args:
-        behind: what is told to whoever may ask.
-        certificates: of this party, for a door to other machines; without them it is for this machine only.
-        host: name or number of this machine as others reach it; with certificates only.
+    `behind` is what is told to whoever may ask. `certificates` are those of this party, for a door to other machines;
+    without them it is for this machine only. `host` is the name or number of this machine as others reach it; with
+    certificates only.
     """
     told = json.dumps({"database": behind.database, "key": base64url(behind.key)}).encode()
     with tempfile.TemporaryDirectory(prefix="lintra-") as folder:

@@ -31,10 +31,8 @@ class Pieces:
     def __init__(self, folder: Path, scratch: Scratch, min_free_bytes: int) -> None:
         """Have none.
 
-        Args:
-            folder: for nothing else; it is emptied.
-            scratch: where the identifiers of a difference are put together.
-            min_free_bytes: what must stay free on the disk.
+        `folder` is for nothing else; it is emptied. `scratch` says where the identifiers of a difference are put
+        together. `min_free_bytes` is what must stay free on the disk.
         """
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(mode=0o700, parents=True)
@@ -45,11 +43,8 @@ class Pieces:
     def put(self, batch: int, name: str, piece: bytes, most: int) -> None:
         """Keep a piece; the same one again is harmless.
 
-        Args:
-            batch: whose request will name it.
-            name: its hash.
-            piece: at most `differences.PIECE_BYTES`.
-            most: how many bytes all pieces of this batch may have.
+        `batch` says whose request will name it; `piece` is at most `differences.PIECE_BYTES`. `most` says how many
+        bytes all pieces of this batch may have.
 
         Raises:
             InvalidMessageError: it is empty, or its hash is another.
@@ -87,10 +82,7 @@ class Pieces:
     def read(self, batch: int, num_own: int, sent: DifferenceInPieces) -> ListDifference:
         """Return a difference whose pieces came; its identifiers stand in a copy that nobody can change.
 
-        Args:
-            batch: whose request names it.
-            num_own: how long this server's own list is.
-            sent: its pieces.
+        `num_own` says how long this server's own list is.
 
         Raises:
             UnknownResourceError: a piece is not here.

@@ -23,12 +23,7 @@ class Prover(Turns):
         self._lists = lists
 
     def inclusion(self, held: HeldBatch, report_id: bytes) -> Inclusion | Absence | Judged:
-        """Prove that a report is in the frozen cohort, or that it is not; after a verdict also what became of it.
-
-        Raises:
-            BatchOpenError, UnknownResourceError: there is no cohort yet.
-            AbandonedError, TooManyRejectedError: the batch was given up.
-        """
+        """Prove that a report is in the frozen cohort, or that it is not; after a verdict also what became of it."""
         batch = self._batch(held)
         cohort = Signed[Cohort].from_canonical(batch.cohort or not_yet(batch, "cohort")).message
         inventory = Signed[Inventory].from_canonical(batch.inventory or not_yet(batch, "inventory")).message

@@ -76,9 +76,7 @@ class HeldTask:
 class HeldBatch(HeldTask):
     """One batch of a task as this server holds it.
 
-    Attributes:
-        number: its number in the store, over all tasks.
-        batch: its number in the task: 0, or that of its window.
+    `number` is its number in the store, over all tasks. `batch` is its number in the task: 0, or that of its window.
     """
 
     number: int = field(kw_only=True)
@@ -108,12 +106,8 @@ class Registry:
     ) -> None:
         """Serve the tasks of one store under one operator's policy.
 
-        Args:
-            store: where tasks are kept.
-            settings: with the operator's policy.
-            identity: signs what is served.
-            now: the clock, in seconds since the epoch.
-            find_key: returns this server's sealing keys.
+        `store` says where tasks are kept; `settings` are with the operator's policy. `now` is the clock, in seconds
+        since the epoch; `find_key` returns this server's sealing keys.
         """
         self._find_key = find_key
         self._store = store
@@ -144,11 +138,7 @@ class Registry:
         return self._held.get(task_id) or self.find(task_id)
 
     def _loaded(self, task_id: str, row: TaskRow) -> HeldTask:
-        """Return a task as it was registered, from what the database has of it.
-
-        Raises:
-            UnavailableError: the database has something else.
-        """
+        """Return a task as it was registered, from what the database has of it."""
         # A definition is believed only if
         #   (1) it hashes to the identifier that was asked for, under which the journal says that it was registered;
         #   (2) its promise holds, recomputed here;
@@ -216,12 +206,7 @@ class Registry:
         return self._store.open_batch(held.task.id_bytes, batch, held.ends_of(batch))
 
     def open_group(self, held: HeldTask, batch: int, first: int) -> None:
-        """Open the windows of a group in which nobody answered here, so that they can be closed with the others.
-
-        Raises:
-            InvalidMessageError: the task does not merge these windows.
-            BatchClosedError: see `opened`.
-        """
+        """Open the windows of a group in which nobody answered here, so that they can be closed with the others."""
         if self._now() >= held.ends_of(batch):
             for number in held.task.group(batch, first):
                 self.opened(held, number)
@@ -249,16 +234,13 @@ class Registry:
     ) -> tuple[HeldTask, bool]:
         """Take part in a task (R1); return it, and whether it is new here.
 
-        Args:
-            task_id: in base64url.
-            signed: by the author.
-            sealed_key: for a task with tokens: the key that checks them, sealed, after the identifier of the sealing
-                key.
+        `task_id` is in base64url. `sealed_key` is for a task with tokens: the key that checks them, sealed, after the
+        identifier of the sealing key.
 
         Raises:
             InvalidMessageError: the definition does not hash to `task_id`.
-            UnauthorizedError: it is not signed by its author.
-            InvalidTaskError, UnsupportedFeatureError, FalseClaimError, RowUnderfilledError: see `Task.check`.
+            UnauthorizedError: it is not signed by its author. InvalidTaskError, UnsupportedFeatureError,
+                FalseClaimError, RowUnderfilledError: see `Task.check`.
             PolicyRefusedError: it does not name this server, or the operator does not allow it.
         """
         # A server takes part in a task only if
@@ -299,12 +281,7 @@ class Registry:
         return self.find(task_id), created
 
     def _token_key(self, task: Task, server: int, sealed_key: tuple[bytes, bytes] | None) -> bytes | None:
-        """Open the key of a task with tokens, and check it against the task.
-
-        Raises:
-            InvalidTaskError: a task with tokens came without a key, or with another than it names.
-            OutdatedKeyError, DecryptFailedError: the key does not open here.
-        """
+        """Open the key of a task with tokens, and check it against the task."""
         if not task.uses_tokens:
             return None
         if sealed_key is None:

@@ -21,7 +21,6 @@ class RemotePart:
 
     Attributes:
         definition: the task's, canonical.
-        seed: of the matrix.
         batch: its number in the store.
         table: of the rows of the run, whose marks the gate has checked.
         ranks: of the reports of the run, or `EXCLUDED`; shape `(k,)`.
@@ -64,11 +63,7 @@ def behind_the_door(release: Release) -> Behind:
 
 
 def compute(told: RemotePart, certificates: Certificates | None = None) -> PartShare:
-    """Read the segments of a part, decrypt them and add them up; nothing is kept afterwards but the public matrix.
-
-    Raises:
-        UnavailableError: the door of the release is closed to this process.
-    """
+    """Read the segments of a part, decrypt them and add them up; nothing is kept afterwards but the public matrix."""
     behind = enter(told.door, certificates)
     task, matrix = _matrix(told.definition, told.num_clients, told.seed)
     database = ReadOnlyDatabase(behind.database)

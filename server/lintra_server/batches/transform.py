@@ -28,12 +28,9 @@ BLOCK_REPORTS = 1 << 15
 def add_reports(matrix: PublicMatrix, sketch: RingArray, ranks: IntArray, shares: RingArray) -> None:
     """Do what `matrix.add_reports` does, bit for bit, as one sparse product.
 
-    Args:
-        matrix: of shape `(m, n)`.
-        sketch: ring elements of shape `(m, w/c)`, c copies in a report, added to in place; with t words that bypass
-            the matrix, `(m, (w - t)/c + t)`.
-        ranks: shape `(k,)`.
-        shares: ring elements of shape `(k, w)`.
+    `matrix` is of shape `(m, n)`. `sketch` holds ring elements of shape `(m, w/c)`, c copies in a report, added to in
+    place; with t words that bypass the matrix, `(m, (w - t)/c + t)`. `ranks` has shape `(k,)`; `shares` are ring
+    elements of shape `(k, w)`.
     """
     row_numbers, signs = matrix.entries(ranks)
     num_reports, sparsity = row_numbers.shape
@@ -89,13 +86,8 @@ def part_share(
 ) -> tuple[RingArray, int]:
     """Add up one server's shares in a run of segments; return the sum of shape `(m, w/c)`, and how many it adds.
 
-    Args:
-        task: the task.
-        server: this server's index.
-        matrix: the public matrix of the cohort.
-        ranks: of the reports of the run in the order of storing, or `EXCLUDED`; shape `(k,)`.
-        stored: the reports.
-        part: the run.
+    `server` is this server's index; `matrix` is the public matrix of the cohort. `ranks` are those of the reports of
+    the run in the order of storing, or `EXCLUDED`; shape `(k,)`.
     """
     sketch = np.zeros((matrix.rows, task.sketch_words), np.uint64)
     done = 0

@@ -19,10 +19,8 @@ class Turns:
     def __init__(self, store: Store, stepper: Stepper, busy: Busy | None = None) -> None:
         """Take turns.
 
-        Args:
-            store: where documents are kept.
-            stepper: makes every change of state durable before it is told.
-            busy: of others who take turns with this one, if there are any.
+        `store` says where documents are kept; `stepper` makes every change of state durable before it is told. `busy`
+        is that of others who take turns with this one, if there are any.
         """
         self._store = store
         self._stepper = stepper

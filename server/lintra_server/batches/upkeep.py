@@ -34,16 +34,10 @@ class Upkeep:
     ) -> None:
         """Look after one store.
 
-        Args:
-            store: with the shares.
-            states: of the batches.
-            stepper: gives batches up.
-            journal: with the lines that step files belong to.
-            files: the step files.
-            abandon_after: seconds after a task's end when an unreleased batch is given up.
-            cut_after: seconds after a task's end when a batch in a final state is cut to that state.
-            running: counts seconds, and nobody sets it.
-            forget: is told the identifier of a task that was cut.
+        `stepper` gives batches up; `journal` is with the lines that step files belong to. `files` are the step files;
+        `abandon_after` is seconds after a task's end when an unreleased batch is given up. `cut_after` is seconds after
+        a task's end when a batch in a final state is cut to that state. `running` counts seconds, and nobody sets it;
+        `forget` is told the identifier of a task that was cut.
         """
         self._store = store
         self._states = states
@@ -56,11 +50,7 @@ class Upkeep:
         self._overdue = Overdue(running)
 
     def run(self, clock: Clock, database: AnyDatabase) -> int:
-        """Destroy what is due; return how many batches lost their shares.
-
-        Raises:
-            UnavailableError: the clock is not to be believed, or a step waits for the disk.
-        """
+        """Destroy what is due; return how many batches lost their shares."""
         # A batch that nobody needs any more by its own rule, not by the clock, waits for no clock.
         rows = self._states.rows()
         at_once = [row for row in rows if not row.is_emptied and self._is_over(row)]

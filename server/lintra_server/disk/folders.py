@@ -48,12 +48,7 @@ def _below(folder: Path) -> Iterator[Path]:
 
 
 def write_new(path: Path, data: bytes) -> None:
-    """Write a file that does not exist yet, and make both it and its name durable.
-
-    Raises:
-        FileExistsError: there is one.
-        OSError: it could not be written; nothing of it is left.
-    """
+    """Write a file that does not exist yet, and make both it and its name durable."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE)
     try:
         with os.fdopen(descriptor, "wb") as file:

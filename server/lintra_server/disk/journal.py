@@ -52,12 +52,7 @@ FINAL_LINES = frozenset[JournalState]({"released", "abandoned"})
 
 
 class BatchId(NamedTuple):
-    """Which batch of which task.
-
-    Attributes:
-        task_id: 32 bytes.
-        number: 0, or that of its window.
-    """
+    """Which batch of which task. `task_id` is 32 bytes; `number` is 0, or that of its window."""
 
     task_id: bytes
     number: int
@@ -112,7 +107,6 @@ class Line:
     Attributes:
         number: 1 for the first.
         start: how often a gate process had begun on this folder.
-        state: what happened.
         task_id: 32 bytes; empty if no task is meant.
         batch: the number of its batch: 0, or of a window.
         step: SHA-256 of the step file; empty if there was none.
@@ -204,21 +198,14 @@ def _numbers(named: Mapping[object, object]) -> tuple[int, int | None]:
 class Journal:
     """The file.
 
-    Attributes:
-        lock: whoever appends holds it from the look at `head` until the line is written.
+    `lock` is whoever appends holds it from the look at `head` until the line is written.
     """
 
     def __init__(self, path: Path, key: bytes, *, repair: bool = True) -> None:
         """Read and verify the whole file.
 
-        Args:
-            path: of the file; made if it is missing.
-            key: of the MAC, 32 bytes.
-            repair: whether to cut off a torn last line, which was never synchronised.
-
-        Raises:
-            DamagedJournalError: a line that ends with its newline is not the one that was written.
-            UnknownLineError: a line was written by another version.
+        `path` is that of the file; made if it is missing. `key` is that of the MAC, 32 bytes. `repair` says whether to
+        cut off a torn last line, which was never synchronised.
         """
         self._path = path
         self._key = key
@@ -261,10 +248,8 @@ class Journal:
     def lacks_little(self, head: Head, until: Head, allowed: frozenset[JournalState] = NOT_AWAITED) -> bool:
         """Return whether the journal once stood at `head`, and has only lines that nobody waits for from there on.
 
-        Args:
-            head: where somebody else thinks that it stands.
-            until: where it really stood when that was asked.
-            allowed: what may have happened in between.
+        `head` says where somebody else thinks that it stands; `until` says where it really stood when that was asked.
+        `allowed` is what may have happened in between.
         """
         if not self.has(head) or head.length > until.length:
             return False
@@ -284,12 +269,7 @@ class Journal:
         return self._last_start
 
     def append(self, *lines: Line) -> None:
-        """Write some lines; when this returns all are durable.
-
-        Raises:
-            OSError: they could not be written, and nothing of them is left.
-            UnsyncedError: nobody knows whether they were written; or another process wrote to the file.
-        """
+        """Write some lines; when this returns all are durable."""
         with self.lock:
             self._append(lines)
 

@@ -22,10 +22,8 @@ class KeyFiles:
     def __init__(self, folder: Path, vault: Vault, label: str) -> None:
         """Use a folder.
 
-        Args:
-            folder: for these files alone; made when the first is written.
-            vault: wraps the secrets.
-            label: what they are, which every one is bound to.
+        `folder` is for these files alone; made when the first is written. `vault` wraps the secrets; `label` is what
+        they are, which every one is bound to.
         """
         self._folder = folder
         self._vault = vault
@@ -34,21 +32,14 @@ class KeyFiles:
     def write(self, name: bytes, secret: bytes, *bound: bytes) -> None:
         """Write a secret durably, in the place of one of the same name that protects nothing yet.
 
-        Args:
-            name: of the file.
-            secret: what it holds.
-            bound: what the secret belongs to; whoever reads it must say the same.
+        `bound` is what the secret belongs to; whoever reads it must say the same.
         """
         make_folder(self._folder)
         destroy(self._path(name))
         write_new(self._path(name), self._vault.wrap(secret, self._label, *bound))
 
     def read(self, name: bytes, *bound: bytes) -> bytes | None:
-        """Return a secret, or None if it was destroyed, or never was in this folder.
-
-        Raises:
-            InvalidSettingsError: it is of another root key, or belongs to something else.
-        """
+        """Return a secret, or None if it was destroyed, or never was in this folder."""
         wrapped = self._wrapped(name)
         return None if wrapped is None else self._vault.unwrap(wrapped, self._label, *bound)
 

@@ -75,13 +75,10 @@ class Notes:
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
         """Read the file, or make it if there is none.
 
-        Args:
-            path: of the file.
-            read_only: only look, also at the file of a process that writes to it meanwhile.
+        `read_only` is only look, also at the file of a process that writes to it meanwhile.
 
         Raises:
             DamagedNotesError: it is something else.
-            FileNotFoundError: there is none, and it is only looked for.
         """
         self._lock = threading.Lock()
         self._slots: dict[bytes, _Slot] = {}
@@ -106,11 +103,7 @@ class Notes:
         return None if slot is None else slot.note
 
     def put(self, name: bytes, total: int, chain: bytes) -> None:
-        """Note where a batch ends now.
-
-        Raises:
-            OSError: there is no room for a new slot.
-        """
+        """Note where a batch ends now."""
         with self._lock:
             slot = self._slots.get(name)
             if slot is None:
@@ -134,11 +127,7 @@ class Notes:
                 self._changed = True
 
     def sync(self) -> None:
-        """Make every note durable.
-
-        Raises:
-            OSError: nobody knows which notes are on the disk.
-        """
+        """Make every note durable."""
         if self._changed:
             self._changed = False  # first, so that a note that comes meanwhile is synchronised the next time
             try:

@@ -42,19 +42,11 @@ class Vault:
         return nonce + self._roots[0].encrypt(nonce, secret, framed(label, *parts))
 
     def unwrap(self, wrapped: bytes, label: str, *parts: bytes) -> bytes:
-        """Decrypt what `wrap` encrypted under any of the root keys.
-
-        Raises:
-            InvalidSettingsError: none of them fits: this database belongs to another root key.
-        """
+        """Decrypt what `wrap` encrypted under any of the root keys."""
         return self._open(wrapped, label, *parts)[1]
 
     def renewed(self, wrapped: bytes, label: str, *parts: bytes) -> bytes | None:
-        """Return a secret wrapped under the first root key if it is under a later one, else None.
-
-        Raises:
-            InvalidSettingsError: none of the root keys fits.
-        """
+        """Return a secret wrapped under the first root key if it is under a later one, else None."""
         number, secret = self._open(wrapped, label, *parts)
         return self.wrap(secret, label, *parts) if number else None
 
@@ -73,9 +65,8 @@ class Vault:
 class BatchKey:
     """The keys of one batch, derived from the one in its file: whoever destroys that destroys every share under it.
 
-    Attributes:
-        payload_key: opens the payloads of the batch, for the processes of a release (see `batches.key_door`), and for
-            nobody else.
+    `payload_key` opens the payloads of the batch, for the processes of a release (see `batches.key_door`), and for
+    nobody else.
     """
 
     def __init__(self, key: bytes, random_bytes: Callable[[int], bytes]) -> None:
@@ -122,11 +113,7 @@ class PayloadKey:
         return nonce + self._cipher.encrypt(nonce, payloads, mark)
 
     def decrypt(self, encrypted: bytes, mark: bytes) -> bytes:
-        """Decrypt the payloads of a segment.
-
-        Raises:
-            InvalidTag: the bytes were changed, or belong to another segment or batch.
-        """
+        """Decrypt the payloads of a segment."""
         view = memoryview(encrypted)
         return self._cipher.decrypt(view[:NONCE_BYTES], view[NONCE_BYTES:], mark)
 

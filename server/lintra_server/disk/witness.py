@@ -70,11 +70,7 @@ class FolderWitness:
         return head
 
     def advance(self, may_follow: Callable[[Head], bool], after: Head) -> bool:
-        """Remember `after` durably if it may follow what is remembered; return whether it is remembered now.
-
-        Raises:
-            WitnessError: it cannot be written; whether it remembers `after` is not known.
-        """
+        """Remember `after` durably if it may follow what is remembered; return whether it is remembered now."""
         seen = self.read()
         if seen != after and may_follow(seen):
             self._add(after)
@@ -93,11 +89,7 @@ class FolderWitness:
         self._add(head)
 
     def reset(self, head: Head) -> None:
-        """Remember a head and nothing else, whatever was there.
-
-        Raises:
-            WitnessError: it cannot be written.
-        """
+        """Remember a head and nothing else, whatever was there."""
         for number in self._numbers():
             self._path(number).unlink(missing_ok=True)
         self._add(head)

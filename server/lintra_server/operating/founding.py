@@ -18,13 +18,8 @@ def found(settings: Settings, random_bytes: RandomBytes, folder: KeyFolder, cloc
     """Make a new server in empty folders.
 
     With an identity key that was there before, it may be the successor of a lost server under the same name, so tasks
-    that take reports before now are not registered: they may have been released by the lost one.
-
-    Args:
-        settings: where the folders are; missing keys are made only if `create_keys` says so.
-        random_bytes: a cryptographic source.
-        folder: the key folder, locked.
-        clock: says what "before now" is.
+    that take reports before now are not registered: they may have been released by the lost one. `settings` says where
+    the folders are; missing keys are made only if `create_keys` says so. `clock` says what "before now" is.
 
     Raises:
         NotStartedError: there is a server here already, or a database that belongs to a server.

@@ -27,9 +27,7 @@ _TRIES, _PAUSE_SECONDS = 3, 0.1
 class KeySide:
     """What the key folder says at one moment.
 
-    Attributes:
-        notes: of where batches end, by the name of the batch.
-        keys: hold the keys of batches.
+    `notes` are those of where batches end, by the name of the batch; `keys` hold the keys of batches.
     """
 
     vault: Vault
@@ -65,11 +63,7 @@ class KeySide:
 
 
 def key_side(settings: Settings) -> KeySide:
-    """Read the key folder.
-
-    Raises:
-        InvalidSettingsError, OSError: a part is missing, or is not what this server wrote.
-    """
+    """Read the key folder."""
     vault = Vault(settings.storage_root_keys(_no_randomness), _no_randomness)
     # Before the database: what the notes say is in it, whatever it gets meanwhile.
     return KeySide(vault, read_journal(settings, vault), read_notes(settings), batch_key_files(settings.key_dir, vault))
@@ -87,12 +81,7 @@ def read_journal(settings: Settings, vault: Vault) -> Journal:
 
 
 def read_notes(settings: Settings, wait: Callable[[float], None] = time.sleep) -> Mapping[bytes, Note]:
-    """Return all notes as they are now.
-
-    Raises:
-        DamagedNotesError: they are not what this server wrote.
-        FileNotFoundError: there are none.
-    """
+    """Return all notes as they are now."""
     for tried in range(1, _TRIES + 1):
         try:
             notes = Notes(settings.key_dir / NOTES_FILE, read_only=True)

@@ -32,7 +32,6 @@ class Loss:
     """What is gone of an open batch.
 
     Attributes:
-        batch: which one.
         place: its place in the database.
         noted: reports that it held.
         end: where the rows end that are what was stored.
@@ -94,7 +93,6 @@ class Begun:
 
         Raises:
             NotStartedError: more is wrong with the batch than its missing end.
-            UnavailableError: the disk does not take it.
         """
         parts = self.parts
         # In this order: after a crash between any two of these the batch is still cut, and the loss is accepted once
@@ -128,11 +126,7 @@ class Begun:
         return row
 
     def abandon(self, row: BatchRow) -> None:
-        """Give a batch up for good: destroy its keys and its shares, and those of what was merged into it.
-
-        Raises:
-            UnavailableError: the disk or the witness does not take it.
-        """
+        """Give a batch up for good: destroy its keys and its shares, and those of what was merged into it."""
         parts = self.parts
         if not self.stepper.perform(abandoning(self.stepper.start, row)):
             raise NotStartedError("another process changed the batch")
@@ -150,12 +144,7 @@ class Begun:
 
 @contextmanager
 def begun(settings: Settings, random_bytes: RandomBytes, folder: KeyFolder) -> Iterator[Begun]:
-    """Open a server that is stopped, compare its folders, and finish what was begun.
-
-    Raises:
-        NotStartedError: the folders do not fit together; another command comes first.
-        InvalidSettingsError: a key, the journal or the database is not what it was.
-    """
+    """Open a server that is stopped, compare its folders, and finish what was begun."""
     parts = open_parts(settings, random_bytes, folder)
     try:
         yield Begun(parts, begin(parts, _refuse))

@@ -37,10 +37,8 @@ class DoctoredBackupError(InvalidSettingsError):
 class Manifest:
     """What a backup holds.
 
-    Attributes:
-        sha256: of the file.
-        head: where the journal stood, as the copy has it.
-        ends: total and chain value of each batch whose keys were not destroyed, in the copy.
+    `head` says where the journal stood, as the copy has it. `ends` are the total and chain value of each batch whose
+    keys were not destroyed, in the copy.
     """
 
     sha256: bytes
@@ -96,11 +94,7 @@ class Manifest:
     def require(self, sha256: bytes, journal: Journal, history: History, notes: Mapping[bytes, Note]) -> None:
         """Compare a backup's file, its manifest, the journal and the notes.
 
-        Args:
-            sha256: of the file that would be put in place.
-            journal: of the key folder.
-            history: what that says.
-            notes: where batches ended last.
+        `sha256` is that of the file that would be put in place; `notes` says where batches ended last.
 
         Raises:
             DoctoredBackupError: they do not fit.

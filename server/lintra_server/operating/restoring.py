@@ -66,13 +66,8 @@ def restore(
 ) -> Restored:
     """Make the folders fit together again.
 
-    Args:
-        settings: where the folders are.
-        random_bytes: a cryptographic source.
-        folder: the key folder, locked.
-        clock: says what is barred.
-        journal_lost: begin a new journal; every batch is given up.
-        never_copied: the operator knows that the key folder is the original and was never set back.
+    `settings` says where the folders are. `journal_lost` says to begin a new journal; every batch is given up.
+    `never_copied` says that the operator knows that the key folder is the original and was never set back.
 
     Raises:
         NotStartedError: the journal is not whole, so it would have to be called lost.
@@ -151,10 +146,7 @@ _NO_MANIFEST = (
 def put_database(settings: Settings, backup: Path, *, without_manifest: bool = False) -> Path | None:
     """Put the database of a backup in place; return where the one that was there went, if there was one.
 
-    Args:
-        settings: where the folders are.
-        backup: the folder of the backup.
-        without_manifest: let journal and notes alone judge it.
+    `settings` says where the folders are; `without_manifest` says to let journal and notes alone judge it.
 
     Raises:
         NotStartedError: there is no database in the backup, or no manifest.

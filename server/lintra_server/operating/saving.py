@@ -28,7 +28,6 @@ def back_up(settings: Settings, folder: Path) -> Iterator[str]:
 
     Raises:
         NotStartedError: there is no database, it belongs to no journal, or the folder holds something.
-        InvalidSettingsError: the key folder is not what it was.
     """
     if settings.database_url is not None:
         raise NotStartedError("the database is PostgreSQL's: back it up with pg_dump or pg_basebackup")
@@ -56,11 +55,7 @@ def back_up(settings: Settings, folder: Path) -> Iterator[str]:
 
 
 def copy_database(source: Path, target: Path) -> None:
-    """Write a consistent copy of a SQLite file, also while a server runs on it, that only its owner can read.
-
-    Raises:
-        FileExistsError: there is a file of this name.
-    """
+    """Write a consistent copy of a SQLite file, also while a server runs on it, that only its owner can read."""
     write_new(target, b"")
     with (
         closing(sqlite3.connect(f"{source.absolute().as_uri()}?mode=ro", uri=True)) as original,

@@ -33,7 +33,6 @@ def begin(parts: Parts, halt: Halt) -> Stepper:
 
     Raises:
         NotStartedError: they do not fit together.
-        UnavailableError: the witness cannot be reached, or the disk does not take the first step.
     """
     stepper = Stepper(
         parts.states, parts.journal, parts.folder.files, parts.witness, halt,
@@ -102,7 +101,6 @@ def compare(parts: Parts) -> tuple[Step, Line] | None:
 
     Raises:
         NotStartedError: the folders do not fit together.
-        WitnessError: the witness cannot be read.
     """
     journal, standing = parts.journal, parts.states.standing()
     if standing is None:

@@ -51,11 +51,8 @@ class Verifier:
     ) -> None:
         """Compare a database with what the key folder said before.
 
-        Args:
-            settings: of the server.
-            database: only read.
-            keys: read before, so that the database has at least what they say.
-            command: returns a command of this server as it is typed.
+        `database` is only read; `keys` are read before, so that the database has at least what they say. `command`
+        returns a command of this server as it is typed.
         """
         self._settings = settings
         self._database = database
@@ -65,11 +62,7 @@ class Verifier:
         self._public_key = settings.signing_key(bytes).public_key
 
     def findings(self) -> Iterator[Finding]:
-        """Yield what is wrong.
-
-        Raises:
-            SQLAlchemyError: the database cannot be read.
-        """
+        """Yield what is wrong."""
         with self._database.reading() as connection:
             yield from self._pages(connection)
             beside = list(self._beside(connection))

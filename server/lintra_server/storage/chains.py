@@ -45,11 +45,9 @@ class Chains:
     def __init__(self, history: History, notes: Notes, key_of: Callable[[int], BatchKey], reading: Reading) -> None:
         """Know no end yet.
 
-        Args:
-            history: which batch of which task lies where.
-            notes: where each batch ended when it was last written to.
-            key_of: returns the keys of the batch at a place, or raises `UnavailableError`.
-            reading: begins a transaction that sees one state of the database.
+        `history` says which batch of which task lies where. `notes` says where each batch ended when it was last
+        written to. `key_of` returns the keys of the batch at a place, or raises `UnavailableError`. `reading` begins a
+        transaction that sees one state of the database.
         """
         self._history = history
         self._notes = notes
@@ -114,13 +112,11 @@ class Chains:
     def confirmed(self, connection: Connection, batch: int) -> End:
         """Return where a batch ends after a look at its last row, which must be the one that memory knows.
 
-        Args:
-            connection: a transaction that holds the lock of the batch's row, so that no other commit is on its way.
-            batch: the batch's place.
+        `connection` is a transaction that holds the lock of the batch's row, so that no other commit is on its way.
+        `batch` is the batch's place.
 
         Raises:
             BrokenChainError: it is another one.
-            UnavailableError: see `end`.
         """
         end = self.end(batch)
         if _tail(connection, batch) != end:
@@ -162,12 +158,8 @@ class Chains:
         """Yield the rows of a batch from one end of a run to another, each once its mark was checked.
 
         Whoever uses one of them reads to the last: a run that does not lead to `end` is not the one that was stored.
-
-        Args:
-            connection: a transaction that began after `end` was known.
-            batch: the batch's place.
-            start: where the rows before those that are wanted end.
-            end: where the last one ends.
+        `connection` is a transaction that began after `end` was known; `batch` is the batch's place. `start` says where
+        the rows before those that are wanted end; `end` says where the last one ends.
 
         Raises:
             BrokenChainError: a row is not the one that was stored, or is gone.
@@ -207,11 +199,7 @@ class Chains:
         return found
 
     def sure(self, connection: Connection, batch: int, numbers: Collection[int], end: End) -> dict[int, bytes] | None:
-        """Return what `some` does, after a look at every row up to an end: a row by itself may be no part of the chain.
-
-        Raises:
-            BrokenChainError: a row is not the one that was stored, or is gone.
-        """
+        """Return what `some` does, after a look at every row up to an end: a row may be no part of the chain."""
         rows = self.rows(connection, batch, BEGIN, end)
         found = {row.number: row.ids for row in rows if row.number in numbers}
         return found if len(found) == len(numbers) else None

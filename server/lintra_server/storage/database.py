@@ -241,11 +241,7 @@ class AnyDatabase(Watched):
                 connection.execute(table.delete())
 
     def _bring_up_to_date(self, brought_to: str, put_aside: Callable[[str], str]) -> None:
-        """Migrate tables of an earlier version, unless the journal says that they were migrated before.
-
-        Raises:
-            InvalidSettingsError: the journal says so, or another version wrote them.
-        """
+        """Migrate tables of an earlier version, unless the journal says that they were migrated before."""
         revision = self._revision()
         if revision < brought_to:
             raise InvalidSettingsError(
@@ -273,13 +269,7 @@ class Database(AnyDatabase):
     def __init__(self, path: Path, brought_to: str = "") -> None:
         """Open the file, or make it; one of an earlier version is copied aside and then brought up to date.
 
-        Args:
-            path: of the file.
-            brought_to: the version up to which it was brought before, as the journal says.
-
-        Raises:
-            InvalidSettingsError: it was written by another version of this software that is not an earlier one, or it
-                is older than `brought_to`.
+        `brought_to` is the version up to which it was brought before, as the journal says.
         """
         self.path = path
         if not path.exists():

@@ -68,11 +68,7 @@ def as_the_library_has_it(
 ) -> tuple[BaseException, bool]:
     """Return an error of the driver as one of SQLAlchemy, any other as it is; and whether the connection is lost.
 
-    Args:
-        dialect: the library's word for the kind of database.
-        connection: on which it happened.
-        text: of the statement.
-        error: what was raised.
+    `dialect` is the library's word for the kind of database.
     """
     if not isinstance(error, dialect.loaded_dbapi.Error):
         return error, False

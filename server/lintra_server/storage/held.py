@@ -28,12 +28,7 @@ class HeldReports(Tasks):
         return sort_ids(np.concatenate(lists) if len(lists) > 1 else lists[0])[0]
 
     def ids_by_storing(self, batch: int, count: int | None = None) -> Bytes:
-        """Return the identifiers of all, or the first `count`, reports in the order of storing, shape `(n, 32)`.
-
-        Raises:
-            UnavailableError: some are not there, or were changed.
-            UnavailableError: they were deleted.
-        """
+        """Return the identifiers of all, or the first `count`, reports in the order of storing, shape `(n, 32)`."""
         return self.held(batch)[0][:count]
 
     def held(self, batch: int) -> tuple[Bytes, SegmentTable]:
@@ -56,19 +51,11 @@ class HeldReports(Tasks):
             raise self.chains.damage(batch) from None
 
     def segments(self, batch: int, table: SegmentTable) -> StoredSegments:
-        """Return what a batch holds, row by row; whoever reads keeps it from being rewritten meanwhile.
-
-        Raises:
-            UnavailableError: the batch's keys were destroyed.
-        """
+        """Return what a batch holds, row by row; whoever reads keeps it from being rewritten meanwhile."""
         return StoredSegments(self.database, batch, self._key(batch).payload_key, table)
 
     def num_reports(self, batch: int) -> int:
-        """Return how many reports a batch holds, or held before they were deleted.
-
-        Raises:
-            UnavailableError: some are gone.
-        """
+        """Return how many reports a batch holds, or held before they were deleted."""
         if not self.history.batches[batch].is_destroyed:
             return self.chains.end(batch).total
         query = select(batches.c.num_reports).where(batches.c.batch == batch)

@@ -194,7 +194,6 @@ class History:
 
         Raises:
             UnavailableError: the disk does not take it.
-            UnsyncedError: nobody knows whether it was written.
         """
         with self._journal.lock:
             head = self._journal.head

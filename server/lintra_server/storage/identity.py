@@ -50,9 +50,8 @@ class Watched(ABC):
     def expect(self, check: Check, *, quick: bool = False) -> None:
         """Have a check made of whether the database lacks something; it raises `ForkedError`.
 
-        Args:
-            check: compares with what was known before its first look.
-            quick: whether it reads one row only. Then it is made before every change but the storing of reports, too.
+        `check` compares with what was known before its first look. `quick` says whether it reads one row only. Then it
+        is made before every change but the storing of reports, too.
         """
         self._expected.append(check)
         if quick:
@@ -108,11 +107,7 @@ class Watched(ABC):
 
     @contextmanager
     def _ending(self) -> Iterator[None]:
-        """End the process if what is done here finds that this is another database, or an older one.
-
-        Raises:
-            UnavailableError: that was found.
-        """
+        """End the process if what is done here finds that this is another database, or an older one."""
         try:
             yield
         except ForkedError as error:

@@ -57,12 +57,7 @@ class Kept(ABC, Generic[C]):
     begin = "BEGIN"
 
     def __init__(self, engine: Engine, dialect: Dialect) -> None:
-        """Open nothing yet.
-
-        Args:
-            engine: opens connections.
-            dialect: with which statements are compiled.
-        """
+        """Open nothing yet."""
         self._engine = engine
         self._dialect = dialect
         self._lock = threading.Lock()
@@ -80,11 +75,7 @@ class Kept(ABC, Generic[C]):
         """Run a statement for each of some rows of parameters, in one transaction, durable when this returns.
 
         Return False, and change nothing, if one of them finds that it is not as it says, or that its row is there.
-
-        Args:
-            statement: changes one row, or none.
-            rows: of its parameters, by name.
-            believed: returns whether a connection leads where it should, if that is asked; if not, nothing is done.
+        `believed` returns whether a connection leads where it should, if that is asked; if not, nothing is done.
 
         Raises:
             DBAPIError: as SQLAlchemy raises it; the connection is not used again.

@@ -60,11 +60,7 @@ class KeptPostgres(Kept[PGconn]):
 
 
 def _done(connection: PGconn, result: PGresult) -> PGresult:
-    """Return what came of a command.
-
-    Raises:
-        psycopg.Error: of the kind that PostgreSQL's code says; the connection broke, if there is no code.
-    """
+    """Return what came of a command."""
     if result.status == ExecStatus.COMMAND_OK:
         return result
     code = result.error_field(DiagnosticField.SQLSTATE)

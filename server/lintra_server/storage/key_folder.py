@@ -42,7 +42,6 @@ class KeyFolder:
 
         Raises:
             BusyError: another process owns it.
-            InvalidSettingsError: others can get at it.
         """
         make_folder(path)
         require_private(path)
@@ -95,12 +94,7 @@ class KeyFolder:
             (self.path / NOTES_FILE).rename(self._unused(NOTES_FILE))
 
     def open_journal(self, vault: Vault) -> Journal:
-        """Read and verify the journal.
-
-        Raises:
-            DamagedJournalError: it is not what this server wrote.
-            InvalidSettingsError: its key is of another root key.
-        """
+        """Read and verify the journal."""
         return Journal(self.path / JOURNAL_FILE, journal_key(self.path, vault))
 
     def new_journal(self, vault: Vault, random_bytes: Callable[[int], bytes]) -> Journal:
@@ -152,7 +146,6 @@ def journal_key(folder: Path, vault: Vault) -> bytes:
 
     Raises:
         InvalidSettingsError: it is of another root key.
-        FileNotFoundError: there is none.
     """
     path = folder / JOURNAL_KEY_FILE
     try:

@@ -85,14 +85,8 @@ class Keyring:
     ) -> None:
         """Load the keys, and make those that are missing, unless the clock is not to be believed.
 
-        Args:
-            files: hold them.
-            identity: signs the list.
-            suites: which to offer, by preference.
-            lives: how long a key lives.
-            random_bytes: a cryptographic source.
-            now: the clock, in seconds since the epoch; it may raise `UnavailableError`.
-            running: counts seconds, and nobody sets it.
+        `lives` says how long a key lives. `now` is the clock, in seconds since the epoch; it may raise
+        `UnavailableError`. `running` counts seconds, and nobody sets it.
         """
         self._files = files
         self._overdue = Overdue(running)

@@ -93,9 +93,7 @@ class IdTable:
     def add(self, numbers: Numbers, ids: bytes) -> None:
         """Add the identifiers of segments that follow the last one.
 
-        Args:
-            numbers: of the segment of each identifier, ascending, shape `(n,)`.
-            ids: the identifiers, joined.
+        `numbers` are those of the segment of each identifier, ascending, shape `(n,)`.
         """
         if not len(numbers):
             return

@@ -31,14 +31,7 @@ class Look:
         return canonical_json([self.told_at, self.counters.hex(), self.counted_at, self.reports, census])
 
     def keep(self, connection: Connection, batch: int, mac: Mac, name: bytes) -> None:
-        """Write it in the place of the one before.
-
-        Args:
-            connection: a transaction that writes.
-            batch: the place of its batch.
-            mac: authenticates it.
-            name: of its batch, as notes have it.
-        """
+        """Write it in the place of the one before. `name` is that of its batch, as notes have it."""
         connection.execute(looks.delete().where(looks.c.batch == batch))
         row = {"batch": batch, "mac": mac("look", name, self.encode()), **vars(self)}
         connection.execute(insert(looks), row)

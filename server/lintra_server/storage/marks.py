@@ -82,10 +82,8 @@ class Marks:
     def mark(self, before: End, row: Row, joined: bytes = b"") -> bytes:
         """Return the mark of a row.
 
-        Args:
-            before: where the row before it ends.
-            row: its `mark` is not looked at.
-            joined: the chain value of the last segment that was joined into the row; empty if it is one segment.
+        `before` says where the row before it ends; the `mark` of `row` is not looked at. `joined` is the chain value of
+        the last segment that was joined into the row; empty if it is one segment.
         """
         return self._key.tag(self._context(before, row, joined)) + joined
 

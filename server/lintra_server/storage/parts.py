@@ -66,11 +66,7 @@ def database_path(settings: Settings) -> Path:
 
 
 def has_database(settings: Settings) -> bool:
-    """Return whether a server has a database.
-
-    Raises:
-        InvalidSettingsError: PostgreSQL cannot be reached.
-    """
+    """Return whether a server has a database."""
     if settings.database_url is None:
         path = database_path(settings)
         return path.exists() and path.stat().st_size > 0
@@ -82,12 +78,8 @@ def has_database(settings: Settings) -> bool:
 def open_database(settings: Settings, revision: str) -> AnyDatabase:
     """Open a server's database, or make it.
 
-    Args:
-        settings: where it is.
-        revision: of its tables, up to which the journal says that this server was brought; empty if it does not say.
-
-    Raises:
-        InvalidSettingsError: it is another version's, an older one than the journal says, or cannot be used.
+    `settings` says where it is. `revision` is that of its tables, up to which the journal says that this server was
+    brought; empty if it does not say.
     """
     if settings.database_url is None:
         return Database(database_path(settings), revision)
@@ -107,11 +99,7 @@ def reading_only(settings: Settings) -> ReadOnlyDatabase:
 
 
 def lock_folders(settings: Settings, random_bytes: RandomBytes) -> KeyFolder:
-    """Make the folders if need be, refuse those that others can get at, and lock the key folder.
-
-    Raises:
-        InvalidSettingsError: others can get at them, or another process owns the key folder.
-    """
+    """Make the folders if need be, refuse those that others can get at, and lock the key folder."""
     make_folder(settings.data_dir)
     require_private(settings.data_dir)
     return KeyFolder(settings.key_dir, random_bytes)
@@ -134,7 +122,6 @@ def open_parts(settings: Settings, random_bytes: RandomBytes, folder: KeyFolder)
 
     Raises:
         NotStartedError: a part is missing; nothing was made in its place.
-        InvalidSettingsError: a key does not fit, or the journal or the database is not what this software wrote.
     """
     missing = [name for name, there in _presence(settings, folder) if not there]
     if missing:

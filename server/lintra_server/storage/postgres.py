@@ -65,9 +65,8 @@ class PostgresDatabase(AnyDatabase):
     def __init__(self, url: str, brought_to: str = "") -> None:
         """Connect; make the tables if the database is empty, bring those of an earlier version up to date.
 
-        Args:
-            url: `postgresql://user@host/name?...` with libpq's parameters; it may hold a password and is never shown.
-            brought_to: the version of the tables up to which they were brought before, as the journal says.
+        `url` is `postgresql://user@host/name?...` with libpq's parameters; it may hold a password and is never shown.
+        `brought_to` is the version of the tables up to which they were brought before, as the journal says.
 
         Raises:
             InvalidSettingsError: it cannot be reached, forgets commits, is a standby, or holds something else.
@@ -167,9 +166,6 @@ class PostgresDatabase(AnyDatabase):
         """Say that the database does not answer, as one does that was killed, begins anew, or has no way to here.
 
         Whatever was to be written may be durable or not; who asks again finds out.
-
-        Raises:
-            UnavailableError: it does not. At the start the driver's own error goes on: it says what is wrong.
         """
         try:
             yield
@@ -186,11 +182,7 @@ class PostgresDatabase(AnyDatabase):
             raise UnavailableError("the database does not answer") from None
 
     def _require_place(self, connection: Connection) -> None:
-        """Compare what is stored with what is known if another machine answers than before.
-
-        Raises:
-            UnavailableError: it lacks something, or is another cluster; the process ends.
-        """
+        """Compare what is stored with what is known if another machine answers than before."""
         place: Place = connection.info[_PLACE]
         if place == self._place:
             return
@@ -235,12 +227,7 @@ class PostgresDatabase(AnyDatabase):
                 require_position(position, before)
 
     def _admit(self, connection: DBAPIConnection, record: ConnectionPoolEntry) -> None:
-        """Look at which PostgreSQL this is, and that it keeps what it acknowledges and was not set back.
-
-        Raises:
-            InvalidSettingsError: it is a standby, or is told to forget.
-            UnavailableError: it was set back; the process ends.
-        """
+        """Look at which PostgreSQL this is, and that it keeps what it acknowledges and was not set back."""
         cursor = connection.cursor()
         for name in NEVER_OFF:
             cursor.execute(f"SHOW {name}")

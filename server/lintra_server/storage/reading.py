@@ -25,11 +25,7 @@ class ReadOnlyDatabase:
     """A database that somebody else keeps; here nothing can be written to it."""
 
     def __init__(self, url: str) -> None:
-        """Open it.
-
-        Args:
-            url: as SQLAlchemy has it; a file of SQLite must be there.
-        """
+        """Open it. `url` is as SQLAlchemy has it; a file of SQLite must be there."""
         self.url = url
         parsed = make_url(url)
         if parsed.get_backend_name() == "sqlite":

@@ -123,10 +123,8 @@ class Written(NamedTuple):
 class SegmentTable(NamedTuple):
     """The rows of a batch, whose marks were checked, as a release goes through them.
 
-    Attributes:
-        numbers: of the last segment in each row, ascending, shape `(k,)`.
-        totals: reports in each row and all before it, shape `(k,)`.
-        marks: of the rows.
+    `numbers` are those of the last segment in each row, ascending, shape `(k,)`. `totals` are reports in each row and
+    all before it, shape `(k,)`.
     """
 
     numbers: IntArray
@@ -159,11 +157,7 @@ class StoredSegments:
         return self._table.between(first, last)
 
     def payloads(self, first: int = 0, last: int = SPAN - 1) -> Iterator[tuple[int, bytes]]:
-        """Yield number and joined, decrypted payloads of the same rows.
-
-        Raises:
-            UnavailableError: a row is not what was stored under its mark, is not there, or was not stored.
-        """
+        """Yield number and joined, decrypted payloads of the same rows."""
         with self._database.reading() as connection:
             yield from opened_payloads(connection, self._batch, self._key, self.table(first, last))
 
@@ -255,14 +249,7 @@ def merge_some(connection: Connection, batch: int, before: End, key: BatchKey, m
     """Rewrite the next run of small rows into one; return where it ends, and whether there was more than one.
 
     The run has at most `MAX_STEP_BYTES`. The row keeps the chain value of the last one that is joined into it, so that
-    what follows still fits.
-
-    Args:
-        connection: a transaction.
-        batch: the batch's place.
-        before: where the row before the run ends.
-        key: of the batch.
-        marks: of the batch.
+    what follows still fits. `batch` is the batch's place; `before` says where the row before the run ends.
 
     Returns:
         None when there are no rows behind `before`.

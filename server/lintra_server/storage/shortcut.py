@@ -20,10 +20,7 @@ from lintra_server.storage.spent import SpentTables
 class Arrived(NamedTuple):
     """Reports that came for one batch, in the order in which they came.
 
-    Attributes:
-        serials: of their tokens; empty in an open task.
-        key: of the batch.
-        capacity: most reports that the batch may hold.
+    `serials` are those of their tokens; empty in an open task. `capacity` is most reports that the batch may hold.
     """
 
     report_ids: Sequence[bytes]
@@ -39,11 +36,7 @@ class Shortcut:
     def __init__(self, database: AnyDatabase, chains: Chains, known: KnownIds, spent: SpentTables) -> None:
         """Know of no batch yet.
 
-        Args:
-            database: where reports are stored.
-            chains: where batches end.
-            known: which reports are stored.
-            spent: which tokens were used.
+        `database` says where reports are stored; `chains` says where batches end. `spent` says which tokens were used.
         """
         self._database = database
         self._chains = chains

@@ -101,11 +101,7 @@ class SpentTables:
         self._of: dict[int, SerialSet] = {}
 
     def of(self, connection: Connection, batch: int, end: End) -> SerialSet:
-        """Return the used tokens of a batch that ends there, from the disk if need be.
-
-        Raises:
-            BrokenChainError: a row is not the one that was stored.
-        """
+        """Return the used tokens of a batch that ends there, from the disk if need be."""
         table = self._of.pop(batch, None)
         if table is None:
             table = SerialSet(self._random_bytes)
@@ -133,9 +129,8 @@ class SpentTables:
 class SpentSerials:
     """The tokens of some uploads of one batch, within the transaction that stores their reports.
 
-    Attributes:
-        used: those of them that were used before, or in this transaction.
-        new: those that this transaction uses, in the order of its reports; empty in an open task.
+    `used` is those of them that were used before, or in this transaction. `new` is those that this transaction uses, in
+    the order of its reports; empty in an open task.
     """
 
     def __init__(

@@ -79,11 +79,7 @@ class SqliteFiles:
         return self._events.happened() or self._is_looking
 
     def look_closely(self) -> None:
-        """Look at the files themselves.
-
-        Raises:
-            ForkedError: they are not what they were.
-        """
+        """Look at the files themselves."""
         with self._lock:
             self._is_looking = True  # and stays so if this raises
             self._events.forget()

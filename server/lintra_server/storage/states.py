@@ -29,8 +29,7 @@ FINAL_STATES: frozenset[BatchState] = frozenset({"released", "scrubbed", "abando
 class Standing:
     """Where the database says that the journal stands.
 
-    Attributes:
-        start: number of the last gate process that began here.
+    `start` is the number of the last gate process that began here.
     """
 
     head: Head
@@ -42,7 +41,6 @@ class BatchRow:
     """A batch as those see it who decide what becomes of it after a restore or with time; all of it says the journal.
 
     Attributes:
-        batch: its place here.
         task_id: 32 bytes.
         number: its number in its task: 0, or that of its window.
         ends: seconds since the epoch when it stops taking reports.
@@ -86,14 +84,7 @@ class BatchStates:
     """The states of all batches; thread-safe."""
 
     def __init__(self, database: AnyDatabase, history: History, notes: Notes, log: Journal) -> None:
-        """Keep them in a database.
-
-        Args:
-            database: with the tables.
-            history: what the journal says.
-            notes: of where batches end.
-            log: the journal itself.
-        """
+        """Keep them in a database. `notes` are those of where batches end."""
         self._database = database
         self._notes = notes
         self._history = history
@@ -110,11 +101,7 @@ class BatchStates:
             return standing_in(connection)
 
     def may(self, step: Step) -> bool:
-        """Return whether the batch is in the state that a step leaves, and those that it merges are open.
-
-        Raises:
-            ForkedError: another process began on this database since this one did.
-        """
+        """Return whether the batch is in the state that a step leaves, and those that it merges are open."""
         with self._database.reading() as connection:
             self._require_last(connection)
         if not step.task_id:
@@ -162,15 +149,11 @@ class BatchStates:
     def begin_closing(self, batch: int, counts: Store, min_clients: int, others: Sequence[int] = ()) -> bool:
         """Take no more reports for the moment, if the batch is open; return whether it was, or is being closed.
 
-        Args:
-            batch: its place.
-            counts: knows how many reports there are.
-            min_clients: fewest reports.
-            others: the batches that are merged into it; all of them have to be open, too.
+        `counts` knows how many reports there are; `min_clients` is the fewest reports. `others` are the batches that
+        are merged into it; all of them have to be open, too.
 
         Raises:
             CohortTooSmallError: there are fewer reports than `min_clients`; nothing changed.
-            UnavailableError: reports are gone.
         """
         places = [*others, batch]
         with self._history.adding:
@@ -275,9 +258,7 @@ class BatchStates:
     def establish(self, standing: Standing, *, release: Iterable[Step] = ()) -> None:
         """Make the database belong to a journal, whatever it belonged to before, in one transaction.
 
-        Args:
-            standing: where that journal stands.
-            release: steps of releases whose bytes are stored again.
+        `standing` says where that journal stands; `release` holds steps of releases whose bytes are stored again.
         """
         with self._database.writing() as connection:
             connection.execute(journal.delete())

@@ -197,13 +197,9 @@ class Stepper:
     ) -> None:
         """Perform steps.
 
-        Args:
-            states: the database.
-            journal: where each step gets a line.
-            files: where each step's bytes are kept until the database has them.
-            witness: on another machine, if there is one.
-            halt: ends the process.
-            make_room: is told why a write failed; returns whether there is room now that was kept for this.
+        `journal` says where each step gets a line. `files` says where each step's bytes are kept until the database has
+        them. `witness` is on another machine, if there is one. `make_room` is told why a write failed; returns whether
+        there is room now that was kept for this.
         """
         self.start = 0
         self._make_room = make_room
@@ -227,31 +223,18 @@ class Stepper:
         return self._in_flight is not None
 
     def settle(self) -> None:
-        """Finish a step that an error interrupted, if there is one.
-
-        Raises:
-            UnavailableError: it cannot be finished now.
-        """
+        """Finish a step that an error interrupted, if there is one."""
         with self._lock:
             self._finish()
 
     def resume(self, step: Step, line: Line) -> None:
-        """Finish the step of a journal line that a crash interrupted, the last of those that the database waits for.
-
-        Raises:
-            UnavailableError: it cannot be finished now.
-        """
+        """Finish the step of a journal line that a crash interrupted, the last of those that the database waits for."""
         with self._lock:
             self._begin(step, line)
             self._finish()
 
     def perform(self, step: Step) -> bool:
-        """Make a step durable everywhere; return False, and change nothing, if the batch is in another state.
-
-        Raises:
-            UnavailableError: the disk, the witness or the database failed. If the journal has the step, nothing else
-                is begun until the database has it, too.
-        """
+        """Make a step durable everywhere; return False, and change nothing, if the batch is in another state."""
         with self._lock:
             self._finish()
             # The database is fenced by itself; the step file and the journal, which come first, only by this.
@@ -283,7 +266,6 @@ class Stepper:
         """Do another write that a release needs, once more if the disk was full and there is room kept for it.
 
         Raises:
-            LintraError, ForkedError: what the write says.
             UnavailableError: the disk does not take it.
         """
         while True:

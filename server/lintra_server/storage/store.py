@@ -74,7 +74,6 @@ class Upload:
     """Opened reports of one batch that wait to be stored.
 
     Attributes:
-        batch: its place.
         capacity: most reports that it may hold.
         refusal: why reports that are not stored yet are not taken, if they are not.
         serials: of the reports' tokens, in their order, in a task that has tokens; each is good for one report.
@@ -243,11 +242,7 @@ class Store(HeldReports):
         return None if state == "open" else BatchClosedError(f"it is {state}")
 
     def _require_state(self, connection: Connection, batch: int, closed: LintraError | None) -> None:
-        """Lock the row of a batch, which is made if a crash came before it, and compare its state.
-
-        Raises:
-            UnavailableError: the row says that an open batch is not open.
-        """
+        """Lock the row of a batch, which is made if a crash came before it, and compare its state."""
         row = _STATE.run(connection, {"of_batch": batch})
         if closed is not None or (row is not None and row[0] == "open"):
             return
@@ -296,9 +291,6 @@ class Store(HeldReports):
         """Rewrite small segments into larger ones; return whether all is done that can be in so many seconds.
 
         No report may be added meanwhile, and nobody read by segments: the caller sees to it.
-
-        Raises:
-            UnavailableError: a row is not the one that was stored; it was not rewritten.
         """
         until, before, merged = clock() + seconds, BEGIN, False
         self.notes.sync()

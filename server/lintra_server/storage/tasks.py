@@ -33,8 +33,7 @@ TOKEN_KEY = "token key"
 class TaskRow:
     """A registered task: its number here, and its canonical definition, as the database has it.
 
-    Attributes:
-        token_key: checks the tokens of its reports, if it has any.
+    `token_key` checks the tokens of its reports, if it has any.
     """
 
     task: int
@@ -56,13 +55,8 @@ class Tasks:
     ) -> None:
         """Keep them in one database.
 
-        Args:
-            database: holds definitions, and the rows of batches.
-            vault: wraps the keys of tokens.
-            key_files: hold the keys of batches.
-            notes: where each batch ends.
-            history: what the journal says.
-            random_bytes: a cryptographic source.
+        `database` holds definitions, and the rows of batches; `vault` wraps the keys of tokens. `key_files` hold the
+        keys of batches; `notes` says where each batch ends.
         """
         self.database = database
         self.history = history
@@ -105,18 +99,11 @@ class Tasks:
     ) -> bool:
         """Remember a task and open its first batch; return whether its definition is new here.
 
-        Args:
-            task_id: 32 bytes.
-            definition: canonical; the caller checked that it hashes to `task_id`.
-            author: the public key of who signed it.
-            ends: seconds since the epoch when the task stops taking reports.
-            batch_ends: when its first batch does, if that is earlier.
-            retention: seconds that shares are kept after a release.
-            token_key: checks the tokens of its reports, if it has any.
-            policy: under which the operator took it.
-
-        Raises:
-            UnavailableError: the disk does not take it.
+        `task_id` is 32 bytes. `definition` is canonical; the caller checked that it hashes to `task_id`. `author` is
+        the public key of who signed it. `ends` is the time, in seconds since the epoch, when the task stops taking
+        reports. `batch_ends` says when its first batch does, if that is earlier. `retention` is seconds that shares are
+        kept after a release. `token_key` checks the tokens of its reports, if it has any. `policy` is the one under
+        which the operator took it.
         """
         with self._deciding():
             known = self.history.tasks.get(task_id)
@@ -155,13 +142,7 @@ class Tasks:
     def open_batch(self, task_id: bytes, number: int, ends: int) -> int:
         """Open a batch of a registered task if that was not done before; return its place.
 
-        Args:
-            task_id: of its task.
-            number: in its task.
-            ends: seconds since the epoch when it stops taking reports.
-
-        Raises:
-            UnavailableError: the disk does not take it.
+        `ends` is the time, in seconds since the epoch, when it stops taking reports.
         """
         batch = BatchId(task_id, number)
         with self._deciding():
@@ -180,12 +161,7 @@ class Tasks:
 
     @contextmanager
     def _deciding(self) -> Iterator[None]:
-        """Let nobody else choose places meanwhile.
-
-        Raises:
-            ForkedError: nobody knows what is in the journal.
-            UnavailableError: the disk does not take something.
-        """
+        """Let nobody else choose places meanwhile."""
         try:
             with self.history.numbering():
                 yield
@@ -232,11 +208,7 @@ class Tasks:
             raise ForkedError("the database lacks tasks that were registered in it: it was set back")
 
     def _key(self, batch: int) -> BatchKey:
-        """Return the keys of a batch.
-
-        Raises:
-            UnavailableError: they were destroyed, or their file was changed.
-        """
+        """Return the keys of a batch."""
         key = self._keys.get(batch)
         if key is None:
             known = self.history.batches[batch].batch

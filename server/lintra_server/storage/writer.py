@@ -36,11 +36,9 @@ class Writer:
     def __init__(self, commit: Commit, max_bytes: int, observe: Observe, halt: Halt) -> None:
         """Start the thread.
 
-        Args:
-            commit: stores some uploads in one durable transaction.
-            max_bytes: of uploads that may wait.
-            observe: is told the number of reports and the seconds of every commit.
-            halt: ends the process, if the database is not where this process left it.
+        `commit` stores some uploads in one durable transaction; `max_bytes` is that of uploads that may wait. `observe`
+        is told the number of reports and the seconds of every commit. `halt` ends the process, if the database is not
+        where this process left it.
         """
         self._commit = commit
         self._halt = halt
@@ -58,9 +56,7 @@ class Writer:
     def submit(self, upload: Upload, tell: Tell) -> None:
         """Queue an upload.
 
-        Args:
-            upload: to be stored.
-            tell: called once, soon or late and in the writer's thread, with what became of it; must not wait.
+        `tell` is called once, soon or late and in the writer's thread, with what became of it; must not wait.
 
         Raises:
             OverloadedError: too much waits already; `tell` will not be called.

@@ -75,16 +75,7 @@ def create_app(
 ) -> UploadRoute:
     """Return the public ASGI application of one server; close its `node` when it has stopped.
 
-    Args:
-        settings: what the operator decided.
-        random_bytes: a cryptographic source.
-        now: the machine's clock, in seconds since the epoch.
-        running: counts seconds, and nobody sets it.
-        halt: ends the process.
-
-    Raises:
-        InvalidSettingsError: the folders do not fit together, a key is missing, or the database is another version's
-            or another root key's.
+    `now` is the machine's clock, in seconds since the epoch; `running` counts seconds, and nobody sets it.
     """
     return UploadRoute(Node(settings, random_bytes, now, running, halt), _control_plane())
 
@@ -147,11 +138,7 @@ def _statuses(node: Node, held: HeldBatch) -> list[BatchStatus]:
 
 
 def _current(node: Node, held: HeldBatch) -> HeldBatch:
-    """Return the batch that this server takes reports of now: of a task with windows the one of its clock.
-
-    Raises:
-        BatchOpenError: no report of that window came yet.
-    """
+    """Return the batch that this server takes reports of now: of a task with windows the one of its clock."""
     number = nearest_batch(held.task, int(node.now()) // held.task.time_precision)
     return node.registry.find_batch(held.task.task_id, number)
 

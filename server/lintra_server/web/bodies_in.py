@@ -88,12 +88,8 @@ async def receive_bodies(
 ) -> tuple[bytes, list[bytes]]:
     """Store the bodies of a request; return what stands in front of them, and their hashes. Memory holds a piece.
 
-    Args:
-        receive: the request's channel.
-        content_length: the header, if there was one.
-        signed: whose digest the whole must have.
-        folder: where the bodies go.
-        sizes: of the bodies, in order.
+    `receive` is the request's channel; `content_length` is the header, if there was one. `signed` says whose digest the
+    whole must have; `folder` says where the bodies go. `sizes` are those of the bodies, in order.
 
     Raises:
         MessageTooLargeError, InvalidMessageError: it is longer or shorter than it must be, or ends early.

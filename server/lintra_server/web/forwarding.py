@@ -103,10 +103,7 @@ async def _answer(scope: Scope, reader: asyncio.StreamReader, send: Send) -> Non
 async def answer_forwarded(end: socket.socket, app: ASGIApp, node: object) -> None:
     """Answer, at the gate, one request that an opener received.
 
-    Args:
-        end: this end of the request's socket pair.
-        app: the control plane.
-        node: the server, which stands in the request's state.
+    `end` is this end of the request's socket pair; `node` is the server, which stands in the request's state.
     """
     reader, writer = await asyncio.open_connection(sock=end)
     scope: Scope = {}

@@ -110,11 +110,7 @@ def answered(line: Line, number: int, work: Callable[[], tuple[Words, bytes]]) -
 
 
 def tried(line: Line, number: int, work: Callable[[], T]) -> T | None:
-    """Do what a question asks for; if that is refused or fails, answer so, and return None.
-
-    Raises:
-        KeyError, TypeError, ValueError: the question cannot be meant.
-    """
+    """Do what a question asks for; if that is refused or fails, answer so, and return None."""
     try:
         return work()
     except (KeyError, TypeError, ValueError):

@@ -75,10 +75,8 @@ class Gate:
     def __init__(self, line: Line, gone: Callable[[], None] = lambda: os._exit(GATE_GONE)) -> None:
         """Begin to read answers.
 
-        Args:
-            line: to the gate.
-            gone: called when there is no gate any more. Whatever was not answered is not acknowledged, so the process
-                ends at once; whoever starts the gate again starts openers, too.
+        `gone` is called when there is no gate any more. Whatever was not answered is not acknowledged, so the process
+        ends at once; whoever starts the gate again starts openers, too.
         """
         self._line = line
         self._gone = gone
@@ -282,9 +280,8 @@ class Opener:
     def __init__(self, gate: Gate, said: Frame) -> None:
         """Put them together as the gate said.
 
-        Args:
-            gate: to which good reports go.
-            said: the gate's first frame: what this opener needs of the settings, and the identity key.
+        `gate` is the one to which good reports go. `said` is the gate's first frame: what this opener needs of the
+        settings, and the identity key.
         """
         self._gate = gate
         self._trusted: list[Network] = [ip_network(str(each)) for each in _listed(said.words["trusted_proxies"])]

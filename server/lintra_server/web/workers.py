@@ -166,11 +166,7 @@ class Worker:
     def __init__(self, node: Node, app: ASGIApp, own: socket.socket, share: int) -> None:
         """Start it.
 
-        Args:
-            node: the server.
-            app: the control plane.
-            own: the listening socket.
-            share: how many openers there are, among which the room for uploads is divided.
+        `share` says how many openers there are, among which the room for uploads is divided.
         """
         self._node = node
         self._app = app
@@ -287,11 +283,7 @@ def _without_secrets(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def listening_sockets(host: str, port: int, count: int) -> list[socket.socket]:
-    """Return sockets that share one port; the kernel deals connections among them.
-
-    Raises:
-        OSError: the port is taken.
-    """
+    """Return sockets that share one port; the kernel deals connections among them."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # Alone first: a program that shares its port with whoever asks would take half of the connections.
     with socket.socket(family) as alone:
