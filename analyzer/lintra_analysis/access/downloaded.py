@@ -57,11 +57,8 @@ def open_release(
 def opened(signed: SignedRecord, task: Task, numbers: bytes, earlier: Callable[[str], Release | None]) -> Release:
     """Return a release as estimators read it, after checking that all parts belong together.
 
-    Args:
-        signed: the record; its signature is the caller's to check.
-        task: the task.
-        numbers: the bytes of the .npz file.
-        earlier: gives the release of an earlier task by that task's identifier, or None.
+    `signed` is the record; its signature is the caller's to check. `numbers` are the bytes of the .npz file. `earlier`
+    gives the release of an earlier task by that task's identifier, or None.
 
     Raises:
         InvalidReleaseError: the numbers are not those of the record.
@@ -80,11 +77,7 @@ def opened(signed: SignedRecord, task: Task, numbers: bytes, earlier: Callable[[
 
 
 def task_of(numbers: str | Path) -> str:
-    """Return the identifier of the task that a downloaded release is of, as the record beside the numbers names it.
-
-    Raises:
-        InvalidMessageError, InvalidReleaseError, OSError: as `open_release`.
-    """
+    """Return the identifier of the task that a downloaded release is of, as the record beside the numbers names it."""
     record = _fields(Path(numbers).with_suffix(RECORD), ("record", "signature"))
     return SignedRecord.from_value(record).record.task_id
 

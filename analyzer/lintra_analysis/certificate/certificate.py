@@ -72,9 +72,9 @@ class RecordedNoise(Frozen):
         step: the same as a number.
         smoothing: parameter of each server's noise in every released number, in steps of the ring, where clients add
             the most of it; 0 for none.
-        fewest_reports: in any row of the released numbers; a number in a row of r reports has a deviation of
-            sigma * sqrt(r) steps, smoothing aside, before a sketch is divided by the root of its sparsity; where
-            servers add the noise, of sigma * sqrt(servers) steps.
+        fewest_reports: in any row of the released numbers; a number in a row of r reports has a deviation of sigma *
+            sqrt(r) steps, smoothing aside, before a sketch is divided by the root of its sparsity; where servers add
+            the noise, of sigma * sqrt(servers) steps.
         most_reports: in any row.
         smallest_sd: deviation in the row with the fewest, in normalised units.
         largest_sd: deviation in the row with the most.
@@ -151,7 +151,6 @@ class RecordedVerification(Frozen):
     Attributes:
         frozen_root: of the cohort that was checked; the release is of those of it that were accepted.
         frozen: how many they were.
-        accepted: reports in the release.
         rejected: reports whose proof failed.
         max_rejected: largest part of the cohort that may fail.
         check_seed: that the points of all checks come from.
@@ -240,11 +239,7 @@ class SignedRecord(Frozen):
     signature: Key
 
     def verified(self, public_key: str) -> ReleaseRecord:
-        """Return the record.
-
-        Raises:
-            UnauthorizedError: the signature is not by this key.
-        """
+        """Return the record."""
         verify(public_key, self.signature, self.record.kind, self.record.canonical())
         return self.record
 

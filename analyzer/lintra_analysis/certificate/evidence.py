@@ -91,7 +91,6 @@ class Evidence:
         cohorts: which they froze.
         check_shares: which they gave out.
         verdicts: which they came to.
-        report_ids: of the frozen cohort.
         bodies: of the check shares, each from its beginning; they can be read once.
     """
 

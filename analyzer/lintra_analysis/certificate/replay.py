@@ -17,10 +17,7 @@ from lintra_protocol.task import Task
 class ReplayedCheck:
     """One question that a replay asked, with its answer.
 
-    Attributes:
-        question: in a sentence.
-        passed: whether the answer is yes.
-        detail: the numbers, or what differs.
+    `passed` says whether the answer is yes; `detail` is the numbers, or what differs.
     """
 
     question: str

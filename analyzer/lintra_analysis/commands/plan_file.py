@@ -42,11 +42,7 @@ OF_A_FILE = ("public_sample", "target", "propose", "pilot", "pilot_release", "or
 
 
 def answer_file(specification: Path, options: Mapping[str, Any]) -> None:
-    """Answer `lintra plan SPEC.json` as the command's options say, which are `OF_A_FILE` and `as_json` by name.
-
-    Raises:
-        LintraError: see the functions below.
-    """
+    """Answer `lintra plan SPEC.json` as the command's options say, which are `OF_A_FILE` and `as_json` by name."""
     sample, release = options["public_sample"], options["pilot_release"]
     if options["pilot"]:
         pilot_file(specification)
@@ -62,12 +58,7 @@ def answer_file(specification: Path, options: Mapping[str, Any]) -> None:
 def plan_file(
     specification: Path, public_sample: Path | None, target: str | None, organisation_rows: int | None, *, as_json: bool
 ) -> None:
-    """Print what to expect of the task that a specification asks for.
-
-    Raises:
-        InvalidTaskError: the file cannot be read, is no JSON object, or asks for no possible task.
-        InvalidRowError: the sample does not fit.
-    """
+    """Print what to expect of the task that a specification asks for."""
     asked = _read(specification)
     sample = None if public_sample is None else read_table(public_sample)
     found = foresee(asked, sample, target, int(time.time()), system_randomness, organisation_rows)
@@ -76,21 +67,12 @@ def plan_file(
 
 
 def propose_file(specification: Path, public_sample: Path | None) -> None:
-    """Print a specification in which all that was open is filled in, from a public sample or the ranges it states.
-
-    Raises:
-        InvalidTaskError: as `plan_file`, or something is open that nothing tells.
-        InvalidRowError: the sample lacks a column.
-    """
+    """Print a specification in which all that was open is filled in, from a public sample or the ranges it states."""
     _print(proposed_document(_read(specification), None if public_sample is None else read_table(public_sample)))
 
 
 def pilot_file(specification: Path) -> None:
-    """Print the specification of the pilot of a study.
-
-    Raises:
-        InvalidTaskError: as `plan_file`, or the promise cannot be shared.
-    """
+    """Print the specification of the pilot of a study."""
     _print(pilot_document(_read(specification)))
 
 

@@ -12,9 +12,7 @@ Said = Callable[[str], None]
 def waiting(text: str, console: Console | None = None) -> Iterator[Said]:
     """Show what is being waited for until the block ends; the function that it gives changes the text.
 
-    Args:
-        text: to begin with.
-        console: of the standard error by default; if that is no terminal, nothing is shown.
+    `console` is that of the standard error by default; if that is no terminal, nothing is shown.
     """
     shown = console or Console(stderr=True)
     if not shown.is_terminal:

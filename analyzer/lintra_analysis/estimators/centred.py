@@ -55,14 +55,12 @@ class Centred:
 def centred(release: HasSecondMoment, columns: Sequence[str] | None = None, about: About = "means") -> Centred:
     """Take second moments about the means if the release holds a constant column, else about the public centers.
 
-    Args:
-        release: a sketch or a second moment.
-        columns: those that take part; by default all that vary.
-        about: the "means" if there are any, or the public "centers" in any case.
+    `release` is a sketch or a second moment. `columns` are those that take part; by default all that vary. `about` is
+    the "means" if there are any, or the public "centers" in any case.
 
     Raises:
-        InvalidAnalysisError: the release holds no second moments, a named column does not vary or is unknown, or
-            there are too few clients.
+        InvalidAnalysisError: the release holds no second moments, a named column does not vary or is unknown, or there
+            are too few clients.
     """
     gram = release.second_moment()
     constants = [column for column in gram.columns if column.constant]

@@ -108,11 +108,7 @@ class ErrorParts:
 class LinearErrors:
     """The errors of linear functions of fitted coefficients.
 
-    Attributes:
-        parts: of the coefficients.
-        linear: the functions, shape `(k, p)`.
-        confidence: of the intervals.
-        of: whom the errors are about.
+    `linear` is the functions, shape `(k, p)`; `of` says whom the errors are about.
     """
 
     parts: ErrorParts

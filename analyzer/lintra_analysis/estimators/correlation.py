@@ -367,11 +367,8 @@ def _normal(r: float, noise: float, confidence: float) -> Interval:
 def _interval(r: float, around: float, noise: Interval, confidence: float) -> Interval:
     """Return an interval whose parts add up in squares on either side (Zou 2007).
 
-    Args:
-        r: the estimate; noise may have left it beyond 1.
-        around: sd of what varies as correlations of samples do, hence on Fisher's scale atanh(r).
-        noise: the interval for the noise alone.
-        confidence: of the interval.
+    `r` is the estimate; noise may have left it beyond 1. `around` is the sd of what varies as correlations of samples
+    do, hence on Fisher's scale atanh(r). `noise` is the interval for the noise alone.
     """
     reach = quantile(confidence)
     low = high = reach * around

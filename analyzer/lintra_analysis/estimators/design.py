@@ -54,11 +54,9 @@ def design(
 ) -> Design:
     """Choose the columns of a regression.
 
-    Args:
-        release: a sketch or a second moment.
-        target: the column to explain, or a formula such as `y ~ a + C(sex)`.
-        features: the columns that explain it; all others by default. A formula names them itself.
-        intercept: whether to fit one; by default if the release holds a constant column. A formula says it itself.
+    `release` is a sketch or a second moment. `target` is the column to explain, or a formula such as `y ~ a + C(sex)`.
+    `features` are the columns that explain it; all others by default. A formula names them itself. `intercept` says
+    whether to fit one; by default if the release holds a constant column. A formula says it itself.
 
     Raises:
         InvalidAnalysisError: the release holds no second moments, or an argument does not fit it.

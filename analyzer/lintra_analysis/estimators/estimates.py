@@ -58,9 +58,7 @@ class Estimate:
 class ClipLimit:
     """How far one number may be from that of the rows before they were shrunk.
 
-    Attributes:
-        name: of the number, such as a column's.
-        limit: in its own units; None if there is none.
+    `name` is that of the number, such as a column's. `limit` is in its own units; None if there is none.
     """
 
     name: str

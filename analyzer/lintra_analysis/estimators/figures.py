@@ -97,12 +97,8 @@ def draw_matrix(
 ) -> None:
     """Draw a matrix of numbers from -1 to 1; those that may as well be 0 stand in brackets.
 
-    Args:
-        axes: to draw on.
-        names: of rows and columns, d of them.
-        matrix: shape `(d, d)`.
-        doubtful: which entries may be 0 for all that is known, shape `(d, d)`.
-        title: above it.
+    `names` are those of rows and columns, d of them; `matrix` has shape `(d, d)`. `doubtful` says which entries may be
+    0 for all that is known, shape `(d, d)`; `title` is above it.
     """
     image = axes.imshow(matrix, cmap="RdBu_r", vmin=-1, vmax=1)
     axes.figure.colorbar(image, ax=axes, shrink=0.8)
@@ -147,12 +143,8 @@ def draw_cells(
 ) -> None:
     """Draw a bar for every cell, as wide as the cell, with its interval as a line.
 
-    Args:
-        axes: to draw on.
-        edges: of m cells, m + 1 of them; or none, where there are levels.
-        levels: names of the m cells, or none.
-        shares: of the cells.
-        intervals: of the shares.
+    `edges` are those of m cells, m + 1 of them; or none, where there are levels. `levels` are names of the m cells, or
+    none.
     """
     ends = np.asarray(edges) if edges else np.arange(len(levels) + 1) - 0.5
     middles = (ends[:-1] + ends[1:]) / 2

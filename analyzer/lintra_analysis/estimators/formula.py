@@ -44,9 +44,7 @@ class FormulaColumns:
 def read_formula(formula: str, columns: Sequence[ScaledColumn]) -> FormulaColumns:
     """Return the columns that a formula names.
 
-    Args:
-        formula: such as `y ~ a + C(sex)`; names that are no Python names stand in backticks.
-        columns: of the release.
+    `formula` is such as `y ~ a + C(sex)`; names that are no Python names stand in backticks.
 
     Raises:
         InvalidAnalysisError: formulaic is not installed, the formula cannot be parsed, or it asks for what second

@@ -81,12 +81,8 @@ def distribution(counts: FloatArray, missing: float, num_clients: float) -> Floa
     """Return a distribution function at the m + 1 edges of m noisy counts: rising from 0 to 1, shape `(m + 1,)`.
 
     What the cells miss of the number of rows, which is exact, is spread over them; their running sum is then made
-    monotone by the nearest monotone one (Barlow, Bartholomew, Bremner, Brunk 1972).
-
-    Args:
-        counts: of the m cells.
-        missing: rows without a value, which the function leaves out.
-        num_clients: all rows.
+    monotone by the nearest monotone one (Barlow, Bartholomew, Bremner, Brunk 1972). `counts` are those of the m cells;
+    `missing` holds rows without a value, which the function leaves out.
     """
     inner = _running(adjusted_counts(counts, missing, num_clients))[1:-1]
     # Here, because it takes a while to import and whoever starts a service waits for that.

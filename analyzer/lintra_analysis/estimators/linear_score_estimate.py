@@ -29,9 +29,8 @@ NORMAL_NOTE = (
 class Weight:
     """One column's part in the score.
 
-    Attributes:
-        value: in normalised units; the squares of all add up to 1.
-        p_value: of the column having no part, given the others; None where the release supports no test.
+    `value` is in normalised units; the squares of all add up to 1. `p_value` is that of the column having no part,
+    given the others; None where the release supports no test.
     """
 
     name: str

@@ -55,9 +55,8 @@ Found = tuple[str, float | None, Interval | None]
 def one_variance(most: float | None) -> str:
     """Return what is assumed of residuals for the population, and by how much that may fall short.
 
-    Args:
-        most: how many times the sampling part of an error may be what is stated, whatever the residuals' variances;
-            None where that is not known.
+    `most` says how many times the sampling part of an error may be what is stated, whatever the residuals' variances;
+    None where that is not known.
     """
     if most is None:
         return ONE_VARIANCE
@@ -75,10 +74,7 @@ def named(columns: tuple[str, ...]) -> str:
 def warnings_of(gram: GramEstimate, fit: Fit, *, known: bool) -> tuple[str, ...]:
     """Return what follows from the repair of the matrix.
 
-    Args:
-        gram: of the regression.
-        fit: its solution.
-        known: whether the intervals do not rest on the repaired matrix.
+    `known` says whether the intervals do not rest on the repaired matrix.
     """
     found = []
     size = gram.matrix.shape[0]

@@ -109,14 +109,9 @@ def _sum(
 ) -> PowerSum:
     """Return one sum: its least and its most are linear in the counts, and each is left at half of the doubt.
 
-    Args:
-        power: k.
-        low: least values of the cells, shape `(m,)`.
-        high: largest values, shape `(m,)`.
-        rows: in each cell and, last, without a value; they add up to all clients, shape `(m + 1,)`.
-        noise_sd: of a count before that.
-        confidence: of the interval.
-        counted: whether the number of rows carries noise, so that nothing was spread over the cells.
+    `power` is k; `low` is least values of the cells, shape `(m,)`. `high` is the largest values, shape `(m,)`. `rows`
+    are in each cell and, last, without a value; they add up to all clients, shape `(m + 1,)`. `counted` says whether
+    the number of rows carries noise, so that nothing was spread over the cells.
     """
     ends = np.abs(low) ** power, np.abs(high) ** power
     most = np.maximum(*ends)

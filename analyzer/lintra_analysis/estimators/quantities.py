@@ -14,10 +14,8 @@ from lintra_protocol.crypto.ring import FloatArray
 class Quantity:
     """One estimated number.
 
-    Attributes:
-        value: the estimate.
-        standard_error: by cause; None if the release does not support one.
-        interval: for the number of whom the estimate is about.
+    `standard_error` is by cause; None if the release does not support one. `interval` is for the number of whom the
+    estimate is about.
     """
 
     value: float
@@ -38,12 +36,9 @@ class Quantity:
 def error_of(moments: Centred, weights: FloatArray, clipped: FloatArray, of: Of, scale: float = 1.0) -> StandardError:
     """Return the standard error of `scale` times <weights, M>.
 
-    Args:
-        moments: M and the law of its error.
-        weights: symmetric, shape `(d, d)`.
-        clipped: M without its negative eigenvalues, which would be the rows' own; shape `(d, d)`.
-        of: whom the error is about.
-        scale: positive.
+    `moments` are M and the law of its error; `weights` are symmetric, shape `(d, d)`. `clipped` is M without its
+    negative eigenvalues, which would be the rows' own; shape `(d, d)`. `of` says whom the error is about; `scale` is
+    positive.
     """
     gram = moments.gram
     measured = gram.errors.functional_sd(weights)
@@ -55,10 +50,7 @@ def error_of(moments: Centred, weights: FloatArray, clipped: FloatArray, of: Of,
 def with_count(error: StandardError, value: float, gram: GramEstimate) -> StandardError:
     """Return the error of a sum divided by the number of rows, if that carries noise too; to first order.
 
-    Args:
-        error: of the quotient, the number of rows taken as known.
-        value: the quotient.
-        gram: what it was read from.
+    `error` is that of the quotient, the number of rows taken as known.
     """
     if not gram.count_error:
         return error

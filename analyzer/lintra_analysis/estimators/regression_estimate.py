@@ -23,9 +23,8 @@ if TYPE_CHECKING:
 class Simultaneous:
     """Intervals that hold together with those of every other regression on the same release.
 
-    Attributes:
-        noise_norm: the bound on the spectral norm of the noise that they rest on, in normalised units.
-        intervals: for the cohort's own coefficients, the intercept last; None where there is no finite one.
+    `noise_norm` is the bound on the spectral norm of the noise that they rest on, in normalised units. `intervals` are
+    for the cohort's own coefficients, the intercept last; None where there is no finite one.
     """
 
     noise_norm: float

@@ -30,11 +30,9 @@ Rows = FloatArray | Mapping[str, ArrayLike] | DataFrame
 def rows_by_name(rows: Rows, names: Sequence[str], columns: Sequence[ScaledColumn] = ()) -> FloatArray:
     """Return rows of shape `(k, p)`, one column for each name.
 
-    Args:
-        rows: a frame or a mapping, whose columns are taken by name whatever their order; or an array as it is.
-        names: of the p columns.
-        columns: of the release, at least these p if any. With them a category may stand in `rows` as it is, a column
-            of levels, in the place of its indicators.
+    `rows` are a frame or a mapping, whose columns are taken by name whatever their order; or an array as it is. `names`
+    are those of the p columns. `columns` are those of the release, at least these p if any. With them a category may
+    stand in `rows` as it is, a column of levels, in the place of its indicators.
 
     Raises:
         ValueError: a column is missing, the shape does not fit, a number is not finite, or a level is unknown.

@@ -29,10 +29,8 @@ NO_TESTS = "so many rows may have been clipped that p values are left out"
 def shrinking_warnings(clipped: ClippedRows | None, what: str, limits: Sequence[tuple[str, float | None]]) -> list[str]:
     """Return what has to be said beside an answer: nothing if few rows were clipped or nobody counted.
 
-    Args:
-        clipped: the count.
-        what: the numbers that the limits are about, such as "means".
-        limits: by name, how far each may be from that of the rows before they were shrunk; None for no limit.
+    `what` is the numbers that the limits are about, such as "means". `limits` are by name, how far each may be from
+    that of the rows before they were shrunk; None for no limit.
     """
     if clipped is None or not clipped.worth_a_word:
         return []
@@ -84,13 +82,9 @@ def coefficient_limits(
 ) -> list[tuple[str, float | None]]:
     """Return how far each coefficient may be from that of the unshrunk rows, in own units.
 
-    The joint matrix moves by at most `ClippedRows.product_limit` in Frobenius norm; the noise is left out.
-
-    Args:
-        gram: of the regression, the constant first if it has one.
-        fit: its solution.
-        linear: the map from normalised coefficients to those reported, shape `(k, p)`.
-        names: of the k.
+    The joint matrix moves by at most `ClippedRows.product_limit` in Frobenius norm; the noise is left out. `gram` is
+    that of the regression, the constant first if it has one. `linear` is the map from normalised coefficients to those
+    reported, shape `(k, p)`; `names` are those of the k.
     """
     if gram.clipped is None:
         return []
@@ -106,12 +100,8 @@ def correlation_limits(
 
     A column of deviations from the mean, as a vector of n values, moves by at most sqrt(C) (1 - B/B_max) max |z|; a
     correlation is the cosine of the angle between two, and each turns by at most the arcsine of that over its length.
-
-    Args:
-        clipped: the count.
-        columns: the d columns.
-        squares: sums of squared deviations of the shrunk rows, shape `(d,)`, in normalised units.
-        correlations: of the shrunk rows, shape `(d, d)`.
+    `columns` are the d columns. `squares` are sums of squared deviations of the shrunk rows, shape `(d,)`, in
+    normalised units. `correlations` are those of the shrunk rows, shape `(d, d)`.
     """
     if clipped is None or not clipped.limited:
         return None
@@ -128,9 +118,8 @@ def correlation_limits(
 def pair_limits(gram: GramEstimate, usable: NDArray[np.bool_]) -> list[tuple[str, float | None]]:
     """Return how far the correlation of each pair of columns may be from that of the unshrunk rows.
 
-    Args:
-        gram: sums of products of deviations, in normalised units.
-        usable: which variances stand out of the noise, shape `(d,)`.
+    `gram` holds sums of products of deviations, in normalised units. `usable` says which variances stand out of the
+    noise, shape `(d,)`.
     """
     diagonal = np.where(usable, np.diagonal(gram.matrix), 0.0)
     root = np.sqrt(np.where(usable, diagonal, 1.0))

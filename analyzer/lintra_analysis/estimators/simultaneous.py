@@ -27,14 +27,9 @@ def simultaneous_intervals(
     """Return q, and intervals for the coefficients that the cohort's own rows would give.
 
     With M = S + N, H = M + L and H b = c for the solution b, the true one differs from it by H^-1 (N theta) for the
-    true theta, so by at most |row of H^-1| q |theta|; and |theta| is at most the fitted one over 1 - |H^-1| q.
-
-    Args:
-        design: the regression.
-        fit: its solution.
-        linear: the map from normalised coefficients to those reported, shape `(k, p)`.
-        offsets: what is added to them, shape `(k,)`.
-        confidence: of all intervals of all regressions on this release together.
+    true theta, so by at most |row of H^-1| q |theta|; and |theta| is at most the fitted one over 1 - |H^-1| q. `linear`
+    is the map from normalised coefficients to those reported, shape `(k, p)`. `offsets` are what is added to them,
+    shape `(k,)`. `confidence` is that of all intervals of all regressions on this release together.
 
     Returns:
         q, and k intervals; none where the noise may have swallowed a direction of the features.
@@ -58,10 +53,8 @@ def simultaneous_intervals(
 def reach_of(fit: Fit, linear: FloatArray, norm: float) -> FloatArray | None:
     """Return how far coefficients may move if the matrix moves by a symmetric one of some norm, shape `(k,)`.
 
-    Args:
-        fit: the solution.
-        linear: the map from normalised coefficients to those reported, shape `(k, p)`.
-        norm: of the largest change, as an operator.
+    `linear` is the map from normalised coefficients to those reported, shape `(k, p)`. `norm` is that of the largest
+    change, as an operator.
 
     Returns:
         None where the change may make features dependent.

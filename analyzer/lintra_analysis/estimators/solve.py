@@ -31,7 +31,6 @@ class Fit:
         blurred: names of the columns that lie most in raised directions, most first.
         residual: rss of the cohort at the best b.
         cost: rss of the cohort at this b, which noise has moved away from the best one.
-        variance: of a residual.
         total: the target's sum of squares about what the intercept alone explains.
         r2: None if `total` is lost in noise.
         r2_sd: its standard error, the curvature of a squared length included.
@@ -60,10 +59,8 @@ class Fit:
 
         A share t is accepted where r2 is at most `reach` deviations off, with the variance that it would have at t:
         the first-order part grows in proportion to what is explained (Wilson 1927 does so for a proportion). Taken at
-        the estimate alone it vanishes where noise happens to hide a small effect, and the interval misses it.
-
-        Args:
-            reach: quantile of the normal law.
+        the estimate alone it vanishes where noise happens to hide a small effect, and the interval misses it. `reach`
+        is the quantile of the normal law.
         """
         if self.r2 is None or self.r2_sd is None:
             return None
@@ -79,13 +76,7 @@ class Fit:
 def solve(design: Design, regularization: float = 0.0, *, repaired: bool = True) -> Fit:
     """Solve the regression and propagate the error of the Gram matrix through it.
 
-    Args:
-        design: the columns.
-        regularization: lambda.
-        repaired: whether eigenvalues that noise explains are raised first.
-
-    Raises:
-        InvalidAnalysisError: the features are linearly dependent and nothing keeps them apart.
+    `regularization` is lambda; `repaired` says whether eigenvalues that noise explains are raised first.
     """
     gram, penalty = design.gram, design.penalty(regularization)
     joint, floor, regularised = _repair(gram) if repaired else (gram.matrix, 0.0, False)

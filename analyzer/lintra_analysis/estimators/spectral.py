@@ -32,12 +32,8 @@ def noise_norm_quantile(size: int, sigma: float, confidence: float) -> float:
     close to a shifted gamma law (Chiani 2014, Table I). The largest and the smallest eigenvalue are
     exchangeable, hence the two-sided level. From d = 2 on the approximation errs on the safe side (the tests
     simulate it); it is capped by the bound P(|N|_2 > sigma (2 sqrt(d) + a)) <= 2 exp(-a^2 / 4), which holds
-    for every d.
-
-    Args:
-        size: d, the columns of N.
-        sigma: sd of N off the diagonal; sqrt(2) times that on it.
-        confidence: between 0 and 1.
+    for every d. `size` is d, the columns of N. `sigma` is the sd of N off the diagonal; sqrt(2) times that on it.
+    `confidence` is between 0 and 1.
     """
     if size == 1:
         return float(np.sqrt(2) * sigma * special.ndtri((1 + confidence) / 2))

@@ -44,14 +44,8 @@ def can_draw() -> bool:
 def svg_of(plot: "Callable[[Axes], object]", theme: Theme = "light") -> bytes:
     """Return a picture as an SVG file; the same picture is the same bytes.
 
-    Its background is transparent, and its letters are outlines, so that it looks everywhere as it was laid out.
-
-    Args:
-        plot: draws on axes, as the `plot` of an estimate does.
-        theme: of the page that it will stand on.
-
-    Raises:
-        InvalidAnalysisError: matplotlib is not installed, or there is nothing to draw.
+    Its background is transparent, and its letters are outlines, so that it looks everywhere as it was laid out. `plot`
+    draws on axes, as the `plot` of an estimate does. `theme` is that of the page that it will stand on.
     """
     with _lock, _settings(_themed(theme)):
         from matplotlib.figure import Figure
@@ -65,11 +59,7 @@ def svg_of(plot: "Callable[[Axes], object]", theme: Theme = "light") -> bytes:
 
 @contextmanager
 def plain_settings() -> Iterator[None]:
-    """Draw SVG elements for a page of its own: the words are text, not outlines.
-
-    Raises:
-        InvalidAnalysisError: matplotlib is not installed.
-    """
+    """Draw SVG elements for a page of its own: the words are text, not outlines."""
     with _lock, _settings({"svg.fonttype": "none", "font.size": 9}):
         yield
 

@@ -40,15 +40,10 @@ def ridge_along(
     """Return the ridge regression of a target on all directions, its coefficients turned back into those of columns.
 
     Beside the ridge asked for stands that which `regression` takes where coefficients cannot be told: directions of
-    the first round that are nothing but noise hold hardly any of the rows' length.
-
-    Args:
-        release: of the second round.
-        directions: that it is about.
-        target: a column that the release holds beside them.
-        regularization: lambda, in normalised units.
-        about: the "means" where the release holds them, or the public "centers" in any case.
-        notes: that every answer about columns has.
+    the first round that are nothing but noise hold hardly any of the rows' length. `release` is that of the second
+    round; `target` is a column that the release holds beside them. `regularization` is lambda, in normalised units.
+    `about` is the "means" where the release holds them, or the public "centers" in any case. `notes` are those that
+    every answer about columns has.
 
     Raises:
         InvalidAnalysisError: the target is no such column.

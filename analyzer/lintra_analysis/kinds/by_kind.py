@@ -20,10 +20,8 @@ class ByKind(UserDict[str, T]):
     def __init__(self, package: str, name: str, brings: type[T]) -> None:
         """Make a table.
 
-        Args:
-            package: dotted name of the package whose modules are called like kinds.
-            name: of the constant in such a module.
-            brings: the type of that constant.
+        `package` is the dotted name of the package whose modules are called like kinds. `name` is that of the constant
+        in such a module.
         """
         super().__init__()
         self._package, self._name, self._brings = package, name, brings
@@ -50,9 +48,5 @@ class ByKind(UserDict[str, T]):
         return found
 
     def all(self) -> dict[str, T]:
-        """Return what every mechanism brings, by kind in alphabetical order.
-
-        Raises:
-            InvalidTaskError: a mechanism brings nothing here; the detail names the module that is missing.
-        """
+        """Return what every mechanism brings, by kind in alphabetical order."""
         return {kind: self[kind] for kind in sorted(MECHANISMS)}

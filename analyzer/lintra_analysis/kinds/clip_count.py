@@ -22,11 +22,8 @@ def with_clip_count(mechanism: Counting, neighbours: Neighbours, weight: Real | 
     """Return a mechanism that counts clipped rows so that all its noise grows by sqrt(1 + weight^2).
 
     The weight in a task refers to the distance of replaced rows. Null rows are nearer, so that it is less there.
-
-    Args:
-        mechanism: not yet calibrated.
-        neighbours: of the claim.
-        weight: "0" for no count; `USUAL_WEIGHT` if not given, or none where the mechanism cannot count.
+    `mechanism` is not yet calibrated. `weight` is "0" for no count; `USUAL_WEIGHT` if not given, or none where the
+    mechanism cannot count.
 
     Raises:
         InvalidTaskError: a weight was given for a mechanism that cannot count, or is out of range.
@@ -51,16 +48,8 @@ def calibrated_counting(
 ) -> Counting:
     """Return a calibrated mechanism that counts clipped rows although its noise cannot grow: it is published.
 
-    If no weight is given, and the published noise keeps the claim without a count only, nothing is counted.
-
-    Args:
-        mechanism: not yet calibrated, its row bound known.
-        claim: what has to be kept.
-        weight: as in `with_clip_count`.
-        calibrate: gives it grid and noise.
-
-    Raises:
-        InvalidTaskError, FalseClaimError: as `with_clip_count` and `calibrate`.
+    If no weight is given, and the published noise keeps the claim without a count only, nothing is counted. `mechanism`
+    is not yet calibrated, its row bound known.
     """
     try:
         return calibrate(with_clip_count(mechanism, claim.neighbours, weight))
@@ -84,10 +73,7 @@ def clip_count_deviation(mechanism: Mechanism, num_clients: int, num_servers: in
 def row_count_deviation(mechanism: CountedRows, num_clients: int, relative: float = 1.0) -> dict[str, float]:
     """Return the deviation of the number of rows that are not left out; nothing where every report is a row.
 
-    Args:
-        mechanism: calibrated.
-        num_clients: reports.
-        relative: deviation of the count word's noise, in multiples of `sigma`.
+    `mechanism` is calibrated; `relative` is the deviation of the count word's noise, in multiples of `sigma`.
     """
     if not mechanism.count_words:
         return {}

@@ -36,9 +36,6 @@ def usual_claim(
     share them. Where up to `max_merge` windows are released together a corrupt client may have as many reports in a
     release, and these are what a claim counts. Where servers add the noise no coalition weakens it: the number says
     only how many reports may be missing, and nothing of delta is kept for it.
-
-    Raises:
-        ValidationError: no claim has these numbers.
     """
     delta = default_delta(min_clients) if delta is None else delta
     corrupt = default_corrupt_clients(min_clients) if max_corrupt_clients is None else max_corrupt_clients

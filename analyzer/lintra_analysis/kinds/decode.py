@@ -21,11 +21,8 @@ READINGS: ByKind[Reading[Any]] = ByKind("lintra_analysis.kinds.readings", "READI
 def read(task: Task, sketch: IntArray, row_counts: IntArray, earlier: Earlier = nothing_earlier) -> Release:
     """Return the released integers of a task as the estimators read them.
 
-    Args:
-        task: the task.
-        sketch: shape `(m, w/c)`, in ring units.
-        row_counts: shape `(m,)`, the reports in each row.
-        earlier: gives the release of an earlier task that this one builds on, such as the first of two rounds.
+    `sketch` has shape `(m, w/c)`, in ring units; `row_counts` has shape `(m,)`, the reports in each row. `earlier`
+    gives the release of an earlier task that this one builds on, such as the first of two rounds.
     """
     mechanism = task.mechanism
     return READINGS[mechanism.kind].read(task, mechanism, sketch, row_counts, earlier)
@@ -39,10 +36,7 @@ def rows_of_a_report(task: Task) -> int:
 def implausible_totals(task: Task, sketch: IntArray, row_counts: IntArray) -> list[str]:
     """Return what cannot be about the totals of organisations, each in words; nothing where every report is a row.
 
-    Args:
-        task: the task.
-        sketch: shape `(1, w)`, in ring units.
-        row_counts: shape `(1,)`.
+    `sketch` has shape `(1, w)`, in ring units; `row_counts` has shape `(1,)`.
     """
     if task.contributors is None:
         return []
@@ -52,10 +46,7 @@ def implausible_totals(task: Task, sketch: IntArray, row_counts: IntArray) -> li
 def implausible_rows(task: Task, sketch: IntArray, row_counts: IntArray) -> tuple[float, list[int]]:
     """Find the rows that clients within their bounds would hardly ever give.
 
-    Args:
-        task: the task.
-        sketch: shape `(m, w/c)`, in ring units.
-        row_counts: shape `(m,)`.
+    `sketch` has shape `(m, w/c)`, in ring units; `row_counts` has shape `(m,)`.
 
     Returns:
         The threshold z in deviations, at which honest rows are flagged with probability `FALSE_ALARM` at most, and the

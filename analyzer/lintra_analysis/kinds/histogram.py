@@ -59,10 +59,7 @@ class HistogramSpecification(MechanismSpecification):
 def histogram_of(columns: Sequence[Column], cells: int, edges: dict[str, list[Real]]) -> Histogram:
     """Return the histogram of some columns, not yet calibrated.
 
-    Args:
-        columns: with their public bounds.
-        cells: of a number without edges of its own.
-        edges: of numbers, by column.
+    `columns` are with their public bounds; `cells` are those of a number without edges of its own.
 
     Raises:
         InvalidTaskError: edges are given for a column that has levels, or they do not increase.

@@ -52,10 +52,8 @@ class Circumstances:
 
     Attributes:
         claim: what is promised, of two rounds together if there are two.
-        columns: of a row.
         row_bound: norm that rows are clipped to, in normalised units, if one was given.
         max_clients: largest cohort.
-        random_bytes: a cryptographic source.
         missing: the names of columns whose numbers are expected to be missing in some rows.
         contributors: organisations that send one report each; None where every report is one row.
         noising_servers: N where every server adds the noise; 0 where clients do.
@@ -109,12 +107,7 @@ class Circumstances:
         return mechanism.of_contributors(self.contributors).noised_by(self.noising_servers)
 
     def calibrated(self, mechanism: M, claim: Claim) -> M:
-        """Return a mechanism with the smallest noise that keeps a claim (see `Mechanism.calibrated`).
-
-        Raises:
-            InvalidTaskError: a report or a release would be too large, or no grid fits.
-            FalseClaimError: no noise keeps the claim.
-        """
+        """Return a mechanism with the smallest noise that keeps a claim (see `Mechanism.calibrated`)."""
         mechanism = self.told(mechanism)
         num_columns = self.num_columns(takes_levels=mechanism.takes_levels)
         require_size(mechanism, num_columns)
@@ -193,9 +186,9 @@ class Asking(Generic[M]):
         warnings: what an analyst should know about a valid task of this kind before it starts, in plain words.
         own_units: whether values enter the encoder as they are; else by default less the middle of their bounds, over
             half the width.
-        second: from what two rounds promise together, the first task, its mechanism and release, and the norm that
-            rows are clipped to, if given, to claim and mechanism of the second, not yet calibrated; None if the kind
-            begins no second round.
+        second: from what two rounds promise together, the first task, its mechanism and release, and the norm that rows
+            are clipped to, if given, to claim and mechanism of the second, not yet calibrated; None if the kind begins
+            no second round.
     """
 
     mechanism: type[M]

@@ -42,12 +42,8 @@ def with_pairs(
 ) -> RonGauss:
     """Return a mechanism that counts pairs of columns.
 
-    Args:
-        mechanism: without pairs, not yet calibrated.
-        claim: of the task.
-        columns: of the task.
-        wanted: names of columns, two by two, or "rule".
-        weight: `pair_weight`.
+    `mechanism` is without pairs, not yet calibrated; `wanted` holds names of columns, two by two, or "rule". `weight`
+    is `pair_weight`.
 
     Raises:
         InvalidTaskError: a pair names no two different columns that have cells.

@@ -115,14 +115,8 @@ def option_of(
 ) -> Option:
     """Return an option with what follows from the mechanism alone.
 
-    Args:
-        question: what is planned for.
-        mechanism: calibrated.
-        sigma: see `Option`.
-        deviations: see `Option`.
-        columns: of the task, if not those of the question.
-        leverage: one over the honest draws of noise in the emptiest row if not given.
-        predicted: see `Option`.
+    `mechanism` is calibrated; `columns` are those of the task, if not those of the question. `leverage` is one over the
+    honest draws of noise in the emptiest row if not given.
     """
     claim, columns = question.claim, columns or question.columns
     fits = _largest(lambda clients: mechanism.log_wrap_probability(columns, clients) <= LOG_MAX_WRAP)
@@ -148,13 +142,8 @@ def predict(
 
     With E the error: directions of rank k lose at most sqrt(2k) |E|_F, since tr((P - P')E) <= |P - P'|_F |E|_F for
     projections of rank k. A regression on p features of equal variance with coefficients of norm at most 1 loses
-    about 2 p d/(d+1) |E|_F^2 / (tr M)^2 of the target's squared length.
-
-    Args:
-        question: what is planned for.
-        squared_error: E|E|_F^2.
-        trace: tr M, n r^2 if not given.
-        columns: d, those of the question if not given.
+    about 2 p d/(d+1) |E|_F^2 / (tr M)^2 of the target's squared length. `squared_error` is E|E|_F^2; `trace` is tr M, n
+    r^2 if not given. `columns` are d, those of the question if not given.
     """
     relative = math.sqrt(squared_error) / (trace or question.expected_trace)
     d = columns or question.columns

@@ -18,10 +18,7 @@ from lintra_protocol.transforms.orthonormal import FRAME_BITS
 def promise_of(statement: PrivacyStatement, mechanism: str, num_rows: int) -> PrivacyStatement:
     """Return a statement that goes about without its task: with its mechanism, and what it rests on in words.
 
-    Args:
-        statement: of the release.
-        mechanism: its kind.
-        num_rows: n, the clients, or where organisations contribute the rows that they counted.
+    `num_rows` is n, the clients, or where organisations contribute the rows that they counted.
     """
     who = f"organisations' noise counted, to {statement.persons}" if statement.persons else "clients' noise counted"
     note = (

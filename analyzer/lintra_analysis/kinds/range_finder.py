@@ -140,11 +140,7 @@ HALF: Real = "0.5"
 
 
 def claim_of_half(total: Claim) -> Claim:
-    """Return what each of two rounds promises that keep a promise together: half of mu^2.
-
-    Raises:
-        InvalidTaskError: the total leaves nothing for one of the rounds.
-    """
+    """Return what each of two rounds promises that keep a promise together: half of mu^2."""
     return claim_with_mu(total, mu_of_rounds(total) * sqrt(0.5))
 
 

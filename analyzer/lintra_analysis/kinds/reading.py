@@ -45,11 +45,7 @@ def one_row(mechanism: Mechanism) -> int:
 def band_of_sums(task: Task, mechanism: Mechanism, row_counts: IntArray, deviations: float) -> FloatArray:
     """Return how large an entry of a plain sum may plausibly be: nothing cancels, so c B and the noise on top.
 
-    Args:
-        task: the task.
-        mechanism: its mechanism; B is the largest word of a report.
-        row_counts: c of each row, shape `(m,)`.
-        deviations: of the noise.
+    `mechanism` is its mechanism; B is the largest word of a report. `row_counts` are c of each row, shape `(m,)`.
     """
     counts = row_counts[:, np.newaxis].astype(np.float64)
     draws = mechanism.draws_in_rows(row_counts)[:, np.newaxis].astype(np.float64)
@@ -85,13 +81,10 @@ def clipped_rows(
 ) -> ClippedRows | None:
     """Return what the clip counter of released integers says, or None without one.
 
-    Args:
-        task: the task, whose mechanism shrinks rows to its bound.
-        sketch: shape `(m, w/c)`, in ring units.
-        row_counts: the reports in each row, shape `(m,)`; `rows_of_a_report` times as many as there are.
-        rows_of_a_report: s, how many rows a report enters.
-        shrunk_only: whether a row within its columns' bounds is shrunk to `row_bound` and nothing else, so that it is
-            known how far clipping can have moved it.
+    `task` is the task, whose mechanism shrinks rows to its bound; `sketch` has shape `(m, w/c)`, in ring units.
+    `row_counts` are the reports in each row, shape `(m,)`; `rows_of_a_report` times as many as there are.
+    `rows_of_a_report` is s, how many rows a report enters. `shrunk_only` says whether a row within its columns' bounds
+    is shrunk to `row_bound` and nothing else, so that it is known how far clipping can have moved it.
     """
     mechanism = task.mechanism
     if not mechanism.clip_words:
@@ -111,11 +104,8 @@ def counted_rows(
 ) -> RowCount | None:
     """Return how many rows were not left out, or None if every report is a row.
 
-    Args:
-        mechanism: of the task.
-        sketch: shape `(1, w)`, in ring units.
-        row_counts: the reports in the one row, shape `(1,)`.
-        relative: deviation of the count word's noise, in multiples of `sigma`.
+    `sketch` has shape `(1, w)`, in ring units; `row_counts` are the reports in the one row, shape `(1,)`. `relative` is
+    the deviation of the count word's noise, in multiples of `sigma`.
     """
     if not mechanism.count_words:
         return None
@@ -127,12 +117,9 @@ def counted_rows(
 def number_of_rows(mechanism: Mechanism, sketch: IntArray, row_counts: IntArray) -> int:
     """Return how many rows a release is about: the reports, or where organisations contribute the rows they counted.
 
-    At least one, and a whole number also where the count carries noise.
-
-    Args:
-        mechanism: of the task.
-        sketch: shape `(1, w)`, in ring units; `(m, w/c)` where every report is a row.
-        row_counts: the reports in each row, shape `(m,)`; each report enters one of them.
+    At least one, and a whole number also where the count carries noise. `sketch` has shape `(1, w)`, in ring units;
+    `(m, w/c)` where every report is a row. `row_counts` are the reports in each row, shape `(m,)`; each report enters
+    one of them.
     """
     if mechanism.contributors is None:
         return int(row_counts.sum())

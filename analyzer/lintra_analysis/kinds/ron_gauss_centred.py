@@ -34,12 +34,8 @@ def second_round(
 ) -> tuple[Claim, RonGaussCentred]:
     """Return claim and mechanism of the second of two rounds, not yet calibrated.
 
-    Args:
-        total: what both rounds promise together.
-        first: the task of the first round.
-        release: of that task.
-        model: fitted to the release.
-        bound: of rows about their centres in feature units; None to take it from the release.
+    `total` is what both rounds promise together. `bound` is that of rows about their centres in feature units; None to
+    take it from the release.
 
     Raises:
         InvalidTaskError: the first task is no `ron_gauss`, or noise drowned what the second needs of it.

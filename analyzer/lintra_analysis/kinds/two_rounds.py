@@ -21,11 +21,8 @@ _EPSILON_STEP = Decimal("1e-9")
 def first_share(mechanism: RonGauss, ratio: float = 1.0) -> float:
     """Return which part of mu^2 the first round should have (docs/reference/mechanisms/ron_gauss_centred.md#shares).
 
-    1 / (1 + x sqrt(1.5 p (p + 1) / 8) / K), with K = 1 if each class has a covariance of its own.
-
-    Args:
-        mechanism: of the first round.
-        ratio: x, the bound that the second round is expected to need over that of the first.
+    1 / (1 + x sqrt(1.5 p (p + 1) / 8) / K), with K = 1 if each class has a covariance of its own. `ratio` is x, the
+    bound that the second round is expected to need over that of the first.
     """
     size = mechanism.num_coordinates
     classes = mechanism.num_classes if mechanism.covariance == "pooled" else 1
@@ -35,9 +32,7 @@ def first_share(mechanism: RonGauss, ratio: float = 1.0) -> float:
 def first_round(total: Claim, mechanism: RonGauss) -> tuple[Claim, RonGauss]:
     """Return claim and mechanism of the first of two rounds, not yet calibrated.
 
-    Args:
-        total: what both rounds promise together.
-        mechanism: as one round would have it.
+    `total` is what both rounds promise together; `mechanism` is as one round would have it.
 
     Raises:
         InvalidTaskError: the total leaves nothing for one of the rounds, or a coalition has a share of it.

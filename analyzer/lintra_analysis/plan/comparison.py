@@ -34,8 +34,6 @@ class Plan:
     """Everything that one question's answer is made of.
 
     Attributes:
-        question: what is planned for.
-        sketch: of the rows.
         products: all second moments; None where there is no such task.
         refusal: why there is none.
         range_finder: None for few columns, or where there is no such task.
@@ -53,11 +51,7 @@ class Plan:
 
     @classmethod
     def of(cls, question: Question) -> "Plan":
-        """Plan two mechanisms, and from `COLUMNS_OF_A_RANGE` columns on the third.
-
-        Raises:
-            InvalidTaskError, RowUnderfilledError: the sketch is not possible.
-        """
+        """Plan two mechanisms, and from `COLUMNS_OF_A_RANGE` columns on the third."""
         words = question.columns * (question.columns + 1) // 2
         products, refusal = None, f"a report of {words} words exceeds {MAX_WORDS}"
         if words <= MAX_WORDS:

@@ -26,14 +26,12 @@ class CentredProducts(Refusals):
     Attributes:
         names: of the columns, the label's not among them.
         label: as in the first release; `scale` of a numeric one is this round's own.
-        frame: as in the first release.
         centers: shape `(K, P)`, what was subtracted from mapped rows; from a numeric label as a part of its range.
         products: shape `(P, P)`, or `(K, P, P)`.
         product_sd: deviation of the noise off the diagonal; on it sqrt(2) times that.
         num_clients: n.
         radius: the norm that no centred row exceeds.
         first_task: identifier of the first round's task.
-        promise: of this round alone.
         grid: the step that centres were rounded to.
         clipped: how many rows this round's clipping changed; None if nobody counted.
     """

@@ -88,10 +88,8 @@ def require_distinct(columns: Sequence[ScaledColumn]) -> None:
 def require_workable(values: FloatArray, noise: float | FloatArray, row_bound: float) -> None:
     """Refuse numbers so large or so small that products of them leave the range of floating point.
 
-    Args:
-        values: the released numbers, any shape.
-        noise: their standard deviation or variance; 0 for none.
-        row_bound: the L2 norm that no row exceeds.
+    `values` are the released numbers, any shape. `noise` is their standard deviation or variance; 0 for none.
+    `row_bound` is the L2 norm that no row exceeds.
 
     Raises:
         InvalidReleaseError: the largest of them is beyond `MAGNITUDE`, or below its inverse and not 0.

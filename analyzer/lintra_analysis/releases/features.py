@@ -35,7 +35,6 @@ class Feature:
         upper: largest value; 1 for booleans and categories.
         levels: of a category, at least two; otherwise empty.
         cells: cells of its released histogram; 0 for none.
-        unit: for people.
         edges: where cells begin, in steps of 2^-15 of the mapped column, the first left out; none for equal width.
     """
 

@@ -22,9 +22,8 @@ if TYPE_CHECKING:
 class HasRows:
     """Sums over rows that were counted, or of which every report is one.
 
-    Attributes:
-        num_clients: reports, each a row of Z or, where rows are counted, left out.
-        counted: how many rows there are, if some may have been left out; None if every report is a row.
+    `num_clients` is reports, each a row of Z or, where rows are counted, left out. `counted` says how many rows there
+    are, if some may have been left out; None if every report is a row.
     """
 
     num_clients: int
@@ -73,11 +72,7 @@ class GramEstimate(HasRows):
         return f"GramEstimate(columns={len(self.columns)}, errors={law}, num_clients={self.num_clients})"
 
     def restrict(self, names: Sequence[str]) -> "GramEstimate":
-        """Return the block of the named columns, in that order.
-
-        Raises:
-            InvalidAnalysisError: a name is unknown or named twice.
-        """
+        """Return the block of the named columns, in that order."""
         index = positions(self.columns, names)
         return GramEstimate(
             columns=tuple(self.columns[i] for i in index),

@@ -59,12 +59,8 @@ class NoiseDeviations:
 class PairTable:
     """Noisy counts of two columns together; `repr` shows their names only.
 
-    Its cells are those of the columns' histograms, neighbours merged: cell c of B became floor(c b / B) of b.
-
-    Attributes:
-        first: name of a column.
-        second: name of another, the label perhaps.
-        cells: rows in each pair of cells, shape `(b1, b2)`.
+    Its cells are those of the columns' histograms, neighbours merged: cell c of B became floor(c b / B) of b. `second`
+    is the name of another, the label perhaps. `cells` are rows in each pair of cells, shape `(b1, b2)`.
     """
 
     first: str
@@ -221,11 +217,7 @@ class ProjectedSums(NoCells, NoRangeSums):
 
     @property
     def columns(self) -> tuple[ScaledColumn, ...]:
-        """Return the columns whose second moments the release holds, in their public scales.
-
-        Raises:
-            InvalidAnalysisError: as `second_moment`.
-        """
+        """Return the columns whose second moments the release holds, in their public scales."""
         return self.as_second_moment().columns
 
     def table(self) -> tuple[list[str], FloatArray]:
@@ -250,20 +242,11 @@ class ProjectedSums(NoCells, NoRangeSums):
         return names, values[np.newaxis]
 
     def restrict(self, names: Sequence[str]) -> SecondMomentSum:
-        """Return the second moments of the named columns only, in that order.
-
-        Raises:
-            InvalidAnalysisError: as `second_moment`, or a name is unknown.
-        """
+        """Return the second moments of the named columns only, in that order."""
         return self.as_second_moment().restrict(names)
 
     def second_moment(self) -> GramEstimate:
-        """Return the products as second moments about the middles of the bounds, for the other estimators.
-
-        Raises:
-            InvalidAnalysisError: the rows were projected, a column is a category, the covariance is not pooled or its
-                noise is not that of a symmetric Gaussian matrix.
-        """
+        """Return the products as second moments about the middles of the bounds, for the other estimators."""
         return self.as_second_moment().second_moment()
 
     def as_second_moment(self) -> SecondMomentSum:

@@ -20,7 +20,6 @@ class TargetProducts:
     """The noisy sum of z a, where a is one column moved into [-bound, bound].
 
     Attributes:
-        column: its number.
         bound: in normalised units.
         values: shape `(d,)`.
         noise_sd: sd of the noise in every entry.

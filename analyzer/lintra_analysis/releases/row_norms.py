@@ -34,9 +34,8 @@ _QUANTILES = 200
 class NormLaw:
     """The law of the squared norm of a mapped row whose numbers are uniform between their bounds.
 
-    Attributes:
-        certain: what categories and booleans add to every row.
-        values: of each number how many values it has, at least 3; 0 for a real one.
+    `certain` is what categories and booleans add to every row. `values` are those of each number how many values it
+    has, at least 3; 0 for a real one.
     """
 
     certain: int
@@ -91,11 +90,8 @@ class NormLaw:
         """Return the expected share of uniform rows that are longer than `bound` where they are projected.
 
         To about .001: the laws of the squares are added on a grid; the frame keeps a beta-distributed part
-        (Theorem J5, docs/explanation/privacy.md#joint).
-
-        Args:
-            bound: tau, in feature units.
-            dimension: p; as many as features for no projection.
+        (Theorem J5, docs/explanation/privacy.md#joint). `bound` is tau, in feature units. `dimension` is p; as many as
+        features for no projection.
         """
         squares, shares = self._grid()
         if dimension >= self.largest:
@@ -144,10 +140,8 @@ def projected_bound(radius: float, num_features: int, dimension: int) -> float:
 def beta_quantile(probability: float, first: float, second: float) -> float:
     """Return the quantile of a beta law by bisection of its distribution function, to rounding.
 
-    Args:
-        probability: strictly between 0 and 1.
-        first: the first parameter, positive.
-        second: the second parameter, positive.
+    `probability` is strictly between 0 and 1; `first` is the first parameter, positive. `second` is the second
+    parameter, positive.
 
     Raises:
         ValueError: an argument is out of range.

@@ -27,8 +27,8 @@ class SecondMomentSum(Refusals):
         noise_sd: sd of the noise off the diagonal; on it, sqrt(2) times that, save for the two options.
         num_clients: reports, each a row of Z or, where rows are counted, left out.
         row_bound: the L2 norm that no row of Z exceeds.
-        trace_columns: over how many columns a noisy trace has tightened the diagonal; 0 for none. Of the whole
-            release, also where this is a part of it.
+        trace_columns: over how many columns a noisy trace has tightened the diagonal; 0 for none. Of the whole release,
+            also where this is a part of it.
         exact: name of a column whose product with itself is public, so that it carries no noise; empty for none.
         gaussian: whether the noise is Gaussian, and not only of these variances.
         clipped: how many rows clipping changed; None if nobody counted.

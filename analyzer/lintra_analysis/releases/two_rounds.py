@@ -16,9 +16,7 @@ from lintra_protocol.crypto.ring import FloatArray
 class BothRounds(NoCells, NoRangeSums):
     """A second round together with the first.
 
-    Attributes:
-        first: release of the first round.
-        second: release of the second.
+    `first` is the release of the first round; `second` is the release of the second.
     """
 
     first: ProjectedSums
@@ -45,11 +43,7 @@ class BothRounds(NoCells, NoRangeSums):
         self.second.restrict(names)
 
     def second_moment(self) -> NoReturn:
-        """Refuse: products about class means are no second moments about one point.
-
-        Raises:
-            InvalidAnalysisError: always.
-        """
+        """Refuse: products about class means are no second moments about one point."""
         self.second.second_moment()
 
     def totals(self) -> None:

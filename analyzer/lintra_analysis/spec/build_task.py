@@ -55,12 +55,9 @@ def build_task(
 ) -> Task:
     """Calibrate the mechanism, fill in keys and times, and check the result as every other party will.
 
-    Args:
-        specification: what the analyst asks for.
-        servers: in the order that gives them their indices.
-        keys: the analyzer's public keys.
-        now: seconds since the epoch; the task begins at the start of this time unit.
-        random_bytes: for the salt and, if rows are projected, the seed of their frame.
+    `servers` are in the order that gives them their indices; `keys` are the analyzer's public keys. `now` is in seconds
+    since the epoch; the task begins at the start of this time unit. `random_bytes` are for the salt and, if rows are
+    projected, the seed of their frame.
 
     Raises:
         InvalidTaskError: the parts do not fit together; the detail names the field.
@@ -139,11 +136,7 @@ def _circumstances(
     random_bytes: RandomBytes,
     num_servers: int,
 ) -> Circumstances:
-    """Return what a kind of mechanism has to know to be calibrated.
-
-    Raises:
-        InvalidTaskError: numbers may be missing, organisations contribute or servers add noise where they cannot.
-    """
+    """Return what a kind of mechanism has to know to be calibrated."""
     missing = [column.name for column in asked.columns if column.missing and column.kind != "category"]
     if missing and not asked.mechanism.takes_missing:
         raise InvalidTaskError(
@@ -204,9 +197,6 @@ def _study(asked: Specification) -> Study | None:
     """Return the study that was asked for, or that both rounds of a mechanism make together.
 
     Organisations are charged for each round by itself.
-
-    Raises:
-        InvalidTaskError: there would be two studies.
     """
     share = asked.mechanism.first_share
     if asked.study is not None and share is not None:
@@ -220,11 +210,7 @@ def _study(asked: Specification) -> Study | None:
 
 
 def _contributors(asked: Specification, missing: Sequence[str]) -> Contributors | None:
-    """Return the organisations that were asked for.
-
-    Raises:
-        InvalidTaskError: the kind of mechanism cannot be asked for with them.
-    """
+    """Return the organisations that were asked for."""
     if asked.contributors is None:
         return None
     if not asked.mechanism.takes_contributors:
@@ -236,11 +222,7 @@ def _contributors(asked: Specification, missing: Sequence[str]) -> Contributors 
 
 
 def _noising(asked: Specification, num_servers: int) -> int:
-    """Return how many servers add the noise: all, if that was asked for.
-
-    Raises:
-        InvalidTaskError: it was, and cannot be.
-    """
+    """Return how many servers add the noise: all, if that was asked for."""
     if asked.noise == "clients":
         return 0
     if not asked.mechanism.takes_server_noise:
@@ -259,11 +241,7 @@ def _max_missing(asked: Specification, claim: Claim, max_clients: int) -> Real:
 
 
 def _windows(asked: Specification) -> Windows | None:
-    """Return the windows that were asked for, in units of time.
-
-    Raises:
-        InvalidTaskError: a length is no multiple of the unit, or the task takes two rounds.
-    """
+    """Return the windows that were asked for, in units of time."""
     if asked.windows is None:
         return None
     if asked.mechanism.num_rounds > 1 or asked.study is not None:
@@ -306,11 +284,7 @@ def _corrupt_clients(asked: Specification) -> int | None:
 
 
 def columns_of(asked: Specification) -> tuple[Column, ...]:
-    """Return the columns of the task that was asked for.
-
-    Raises:
-        ValidationError: bounds, center and scale do not make a column.
-    """
+    """Return the columns of the task that was asked for."""
     own_units = ASKINGS[asked.mechanism.kind].own_units
     return tuple(_column(column, own_units=own_units) for column in asked.columns)
 

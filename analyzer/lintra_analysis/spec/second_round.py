@@ -43,14 +43,9 @@ def build_second_task(
 ) -> Task:
     """Make the second of two rounds out of the first and its release; columns, servers and keys stay the same.
 
-    Args:
-        specification: what `build_task` made the first of.
-        first: its task.
-        release: of that task; None if it is not released.
-        now: seconds since the epoch.
-        random_bytes: for the salt.
-        row_bound: norm that rows about their class's centre, or along directions, are clipped to; without it the first
-            round gives it.
+    `specification` is what `build_task` made the first of. `release` is that of that task; None if it is not released.
+    `row_bound` is the norm that rows about their class's centre, or along directions, are clipped to; without it the
+    first round gives it.
 
     Raises:
         InvalidTaskError: one round was asked for, or the first does not give what the second needs.

@@ -136,12 +136,7 @@ class ContributorsSpecification(Asked):
     )
 
     def contributors(self, neighbours: Neighbours, *, missing: bool) -> Contributors:
-        """Return the field of the task.
-
-        Args:
-            neighbours: of the claim.
-            missing: whether numbers are expected to be missing.
-        """
+        """Return the field of the task. `missing` says whether numbers are expected to be missing."""
         moves = neighbours == "add-remove" or (neighbours == "replace-one" and self.rows_per_person > 1)
         return Contributors(
             rows_per_person=self.rows_per_person,

@@ -45,11 +45,7 @@ class SyntheticEstimate(Tabular):
         return ()
 
     def parquet(self) -> bytes:
-        """Return the rows and their provenance as a Parquet file.
-
-        Raises:
-            InvalidAnalysisError: pandas or pyarrow is not installed.
-        """
+        """Return the rows and their provenance as a Parquet file."""
         with TemporaryDirectory() as folder:
             path = Path(folder) / "rows.parquet"
             self.rows.to_parquet(path)
@@ -86,12 +82,7 @@ class SyntheticEstimate(Tabular):
 
 
 def gaussian_model(release: Release) -> GaussianModel:
-    """Return the model of a release.
-
-    Raises:
-        InvalidAnalysisError: the release is not of the mechanism `ron_gauss`, nor of its second round together with
-            the first, or holds no class above its noise.
-    """
+    """Return the model of a release."""
     first, second = release.rounds()
     return fit(first) if second is None else fit_two_rounds(first, second)
 

@@ -62,18 +62,13 @@ def bootstrap(
 ) -> BootstrapEstimate:
     """Return a statistic of synthetic rows with intervals for the population behind the release.
 
-    Args:
-        model: of `fit`.
-        statistic: from rows to a number or to an array of numbers; it is called twice in every run.
-        num_rows: of each table.
-        seed: for everything that is drawn.
-        runs: at least 20; some hundreds for intervals.
-        confidence: strictly between 0 and 1.
-        space: of the rows (see `synthesize`).
+    `model` is that of `fit`. `statistic` is from rows to a number or to an array of numbers; it is called twice in
+    every run. `num_rows` is that of each table. `runs` are at least 20; some hundreds for intervals. `confidence` is
+    strictly between 0 and 1; `space` is that of the rows (see `synthesize`).
 
     Raises:
-        InvalidAnalysisError: the model rests on two rounds, an argument does not fit, or the statistic gives
-            something else than finite numbers, equally many each time.
+        InvalidAnalysisError: the model rests on two rounds, an argument does not fit, or the statistic gives something
+            else than finite numbers, equally many each time.
     """
     check_confidence(confidence)
     if runs < MIN_RUNS:

@@ -24,9 +24,6 @@ def fit_two_rounds(first: ProjectedSums, second: CentredProducts) -> GaussianMod
 
     A centre is off by the noise of the first release, whose mean square is taken off the diagonal. The promise adds up:
     mu^2 is the sum of both. The warnings say that the bootstrap does not know of two rounds.
-
-    Raises:
-        InvalidAnalysisError: the releases do not belong together.
     """
     model = fit(first)
     _require_pair(first, second, model)

@@ -28,7 +28,6 @@ class ColumnComparison:
     """One column of synthetic rows beside the same of the reference.
 
     Attributes:
-        column: its name.
         measure: "Kolmogorov-Smirnov" for numbers, "total variation" for booleans and levels.
         distance: from 0 to 1.
         chance: what two samples of these sizes from one law differ by on average, roughly.
@@ -50,7 +49,6 @@ class TrainingComparison:
 
     Attributes:
         measure: "accuracy", larger is better, or "root mean squared error", smaller is better.
-        synthetic: trained on the synthetic rows.
         reference: trained on the other half of the reference.
         baseline: always the commonest class, or the mean.
     """
@@ -66,7 +64,6 @@ class Comparison(Estimate):
     """Synthetic rows beside reference rows.
 
     Attributes:
-        columns: column by column.
         names: of the coordinates that `correlations` are between.
         correlation_error: largest and mean absolute difference of two correlations; None below two coordinates.
         training: with a label.
@@ -83,10 +80,8 @@ class Comparison(Estimate):
 def compare(model: GaussianModel, rows: SyntheticRows, reference: Reference) -> Comparison:
     """Compare rows in their original columns with reference rows.
 
-    Args:
-        model: that the rows were drawn from.
-        rows: of `generator.synthesize`.
-        reference: all columns of the rows, at least 20 values each; every other value is held out for testing.
+    `model` is the one that the rows were drawn from; `rows` are those of `generator.synthesize`. `reference` is all
+    columns of the rows, at least 20 values each; every other value is held out for testing.
 
     Raises:
         InvalidAnalysisError: the rows are projected, or a reference column is missing or holds something else.

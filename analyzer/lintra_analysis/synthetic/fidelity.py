@@ -45,11 +45,7 @@ class ClassReport:
     Attributes:
         level: its name; empty without classes.
         count: released.
-        noise_sd: of the count.
-        interval: of the count.
-        share: of the synthetic rows.
         mean_error: the noise in one coordinate of the mean, over the root mean variance within the classes.
-        verdict: in words.
     """
 
     level: str
@@ -72,7 +68,6 @@ class CovarianceReport:
         relative_error: predicted Frobenius error over the norm, before repair.
         kept: g, how much of its shape was kept; the rest was shrunk away.
         floored_share: part of the eigenvalues that were raised to the floor.
-        verdict: in words.
     """
 
     level: str
@@ -89,11 +84,9 @@ class HistogramReport:
     """One column's histogram.
 
     Attributes:
-        column: its name.
         cells: how many.
         noise_sd: of a cell's probability.
         total_variation: expected distance to the histogram without noise, before negative cells are mended.
-        verdict: in words.
     """
 
     column: str
@@ -112,8 +105,6 @@ class FidelityReport(Tabular):
         num_clients: how many they are.
         coordinates: m of a mapped row.
         dimension: p of a projected row.
-        confidence: of the intervals.
-        classes: one for each class, or one for all rows.
         covariances: one, or one for each class.
         pairs: of columns, the worst first, at most a thousand; "good" covariances have good pairs only.
         num_pairs: how many there are.
@@ -159,13 +150,7 @@ class FidelityReport(Tabular):
     def plot(self, axes: "Axes | None" = None) -> "Axes":
         """Draw the worst pairs: each released correlation, and how far that of the rows may be from it.
 
-        Needs `lintra[plot]`.
-
-        Args:
-            axes: matplotlib's, to draw on; new ones if left out.
-
-        Raises:
-            InvalidAnalysisError: matplotlib is not installed.
+        Needs `lintra[plot]`. `axes` is matplotlib's, to draw on; new ones if left out.
         """
         from lintra_analysis.estimators.figures import Mark, axes_or_new, draw_intervals
 
@@ -203,13 +188,8 @@ def fidelity(
 ) -> FidelityReport:
     """Report on a model from public numbers alone.
 
-    Args:
-        model: of `fit`.
-        confidence: of the intervals.
-        drawn: rows of the model by name, each column of shape `(n,)`, if there are some already (see `judge_pairs`).
-
-    Raises:
-        InvalidAnalysisError: `confidence` is no confidence level.
+    `model` is that of `fit`. `drawn` holds rows of the model by name, each column of shape `(n,)`, if there are some
+    already (see `judge_pairs`).
     """
     check_confidence(confidence)
     release = model.release

@@ -32,10 +32,7 @@ class Standard:
 def logistic_accuracy(train: tuple[FloatArray, IntArray], test: tuple[FloatArray, IntArray], num_classes: int) -> float:
     """Return the share of test rows whose class a logistic regression on the training rows finds.
 
-    Args:
-        train: rows of shape `(n, d)`, classes of shape `(n,)` below `num_classes`.
-        test: the same.
-        num_classes: K.
+    `train` holds rows of shape `(n, d)`, classes of shape `(n,)` below `num_classes`; `num_classes` is K.
     """
     standard = Standard.of(train[0])
     design, targets = standard.design(train[0]), np.eye(num_classes)[train[1]]

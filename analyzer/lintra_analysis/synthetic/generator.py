@@ -18,14 +18,9 @@ MAX_ROWS = 10_000_000
 def synthesize(model: GaussianModel, num_rows: int, seed: int, space: Space = "columns") -> SyntheticRows:
     """Draw rows from a model; any number of rows, and any number of times, costs no privacy.
 
-    Args:
-        model: of `fit`.
-        num_rows: how many, split over the classes by largest remainder and in random order.
-        seed: from 0 to 2^256 - 1; the same seed gives the same rows.
-        space: the original columns, or the projected coordinates h1..hp.
-
-    Raises:
-        InvalidAnalysisError: `num_rows`, `seed` or `space` does not fit.
+    `model` is that of `fit`. `num_rows` says how many, split over the classes by largest remainder and in random order.
+    `seed` is from 0 to 2^256 - 1; the same seed gives the same rows. `space` is the original columns, or the projected
+    coordinates h1..hp.
     """
     rows = plain_rows(model, num_rows, seed, space)
     said = weaknesses(model, rows.columns if space == "columns" else None)

@@ -20,10 +20,7 @@ _ROUNDS = 200
 def from_histogram(feature: Feature, scores: FloatArray, probabilities: FloatArray) -> ColumnArray:
     """Return a column whose values follow a histogram and are ordered as their scores.
 
-    Args:
-        feature: the column.
-        scores: shape `(n, width)`.
-        probabilities: of the cells; at least 0, sum 1.
+    `scores` has shape `(n, width)`. `probabilities` are those of the cells; at least 0, sum 1.
     """
     if feature.width > 1:
         return feature.named(levels_by_race(scores, probabilities))
@@ -54,10 +51,8 @@ def levels_by_race(scores: FloatArray, probabilities: FloatArray) -> IntArray:
 
     Each level runs with an exponential clock driven by its scores' ranks, and the first one wins: with independent
     scores exactly with its probability. The rates are then adjusted until the frequencies of this table fit, too.
-
-    Args:
-        scores: shape `(n, levels)`; the higher, the likelier.
-        probabilities: shape `(levels,)`, at least 0, sum 1.
+    `scores` has shape `(n, levels)`; the higher, the likelier. `probabilities` has shape `(levels,)`, at least 0, sum
+    1.
     """
     clocks = np.stack([-np.log(_mid_ranks(column)) for column in scores.T])
     rates = np.maximum(probabilities, 0.0)

@@ -66,11 +66,7 @@ class GaussianModel:
         return self.second_digest or self.release.digest
 
     def class_sizes(self, num_rows: int) -> IntArray:
-        """Split `num_rows` rows over the classes by largest remainder, shape `(K,)`.
-
-        Raises:
-            InvalidAnalysisError: `num_rows` is not at least 1.
-        """
+        """Split `num_rows` rows over the classes by largest remainder, shape `(K,)`."""
         return split_by_largest_remainder(num_rows, self.weights)
 
 
@@ -93,12 +89,8 @@ def fit(release: ProjectedSums, min_count: float = MIN_COUNT, *, shrink: bool = 
     """Fit the model to a release.
 
     The covariance within the classes is S/n less the outer products of the class means, each of which is first
-    freed of the noise that it adds on average; `repair` does the rest.
-
-    Args:
-        release: noisy sums.
-        min_count: what a class counts as at least.
-        shrink: see `repair`.
+    freed of the noise that it adds on average; `repair` does the rest. `release` holds noisy sums; `min_count` is what
+    a class counts as at least.
     """
     counts = _class_counts(release, min_count)
     means = release.sums / counts[:, np.newaxis]

@@ -17,9 +17,7 @@ _STYLE = (
 def html_page(report: FidelityReport, comparison: Comparison | None = None) -> str:
     """Return a page for people: promise, warnings, verdicts, eigenvalues, and the comparison with reference rows.
 
-    Args:
-        report: of `fidelity.fidelity`.
-        comparison: of `compare(..)`, if the analyst owns reference rows.
+    `report` is that of `fidelity.fidelity`; `comparison` is that of `compare(..)`, if the analyst owns reference rows.
     """
     parts = [
         "<h1>Synthetic rows</h1>",

@@ -33,7 +33,6 @@ class PairReport:
     """Two columns and their correlation, the strongest of their coordinates if one is a category of several levels.
 
     Attributes:
-        first: a column.
         second: another.
         correlation: as released, before it is shrunk; it may lie beyond 1.
         noise_error: its deviation by noise, to first order.
@@ -42,7 +41,6 @@ class PairReport:
             covariance, pair tables.
         error: what the rows' correlation is within, in 95 % of releases: the bend, and 1.96 deviations of the rest.
         sign_open: whether the noise alone could have given the correlation its sign.
-        verdict: in words.
     """
 
     first: str
@@ -83,11 +81,8 @@ def judge_pairs(model: GaussianModel, drawn: Mapping[str, ColumnArray] | None = 
 
     What the model makes of a correlation is seen in rows that are drawn from it. Rows of different classes are taken
     together, as in a table of synthetic rows. The classes' counts and means are taken as they are; of a covariance the
-    noise counts that `repair` was given, means included.
-
-    Args:
-        model: of `fit`.
-        drawn: rows of it by name, columns of shape `(n,)`, if there are some; fewer than `DRAWN_ROWS` are not used.
+    noise counts that `repair` was given, means included. `model` is that of `fit`. `drawn` holds rows of it by name,
+    columns of shape `(n,)`, if there are some; fewer than `DRAWN_ROWS` are not used.
     """
     names, owners, axes = _axes(model)
     if len(names) < 2:

@@ -17,11 +17,7 @@ SMALLEST = 1e-30
 def bars(values: Sequence[tuple[str, float]]) -> str:
     """Return a bar chart as an SVG element: one bar for every name, the first on top.
 
-    Args:
-        values: names, and lengths of at least 0; what is not finite has no bar.
-
-    Raises:
-        InvalidAnalysisError: matplotlib is not installed.
+    `values` are names, and lengths of at least 0; what is not finite has no bar.
     """
     with plain_settings():
         from matplotlib.figure import Figure
@@ -42,14 +38,7 @@ def bars(values: Sequence[tuple[str, float]]) -> str:
 def decay(across: FloatArray, down: FloatArray, points: Sequence[tuple[float, float]], labels: tuple[str, str]) -> str:
     """Return a curve of small positive numbers on a logarithmic axis, and points, as an SVG element.
 
-    Args:
-        across: shape `(k,)`.
-        down: shape `(k,)`; drawn from 1e-30 up.
-        points: marked.
-        labels: of the axes.
-
-    Raises:
-        InvalidAnalysisError: matplotlib is not installed.
+    `across` has shape `(k,)`. `down` has shape `(k,)`; drawn from 1e-30 up.
     """
     with plain_settings():
         from matplotlib.figure import Figure

@@ -43,12 +43,9 @@ def repair(matrix: FloatArray, noise: float, *, shrink: bool = True) -> Repaired
 
     First the James-Stein step towards the mean eigenvalue with known noise (James and Stein 1961; Ledoit and Wolf
     2004), then the Euclidean projection of the eigenvalues on {w >= 0, sum w = trace}, then the floor
-    sqrt(noise / p), about the deviation of one entry times sqrt(p + 1).
-
-    Args:
-        matrix: shape `(p, p)`; only its symmetric part counts.
-        noise: expected squared Frobenius norm of the noise in it, at least 0.
-        shrink: whether to take the first step; without it the result is less accurate and less biased.
+    sqrt(noise / p), about the deviation of one entry times sqrt(p + 1). `matrix` has shape `(p, p)`; only its symmetric
+    part counts. `noise` is the expected squared Frobenius norm of the noise in it, at least 0. `shrink` says whether to
+    take the first step; without it the result is less accurate and less biased.
 
     Raises:
         ValueError: not a finite square matrix, or a noise that is negative or not finite.
@@ -86,12 +83,8 @@ def rows_in_cells(cells: FloatArray, num_rows: int, noise_sd: float) -> float:
     """Return how many rows a table of counts holds: all of them, or its own sum where noise cannot explain the gap.
 
     A row in which a value is missing is in no cell of its column. The sum of the cells falls short of all rows by
-    those, and by noise; more than `FAR_SHORT` deviations of the noise are taken for missing values.
-
-    Args:
-        cells: noisy counts, shape `(k,)`.
-        num_rows: n.
-        noise_sd: of one count.
+    those, and by noise; more than `FAR_SHORT` deviations of the noise are taken for missing values. `cells` are noisy
+    counts, shape `(k,)`; `num_rows` is n. `noise_sd` is that of one count.
     """
     total, reach = float(cells.sum()), FAR_SHORT * noise_sd * math.sqrt(cells.size)
     return max(total, 1.0) if total < num_rows - reach - HALF_A_ROW else float(num_rows)
@@ -100,9 +93,7 @@ def rows_in_cells(cells: FloatArray, num_rows: int, noise_sd: float) -> float:
 def project_on_simplex(values: FloatArray, total: float = 1.0) -> FloatArray:
     """Return the nearest point with entries of at least 0 that sum to `total` (Held, Wolfe, Crowder 1974).
 
-    Args:
-        values: shape `(k,)`, finite, at least one.
-        total: positive.
+    `values` has shape `(k,)`, finite, at least one; `total` is positive.
 
     Raises:
         ValueError: there are no values, one is not finite, or `total` is not positive.

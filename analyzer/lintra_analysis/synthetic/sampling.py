@@ -31,11 +31,8 @@ _SPARE = 4
 def drawn_columns(model: GaussianModel, num_rows: int, words: bytes, space: Space) -> dict[str, ColumnArray]:
     """Return rows by column, each of shape `(num_rows,)`, the label last; by name, or as the coordinates h1..hp.
 
-    Args:
-        model: of `fit`.
-        num_rows: at most `MAX_NUMBERS` over the coordinates.
-        words: 32 bytes that decide everything.
-        space: columns follow pair tables, projected coordinates know none.
+    `model` is that of `fit`; `num_rows` is at most `MAX_NUMBERS` over the coordinates. `words` are 32 bytes that decide
+    everything. In the `space` of columns rows follow pair tables; projected coordinates know none.
     """
     release = model.release
     if space == "columns" and release.tables:
@@ -102,10 +99,7 @@ def seed_bytes(seed: int) -> bytes:
 def draw_latent(model: GaussianModel, sizes: IntArray, seed: bytes) -> tuple[IntArray, FloatArray]:
     """Draw rows of the projected space in random order.
 
-    Args:
-        model: of `fit`.
-        sizes: rows of each class, shape `(K,)`.
-        seed: 32 bytes.
+    `model` is that of `fit`; `sizes` are rows of each class, shape `(K,)`. `seed` is 32 bytes.
 
     Returns:
         The classes, shape `(n,)`, and the rows, shape `(n, P)`.

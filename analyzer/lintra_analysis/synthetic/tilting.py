@@ -52,9 +52,7 @@ class Tilt:
 def fit_tilt(release: ProjectedSums, columns: Mapping[str, ColumnArray]) -> Tilt:
     """Return the tilt that rows of the model need.
 
-    Args:
-        release: with pair tables.
-        columns: rows of the model, by name, each of shape `(n,)`, the label among them.
+    `columns` are rows of the model, by name, each of shape `(n,)`, the label among them.
     """
     size = len(next(iter(columns.values())))
     kept: list[float] = []

@@ -60,15 +60,8 @@ def collect(
 ) -> Collected:
     """Run the protocol over rows that each belong to a client of its own.
 
-    Args:
-        specification: as for a new task (docs/reference/analyzer.md).
-        rows: shape `(n, d)`, in users' units, categories as level numbers.
-        now: seconds since the epoch.
-        random_bytes: a cryptographic source, for keys, noise, shares and nonces.
-        said: told in words how far the collection is.
-
-    Raises:
-        LintraError: the task is impossible, or a row does not fit it.
+    `rows` has shape `(n, d)`, in users' units, categories as level numbers. `said` is told in words how far the
+    collection is.
     """
     task = _trial_task(specification, now, random_bytes)
     checked = task.schema_arrays.rows(rows)
@@ -103,18 +96,11 @@ def collect_contributions(
 ) -> tuple[Collected, list[IntArray]]:
     """Run the protocol over organisations, each with one report for all of its rows.
 
-    Args:
-        specification: as for `collect`, with contributors.
-        files: of each organisation its rows, shape `(n, d)`, in users' units, and whose each is, numbered from 0.
-        now: seconds since the epoch.
-        random_bytes: as for `collect`.
-        said: as for `collect`.
+    `files` are those of each organisation its rows, shape `(n, d)`, in users' units, and whose each is, numbered from
+    0.
 
     Returns:
         What was collected, and each organisation's contribution without noise, shape `(w,)`.
-
-    Raises:
-        LintraError: the task is impossible, or an organisation's rows do not fit it.
     """
     task = _trial_task(specification, now, random_bytes)
     contributions, reports = [], []
@@ -132,13 +118,8 @@ def collect_contributions(
 def added_up(task: Task, made: Iterable[list[Report]], nonces: Sequence[bytes], random_bytes: RandomBytes) -> Collected:
     """Do what `ideal.release` does where every report is added to one row, without holding all reports at once.
 
-    The clients of a trial are honest, so that what would be checked in a verified task is not looked at.
-
-    Args:
-        task: of the trial.
-        made: all reports, some at a time.
-        nonces: one from each server, in server order.
-        random_bytes: the servers', for their noise if they add any.
+    The clients of a trial are honest, so that what would be checked in a verified task is not looked at. `made` is all
+    reports, some at a time; `nonces` are one from each server, in server order.
     """
     shares = np.zeros((task.num_servers, 1, task.sketch_words), np.uint64)
     found: list[bytes] = []

@@ -29,15 +29,13 @@ EVENLY = 1001
 def proposed_document(study: Mapping[str, object], sample: FileTable | None) -> Document:
     """Return a specification in which nothing is open.
 
-    Args:
-        study: a specification whose columns may lack bounds, centers, scales and levels, or have null there, and which
-            may lack `row_bound`, `mechanism` and its `intercept`.
-        sample: public or synthetic rows; without one every number needs `lower` and `upper`.
+    `study` is a specification whose columns may lack bounds, centers, scales and levels, or have null there, and which
+    may lack `row_bound`, `mechanism` and its `intercept`. `sample` is public or synthetic rows; without one every
+    number needs `lower` and `upper`.
 
     Raises:
         InvalidTaskError: a parameter is open that nothing tells, or the specification is malformed; the detail says
             which.
-        InvalidRowError: the sample lacks a column.
     """
     given = study.get("columns")
     if not isinstance(given, list) or not given or not all(isinstance(one, dict) and "name" in one for one in given):

@@ -95,18 +95,14 @@ def foresee(
 ) -> Foresight:
     """Expect the errors of a specification's task at its smallest cohort.
 
-    Args:
-        document: the specification (docs/reference/analyzer.md).
-        sample: public or synthetic rows; without it every column is spread evenly over its bounds, independently.
-        target: a column to explain by the others, if a regression is planned.
-        now: seconds since the epoch.
-        random_bytes: for the salt and stand-ins of keys.
-        organisation_rows: that each organisation is expected to have; as many as the task allows if not given.
-        num_servers: that the task would have, each of which adds noise where servers do.
+    `document` is the specification (docs/reference/analyzer.md). `sample` is public or synthetic rows; without it every
+    column is spread evenly over its bounds, independently. `target` is a column to explain by the others, if a
+    regression is planned. `organisation_rows` are those that each organisation is expected to have; as many as the task
+    allows if not given. `num_servers` is the one that the task would have, each of which adds noise where servers do.
 
     Raises:
-        InvalidTaskError: the specification is malformed; the detail names the field. Or rows of organisations are
-            said that the task does not have.
+        InvalidTaskError: the specification is malformed; the detail names the field. Or rows of organisations are said
+            that the task does not have.
         InvalidRowError: the sample lacks a column.
         LintraError: no task can promise what is asked for.
     """
@@ -176,11 +172,7 @@ def spread_rows(task: Task) -> FloatArray:
 
 
 def _rows_of_each(task: Task, asked: int | None) -> int | None:
-    """Return how many rows each organisation is expected to have; None where every report is a row.
-
-    Raises:
-        InvalidTaskError: the task has no organisations, or they cannot have so many rows.
-    """
+    """Return how many rows each organisation is expected to have; None where every report is a row."""
     if task.contributors is None:
         if asked is not None:
             raise InvalidTaskError("rows of an organisation are said, but the specification has no contributors")
@@ -194,10 +186,8 @@ def _rows_of_each(task: Task, asked: int | None) -> int | None:
 def _without_noise(task: Task, rows: FloatArray, each: int | None) -> Release:
     """Return the release of the smallest cohort if its rows were like these and the noise happened to be 0.
 
-    Args:
-        task: with or without contributors.
-        rows: shape `(n, d)`, in users' units.
-        each: how many rows every organisation has.
+    `task` is with or without contributors; `rows` has shape `(n, d)`, in users' units. `each` says how many rows every
+    organisation has.
     """
     mechanism = task.mechanism
     clients, normalised = task.claim.min_clients, task.schema_arrays.normalise(rows)

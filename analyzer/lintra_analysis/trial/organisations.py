@@ -50,7 +50,6 @@ class Alone:
     Attributes:
         name: in the file.
         rows: of the organisation, those included in which a number is missing.
-        persons: of these rows.
         r2: over all rows of the table, of coefficients from its own release with the same promise; None if it gives
             none.
         r2_non_private: of least squares on its own rows; None if they do not determine it.
@@ -190,11 +189,7 @@ class Whose:
 
 
 def _numbered(persons: Sequence[str]) -> IntArray:
-    """Return the number of each row's person, from 0, shape `(n,)`.
-
-    Raises:
-        InvalidTableError: a row's name is none.
-    """
+    """Return the number of each row's person, from 0, shape `(n,)`."""
     numbers: dict[str, int] = {}
     found = np.empty(len(persons), np.int64)
     for place, spelled in enumerate(persons):
@@ -219,20 +214,10 @@ def try_organisations(
 ) -> OrganisationTrial:
     """Let every organisation of a table contribute privately, and compare with what each learns alone.
 
-    Args:
-        table: read from a file, without the columns that say whose rows these are.
-        whose: of every row of the table.
-        target: a column of numbers, or of zeros and ones.
-        epsilon: promised to a person.
-        delta: promised; the usual one if not given.
-        now: seconds since the epoch.
-        random_bytes: a cryptographic source.
-        said: told in words how far the trial is.
-        rows_per_person: keep so many rows of each person in an organisation, the first ones; all if not given.
-
-    Raises:
-        InvalidTableError: as `try_table`.
-        LintraError: no task can promise this, or the noise drowns everything.
+    `table` is read from a file, without the columns that say whose rows these are. `whose` is that of every row of the
+    table. `target` is a column of numbers, or of zeros and ones. `delta` is promised; the usual one if not given.
+    `said` is told in words how far the trial is. `rows_per_person` says to keep so many rows of each person in an
+    organisation, the first ones; all if not given.
     """
     started, asked = time.perf_counter(), table.num_rows
     places = whose.first(rows_per_person)
@@ -285,13 +270,9 @@ def _person_bound(bounds: Bounds, rows: FloatArray, pairs: IntArray, rows_per_pe
     """Return the bound P of all rows of a person: P^2 is mean and two deviations of persons' sums of squared norms.
 
     As with rows a fifth of the persons can be longer, whatever they are like (Cantelli's inequality). It is at most
-    what as many rows as a person may have need; None where that is less, or a person has one row.
-
-    Args:
-        bounds: of the table.
-        rows: the complete ones, shape `(n, d)`, in users' units.
-        pairs: the number of each row's person in its organisation, shape `(n,)`.
-        rows_per_person: r.
+    what as many rows as a person may have need; None where that is less, or a person has one row. `rows` are the
+    complete ones, shape `(n, d)`, in users' units. `pairs` are the number of each row's person in its organisation,
+    shape `(n,)`; `rows_per_person` is r.
     """
     if rows_per_person == 1:
         return None
@@ -353,10 +334,8 @@ def _shown(estimate: RegressionEstimate) -> dict[str, float]:
 def r2_of_coefficients(coefficients: Mapping[str, float], schema: Schema, block: FloatArray) -> float | None:
     """Return R2 of predictions of the last column; None without coefficients. It may be below 0.
 
-    Args:
-        coefficients: by name, in the columns' units, the intercept included.
-        schema: of the columns.
-        block: rows as normalised, nothing clipped, shape `(n, k)`.
+    `coefficients` are by name, in the columns' units, the intercept included. `block` holds rows as normalised, nothing
+    clipped, shape `(n, k)`.
     """
     if INTERCEPT not in coefficients:
         return None

@@ -39,14 +39,8 @@ _NOT_OF_A_PILOT = ("row_bound", "mechanism", "epsilon", "delta", "delta_coalitio
 def pilot_document(study: Mapping[str, object], cells: int = USUAL_CELLS, share: Fraction = SHARE) -> Document:
     """Return the specification of the pilot of a study.
 
-    Args:
-        study: a specification whose promise is that of pilot and main task together, and whose columns have bounds
-            as wide as anybody can say in public.
-        cells: of each number.
-        share: of mu^2, for the pilot.
-
-    Raises:
-        InvalidTaskError: the study is malformed, or its promise cannot be shared.
+    `study` is a specification whose promise is that of pilot and main task together, and whose columns have bounds as
+    wide as anybody can say in public. `cells` are those of each number; `share` is that of mu^2, for the pilot.
     """
     asked = _specification(study)
     total = claim_of(asked)
@@ -73,11 +67,8 @@ def pilot_document(study: Mapping[str, object], cells: int = USUAL_CELLS, share:
 def main_document(study: Mapping[str, object], release: CellCounts, pilot: str, share: Fraction = SHARE) -> Document:
     """Return the specification of the main task of a study, with bounds from the release of its pilot.
 
-    Args:
-        study: that `pilot_document` was given.
-        release: of the pilot.
-        pilot: identifier of the pilot's task.
-        share: that `pilot_document` was given.
+    `study` is the one that `pilot_document` was given; `pilot` is the identifier of the pilot's task. `share` is the
+    one that `pilot_document` was given.
 
     Raises:
         InvalidTaskError: the study is malformed, or the release is of other columns.

@@ -65,10 +65,8 @@ def without_sparse(table: FileTable, target: str) -> FileTable:
 def encoded(bounds: Bounds, rows: FloatArray, *, clip: bool) -> FloatArray:
     """Return rows of shape `(n, d)` as a task encodes them, shape `(n, k)`; with or without what its bounds do.
 
-    Args:
-        bounds: of the table.
-        rows: in users' units.
-        clip: whether values are moved into the bounds, and long rows shrunk to the norm bound.
+    `rows` are in users' units. `clip` says whether values are moved into the bounds, and long rows shrunk to the norm
+    bound.
     """
     schema = Schema(bounds.columns, indicators=True)
     if not clip:

@@ -39,9 +39,8 @@ class SketchForesight:
 def foresee_sketch(task: Task, rows: FloatArray) -> SketchForesight | None:
     """Return what to expect of a task's smallest cohort; None if it makes no sketch.
 
-    Args:
-        task: whose rows of the sketch are taken to be filled evenly.
-        rows: shape `(n, d)`, in users' units; of them the mean squared norm after clipping enters.
+    `task` says whose rows of the sketch are taken to be filled evenly. `rows` has shape `(n, d)`, in users' units; of
+    them the mean squared norm after clipping enters.
     """
     mechanism, claim = task.mechanism, task.claim
     m = mechanism.num_rows

@@ -71,7 +71,6 @@ class Trial:
         r2: private; None where it cannot be told.
         r2_interval: 95 %.
         r2_clipped: of the rows as they were collected, without noise.
-        r2_non_private: of the table itself.
         coefficients: the features' and the intercept's.
         estimate: the private regression with all that it knows.
         prospects: what other cohorts and other epsilons would give.
@@ -164,18 +163,8 @@ def try_table(
 ) -> Trial:
     """Collect a table privately, regress one column on the others, and compare with the table itself.
 
-    Args:
-        table: read from a file.
-        target: a column of numbers, or of zeros and ones.
-        epsilon: promised.
-        delta: promised; the usual one for so many rows if not given.
-        now: seconds since the epoch.
-        random_bytes: a cryptographic source.
-        said: told in words how far the trial is.
-
-    Raises:
-        InvalidTableError: the target is missing or a category of several levels, or there are too few rows or columns.
-        LintraError: no task can promise this.
+    `target` is a column of numbers, or of zeros and ones. `delta` is promised; the usual one for so many rows if not
+    given. `said` is told in words how far the trial is.
     """
     started = time.perf_counter()
     chosen = chosen_columns(table, target)
@@ -193,9 +182,7 @@ def try_table(
 class AsCollected:
     """The complete rows of a table as they were collected: encoded and clipped, shape `(n, k)`; and how many changed.
 
-    Attributes:
-        block: the rows.
-        changed: the part of them that a bound changed.
+    `changed` is the part of them that a bound changed.
     """
 
     block: FloatArray
@@ -212,16 +199,7 @@ def compared(
 ) -> Trial:
     """Regress the last column on the others, privately and not, and say what other numbers would give.
 
-    Args:
-        chosen: the columns that were collected, the target last.
-        bounds: of these.
-        as_collected: its complete rows.
-        specification: of the task.
-        collected: what came out.
-        started: by `time.perf_counter`.
-
-    Raises:
-        InvalidAnalysisError: the noise drowns every feature.
+    `chosen` is the columns that were collected, the target last; `started` is by `time.perf_counter`.
     """
     rows, incomplete = complete_rows(chosen)
     target = chosen.columns[-1].name
@@ -311,12 +289,8 @@ def specification_of(
 def ordinary(schema: Schema, block: FloatArray, features: Sequence[str]) -> tuple[dict[str, float], float]:
     """Return least squares of the last column on features without privacy: coefficients by name, and R2.
 
-    A coefficient that the rows do not determine, because features depend on each other exactly, is left out.
-
-    Args:
-        schema: of the columns, whose units the coefficients have.
-        block: encoded rows, shape `(n, k)`.
-        features: names of encoded columns.
+    A coefficient that the rows do not determine, because features depend on each other exactly, is left out. `schema`
+    is that of the columns, whose units the coefficients have; `block` holds encoded rows, shape `(n, k)`.
     """
     chosen = [place for place, column in enumerate(schema.encoded) if column.name in features]
     design = np.column_stack([np.ones(len(block)), block[:, chosen]])
@@ -338,10 +312,7 @@ def ordinary(schema: Schema, block: FloatArray, features: Sequence[str]) -> tupl
 def dependent_features(schema: Schema, block: FloatArray, features: Sequence[str]) -> tuple[str, ...]:
     """Return the features that take part in exact linear dependences of the rows, with the constant or without.
 
-    Args:
-        schema: of the columns.
-        block: encoded rows, shape `(n, k)`.
-        features: names of encoded columns.
+    `block` holds encoded rows, shape `(n, k)`; `features` are names of encoded columns.
     """
     chosen = [place for place, column in enumerate(schema.encoded) if column.name in features]
     centred = block[:, chosen] - block[:, chosen].mean(axis=0)
@@ -358,14 +329,9 @@ def prospects(
 ) -> tuple[Prospect, ...]:
     """Return the strength of coefficients for other cohorts of such rows and other epsilons.
 
-    The noise of a sum does not depend on how many clients share it, the smallest eigenvalue grows with them.
-
-    Args:
-        bounds: of the table.
-        block: the rows that are complete, as they were collected, shape `(n, k)`.
-        features: that are asked about.
-        collected: what they were collected as.
-        num_rows: how many there are, incomplete ones included.
+    The noise of a sum does not depend on how many clients share it, the smallest eigenvalue grows with them. `block` is
+    the rows that are complete, as they were collected, shape `(n, k)`. `num_rows` says how many there are, incomplete
+    ones included.
     """
     schema, constant = Schema(bounds.columns, indicators=True), float(fraction(bounds.intercept))
     chosen = [place for place, column in enumerate(schema.encoded) if column.name in features]

@@ -42,12 +42,8 @@ class Prospect:
 def outlook(smallest: float, noise: float, num_clients: int, epsilon: float, delta: float) -> tuple[Prospect, ...]:
     """Return the strength for other cohorts of such rows and other epsilons.
 
-    Args:
-        smallest: eigenvalue of the features' products in this cohort, in normalised units.
-        noise: deviation of a product of two columns in the release.
-        num_clients: of this cohort.
-        epsilon: of the release.
-        delta: of the release.
+    `smallest` is the eigenvalue of the features' products in this cohort, in normalised units. `noise` is the deviation
+    of a product of two columns in the release.
     """
     here = gaussian_mu(epsilon, delta)
     return tuple(

@@ -60,7 +60,6 @@ class WideTrial:
         left_out: columns that cannot be collected, and why.
         clipped_share: of the rows, that a bound changed.
         epsilon: of the release, as its certificate would state it.
-        words: of a report.
         directions: that stand out of the noise, the largest first.
         share: of the variance that so many best directions of the collected rows hold, what these hold; None without.
         explained: the share of the target's sum of squares that the release says is explained; None if it does not.
@@ -68,7 +67,6 @@ class WideTrial:
         r2_components: of least squares on as many best directions of the collected rows, without noise.
         r2_non_private: of least squares on all columns of the table; None where rows are too few for that.
         prospects: what other cohorts and other epsilons would give.
-        warnings: of the private regression.
         seconds: that it took.
     """
 
@@ -123,11 +121,7 @@ class WideTrial:
 
 
 def is_wide(table: FileTable, target: str) -> bool:
-    """Return whether a table has so many columns that a range finder is tried: those at which `plan` shows one.
-
-    Raises:
-        InvalidTableError: see `chosen_columns`.
-    """
+    """Return whether a table has so many columns that a range finder is tried: those at which `plan` shows one."""
     held = chosen_columns(table, target).columns
     return sum(max(len(column.levels) - 1, 1) for column in held) >= COLUMNS_OF_A_RANGE
 
@@ -143,18 +137,8 @@ def try_wide_table(
 ) -> WideTrial:
     """Collect a table privately with a range finder, and compare its directions with the table's own.
 
-    Args:
-        table: read from a file.
-        target: a column of numbers, or of zeros and ones.
-        epsilon: promised.
-        delta: promised; the usual one for so many rows if not given.
-        now: seconds since the epoch.
-        random_bytes: a cryptographic source.
-        said: told in words how far the trial is.
-
-    Raises:
-        InvalidTableError: the target is missing or a category of several levels, or there are too few rows or columns.
-        LintraError: no task can promise this.
+    `target` is a column of numbers, or of zeros and ones. `delta` is promised; the usual one for so many rows if not
+    given. `said` is told in words how far the trial is.
     """
     started = time.perf_counter()
     chosen = chosen_columns(table, target)

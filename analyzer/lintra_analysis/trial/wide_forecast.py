@@ -25,7 +25,6 @@ class WideForesight:
     """What to expect of a range finder.
 
     Attributes:
-        columns: of an encoded row.
         seen_from: a direction with this variance is seen.
         usual_variance: of one column in the mean; None where the trace is not released.
         directions: that would stand out of the noise; none where the rows have no such direction.
@@ -56,12 +55,7 @@ class WideForesight:
 def foresee_wide(release: Release, target: str | None) -> WideForesight | None:
     """Return what a range finder without noise holds that noise would not drown; None for other releases.
 
-    Args:
-        release: without noise.
-        target: a column to explain beside the targets that the task names.
-
-    Raises:
-        InvalidAnalysisError: there is no such column.
+    `release` is without noise; `target` is a column to explain beside the targets that the task names.
     """
     try:
         held = release.range_sums()

@@ -94,12 +94,9 @@ def minimise(equations: Equations, basis: FloatArray, starts: FloatArray) -> tup
     """Minimise Q over subspaces, from several starts each, by Levenberg and Marquardt's steps.
 
     The Hessian is that of Gauss and Newton with a multiple of the current direction's projector, since Q is constant
-    along it. What this leaves out is of the order of Q itself, which is where the damping starts.
-
-    Args:
-        equations: one system, or B.
-        basis: orthonormal columns that span the subspaces, shape `(B, q, k)`.
-        starts: directions in the coordinates of `basis`, shape `(B, s, k)`; NaN for none, but not all of them.
+    along it. What this leaves out is of the order of Q itself, which is where the damping starts. `equations` are one
+    system, or B; `basis` holds orthonormal columns that span the subspaces, shape `(B, q, k)`. `starts` are directions
+    in the coordinates of `basis`, shape `(B, s, k)`; NaN for none, but not all of them.
 
     Returns:
         The smallest Q found for each subspace, shape `(B,)`, and its direction of length 1, shape `(B, q)`.
@@ -163,11 +160,8 @@ def smallest_directions(
 ) -> tuple[FloatArray, FloatArray]:
     """Return where to start: with Sigma held at `about`, Q is quadratic over quadratic and eigenvectors minimise it.
 
-    Args:
-        equations: one system, or B.
-        basis: shape `(B, q, k)`.
-        about: a direction, shape `(q,)`, or one for each subspace, shape `(B, q)`.
-        number: how many starts.
+    `equations` are one system, or B; `basis` has shape `(B, q, k)`. `about` is a direction, shape `(q,)`, or one for
+    each subspace, shape `(B, q)`.
 
     Returns:
         Shape `(B, s, k)`, s at most k, and their eigenvalues, shape `(B, s)`.

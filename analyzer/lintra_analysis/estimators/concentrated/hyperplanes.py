@@ -35,11 +35,9 @@ def minimum_on(
 ) -> tuple[FloatArray, FloatArray]:
     """Return the minimum of Q on hyperplanes, shape `(B,)`, and where it is, shape `(B, q)`.
 
-    Args:
-        equations: one system, or B.
-        basis: of the hyperplanes, shape `(B, q, q - 1)`.
-        near: directions to start from beside the usual ones, shape `(B, q)`.
-        about: where Sigma is held to find the usual ones, shape `(q,)` or `(B, q)`.
+    `equations` are one system, or B; `basis` is that of the hyperplanes, shape `(B, q, q - 1)`. `near` holds directions
+    to start from beside the usual ones, shape `(B, q)`. `about` says where Sigma is held to find the usual ones, shape
+    `(q,)` or `(B, q)`.
     """
     starts, levels = smallest_directions(equations, basis, about)
     own = (near[:, np.newaxis, :] @ basis)[:, 0, :]
@@ -106,8 +104,7 @@ class Statements:
     def intervals(self, limit: float) -> FloatArray:
         """Return the ends of the accepted constants around each value, shape `(k, 2)`; infinite if none is found.
 
-        Args:
-            limit: the quantile of chi-square.
+        `limit` is the quantile of chi-square.
         """
         below, above = accepted(self, self.values.size, limit)
         return np.column_stack([self.values - self.errors * below, self.values + self.errors * above])

@@ -79,8 +79,7 @@ class Pairs:
     def intervals(self, limit: float) -> FloatArray:
         """Return the accepted correlations, shape `(k, 2)`; [-1, 1] where the sums fit no correlation at all.
 
-        Args:
-            limit: the quantile of chi-square.
+        `limit` is the quantile of chi-square.
         """
         start, value = self._inside(limit)
         found = np.empty((len(self.sums), 2))

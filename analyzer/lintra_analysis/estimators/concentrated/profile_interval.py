@@ -25,10 +25,8 @@ class Profile(Protocol):
     def distances(self, index: IntArray, steps: FloatArray, near: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the smallest Q for the values `steps` standard errors off, shape `(B,)`, and where it is.
 
-        Args:
-            index: which numbers, shape `(B,)`.
-            steps: shape `(B,)`.
-            near: directions to start from beside the usual ones, shape `(B, q)`.
+        `index` says which numbers, shape `(B,)`; `steps` has shape `(B,)`. `near` holds directions to start from beside
+        the usual ones, shape `(B, q)`.
         """
         ...
 
@@ -36,10 +34,7 @@ class Profile(Protocol):
 def accepted(profile: Profile, count: int, limit: float) -> FloatArray:
     """Return how many standard errors the accepted values reach below and above each number, shape `(2, k)`.
 
-    Args:
-        profile: of k numbers.
-        count: k.
-        limit: what Q may be at most.
+    `profile` is that of k numbers; `count` is k. `limit` is what Q may be at most.
 
     Returns:
         Not negative; infinity where the walk, out to some 6,000 standard errors, found no end.

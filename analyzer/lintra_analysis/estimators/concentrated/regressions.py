@@ -45,7 +45,6 @@ class Regression:
         kernel: K, shape `(p + 1, p + 1)`.
         regularization: lambda.
         of: whom the intervals are about.
-        confidence: of the intervals.
         rows: linear statements about the normalised coefficients, shape `(k, p)`; one may be 0.
         offsets: what is added to them, shape `(k,)`.
         residuals: what is assumed of their variances, for the population.
@@ -156,10 +155,8 @@ class Regression:
     def coefficients(self, names: tuple[str, ...], parts: ErrorParts | None) -> tuple[Coefficient, ...]:
         """Return the rows as coefficients.
 
-        Args:
-            names: of the k rows.
-            parts: errors linearised about the raw matrix; None where sets are not bounded, and no errors and intervals
-                are given. There are p values always.
+        `names` are those of the k rows. `parts` are errors linearised about the raw matrix; None where sets are not
+        bounded, and no errors and intervals are given. There are p values always.
         """
         values = self.values()
         ends = np.column_stack([values, values])
@@ -185,8 +182,7 @@ class Regression:
     def at_rows(self, rows: FloatArray) -> FloatArray:
         """Return intervals of linear functions of what is reported, shape `(j, 2)`.
 
-        Args:
-            rows: shape `(j, k)`, k the number of the regression's own rows.
+        `rows` has shape `(j, k)`, k the number of the regression's own rows.
         """
         statements = Statements.about(self.equations, rows @ self.rows)
         return np.asarray(statements.intervals(self.limit) + (rows @ self.offsets)[:, np.newaxis])

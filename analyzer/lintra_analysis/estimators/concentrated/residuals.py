@@ -53,9 +53,8 @@ class Residual:
     def interval(self, limit: float, most: float = np.inf) -> Interval:
         """Return the accepted values around the one found.
 
-        Args:
-            limit: the quantile of chi-square.
-            most: what the sum of squares may be at most; if it and 0 are accepted, nothing between is looked for.
+        `limit` is the quantile of chi-square. `most` is what the sum of squares may be at most; if it and 0 are
+        accepted, nothing between is looked for.
         """
         if np.isfinite(most):
             steps = (np.array([0.0, most]) - self.value) / self.error

@@ -36,11 +36,7 @@ class Yardsticks:
 
 
 def plan_sketch(question: Question) -> Option:
-    """Calibrate the sketch and predict its error.
-
-    Raises:
-        InvalidTaskError, RowUnderfilledError: no such task is possible.
-    """
+    """Calibrate the sketch and predict its error."""
     claim, m, s = question.claim, question.sketch_rows, question.sparsity
     plain = Osnap(row_bound=question.row_bound, fraction_bits=0, sigma=MIN_SIGMA, rows=m, sparsity=s)
     plain = plain.noised_by(question.noising_servers)
@@ -89,12 +85,8 @@ def sketch_error(question: Question, rows: float, sigma: float) -> float:
 
     ((tr M)^2 + |M|_F^2 - 2 sum |x|^4)/m + 2 v (d+1) tr M + m v^2 d (d+1), v the noise in an entry (`entry_variance`),
     with rows of equal norm that fill all directions alike. The first term is the matrix's own, the others are the
-    noise's.
-
-    Args:
-        question: what is planned for.
-        rows: m.
-        sigma: deviation of one client's noise in an entry, or of one server's, in normalised units.
+    noise's. `rows` are m. `sigma` is the deviation of one client's noise in an entry, or of one server's, in normalised
+    units.
     """
     d, trace = question.columns, question.expected_trace
     v = entry_variance(question, rows, sigma)

@@ -15,12 +15,7 @@ _TWELVE_DIGITS = Context(prec=12, rounding=ROUND_FLOOR)
 
 
 def plan_published(question: Question) -> Option:
-    """Calibrate the published sketch, entries clipped so that no row is longer than B, and predict its error.
-
-    Raises:
-        InvalidTaskError, RowUnderfilledError: no such task is possible.
-        FalseClaimError: equation (4) gives less than the promise.
-    """
+    """Calibrate the published sketch, entries clipped so that no row is longer than B, and predict its error."""
     claim, m = question.claim, question.sketch_rows
     root = Context(prec=40).sqrt(Decimal(question.columns))
     entry_bound = real(_TWELVE_DIGITS.divide(Decimal(question.row_bound), root))

@@ -35,14 +35,10 @@ def usual_rank(num_columns: int) -> int:
 def usual_projected_bound(row_bound: Real, num_columns: int, rank: int, unclipped: float = USUAL_UNCLIPPED) -> Real:
     """Return C so that a row of full length is left as it is with a chance of `unclipped` over W; in six digits.
 
+    `row_bound` is B; `num_columns` is d. `rank` is r, at most d/2; `unclipped` is between 0 and 1.
+
     |W^T x|^2 / |x|^2 is d/r times a Beta(r/2, (d-r)/2) variable for a random frame (docs/explanation/privacy.md#joint,
     Theorem J5), and close to it for signs.
-
-    Args:
-        row_bound: B.
-        num_columns: d.
-        rank: r, at most d/2.
-        unclipped: between 0 and 1.
 
     Raises:
         InvalidTaskError: the rank is out of range.
@@ -72,9 +68,6 @@ def plan_range_finder(question: Question) -> Option:
 
     A direction with the eigenvalue lam of the sum of products is seen if lam is above s_E sqrt(d), s_E the deviation
     of a projected product; sin^2 of its angle is then about s_E^2 d / lam^2.
-
-    Raises:
-        InvalidTaskError, RowUnderfilledError: no such task is possible.
     """
     claim, d = question.claim, question.columns + (question.label == 1)
     rank = usual_rank(d)

@@ -81,14 +81,10 @@ def plan_ron_gauss(
 ) -> RonGauss:
     """Return the mechanism that answers a question, not yet calibrated.
 
-    Args:
-        claim: the noise decides how many numbers a row is worth.
-        columns: of the task.
-        question: what the analyst chose.
-        frame_seed: 32 public bytes, used if rows are projected.
-        make_frame: whether to make the frame, which may take ten seconds; without it the digest is that of none, and
-            the mechanism is good for planning only.
-        contributors: organisations that send one report each, if there are some.
+    The noise of `claim` decides how many numbers a row is worth. `frame_seed` is 32 public bytes, used if rows are
+    projected. `make_frame` says whether to make the frame, which may take ten seconds; without it the digest is that of
+    none, and the mechanism is good for planning only. `contributors` are organisations that send one report each, if
+    there are some.
 
     Raises:
         InvalidTaskError: the label is not a column, or nothing is left besides it; a choice is out of range.
@@ -163,15 +159,11 @@ def useful_dimension(claim: Claim, num_blocks: int = 1, contributors: Contributo
     """Return floor((h mu / (sqrt 2 K))^(2/3)), with h honest clients of the minimum cohort.
 
     Of organisations h is n sqrt(c / M) / (r s): n rows, which are `max_rows` of each of M organisations, c of them
-    honest, of persons with r rows in s of them.
+    honest, of persons with r rows in s of them. `num_blocks` is K, matrices of products that share the clients: one, or
+    one per class. `contributors` are organisations that send one report each, if there are some.
 
     There the noise reaches about the mean eigenvalue of the products
     (docs/reference/mechanisms/ron_gauss.md#dimension).
-
-    Args:
-        claim: of the task.
-        num_blocks: K, matrices of products that share the clients: one, or one per class.
-        contributors: organisations that send one report each, if there are some.
     """
     honest = float(claim.min_clients - claim.max_corrupt_clients)
     if contributors is not None:
@@ -187,11 +179,8 @@ def default_dimension(
 ) -> int:
     """Return p*: as many numbers as are useful, and as keep reports and frames small.
 
-    Args:
-        claim: of the task.
-        num_features: m.
-        num_blocks: matrices of products, one or one per class.
-        contributors: organisations that send one report each, if there are some.
+    `num_features` is m; `num_blocks` is matrices of products, one or one per class. `contributors` are organisations
+    that send one report each, if there are some.
     """
     words = (isqrt(1 + 8 * (MAX_PRODUCTS // num_blocks)) - 1) // 2
     wanted = max(1, min(useful_dimension(claim, num_blocks, contributors), words))
@@ -220,11 +209,7 @@ def _label_number(columns: Sequence[Column], label: str | None) -> int:
 
 
 def plan_one_round(question: Question) -> Option:
-    """Calibrate one round and predict its error; the radius and the dimension follow the rule unless asked for.
-
-    Raises:
-        InvalidTaskError, RowUnderfilledError: no such task is possible.
-    """
+    """Calibrate one round and predict its error; the radius and the dimension follow the rule unless asked for."""
     asked, columns = asked_mechanism(question), columns_of(question)
     mechanism = asked.calibrated(question.claim, len(columns), question.max_clients)
     return joint_option(question, mechanism)

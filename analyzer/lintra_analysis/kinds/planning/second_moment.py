@@ -14,9 +14,6 @@ def plan_second_moment(question: Question) -> Option:
 
     With a trace the diagonal's deviation falls by sqrt(d / (d + 1)); with an intercept, whose size the promise pays
     for, means are released as well. The prediction is that of the products of the columns.
-
-    Raises:
-        InvalidTaskError, RowUnderfilledError: no such task is possible.
     """
     claim, d = question.claim, question.columns
     plain = SecondMoment(

@@ -10,11 +10,7 @@ from lintra_protocol.mechanisms.second_moment_wishart import WishartSecondMoment
 
 
 def plan_wishart(question: Question) -> Option:
-    """Calibrate the sum of products with one random example of every client, and predict its error.
-
-    Raises:
-        InvalidTaskError, RowUnderfilledError: no such task is possible.
-    """
+    """Calibrate the sum of products with one random example of every client, and predict its error."""
     claim, d = question.claim, question.columns
     plain = WishartSecondMoment(row_bound=question.row_bound, fraction_bits=0, sigma=MIN_SIGMA)
     asked = with_clip_count(plain, claim.neighbours, question.clip_count_weight)

@@ -10,11 +10,7 @@ from lintra_protocol.mechanisms.sum import Sum
 
 
 def plan_sum(question: Question) -> Option:
-    """Calibrate the sum of the rows; a release holds no second moments, so that nothing else is predicted.
-
-    Raises:
-        InvalidTaskError, RowUnderfilledError: no such task is possible.
-    """
+    """Calibrate the sum of the rows; a release holds no second moments, so that nothing else is predicted."""
     plain = Sum(row_bound=question.row_bound, fraction_bits=0, sigma=MIN_SIGMA, count=question.count)
     asked = with_clip_count(plain, question.claim.neighbours, question.clip_count_weight)
     mechanism = asked.noised_by(question.noising_servers).calibrated(

@@ -27,13 +27,9 @@ def projected_sums(
 ) -> ProjectedSums:
     """Return a noisy sum of reports in the units of mapped rows.
 
-    Args:
-        mechanism: whose vector was added up.
-        columns: of the task, the label among them.
-        total: the noisy sum, shape `(1, w)`, in ring units.
-        num_rows: n, how many rows were added.
-        noise: deviations of the whole noise (see `noise_law`).
-        promise: to the people behind the rows.
+    `mechanism` says whose vector was added up; `columns` are those of the task, the label among them. `total` is the
+    noisy sum, shape `(1, w)`, in ring units; `num_rows` is n, how many rows were added. `noise` holds deviations of the
+    whole noise (see `noise_law`); `promise` is to the people behind the rows.
     """
     parts = mechanism.unpack(mechanism.decode(total, len(columns)))
     own = iter(parts.histograms)

@@ -28,13 +28,9 @@ def centred_products(
 ) -> CentredProducts:
     """Return a noisy sum of a second round's reports in the units of mapped rows.
 
-    Args:
-        mechanism: whose vector was added up.
-        columns: of the task, the label among them.
-        total: the noisy sum, shape `(1, w)`, in ring units.
-        num_rows: n, how many rows were added.
-        promise: of this round.
-        num_draws: how often one client's noise is in the sum; n if not given.
+    `mechanism` says whose vector was added up; `columns` are those of the task, the label among them. `total` is the
+    noisy sum, shape `(1, w)`, in ring units; `num_rows` is n, how many rows were added. `num_draws` says how often one
+    client's noise is in the sum; n if not given.
     """
     products = mechanism.unpack(mechanism.decode(total, len(columns)))
     no_cells = (0,) * len(columns)

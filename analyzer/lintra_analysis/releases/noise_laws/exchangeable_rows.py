@@ -88,11 +88,8 @@ class ExchangeableRows:
         """Return the first-order variances of M_ij / sqrt(M_ii M_jj), shape `(d, d)`.
 
         Row r moves the correlation by u_ri u_rj - r_ij (a_ri + a_rj) / 2 with u = y / sqrt(M_ii) and
-        a = (y^2 - v) / M_ii. These terms sum to zero, so the sum of their squares is what varies.
-
-        Args:
-            correlation: the estimates themselves, shape `(d, d)`.
-            diagonal: M_ii, positive, shape `(d,)`.
+        a = (y^2 - v) / M_ii. These terms sum to zero, so the sum of their squares is what varies. `correlation` is the
+        estimates themselves, shape `(d, d)`; `diagonal` is M_ii, positive, shape `(d,)`.
         """
         u = self.rows / np.sqrt(diagonal)
         a = u**2 - np.outer(self.noise_variance, 1 / diagonal)

@@ -64,9 +64,7 @@ class ErrorLaw(Protocol):
     def pair_variance(self, correlation: FloatArray, basis: FloatArray) -> FloatArray:
         """Return the variances of u_i^T N u_j - r_ij (u_i^T N u_i + u_j^T N u_j) / 2, shape `(k, k)`, 0 for i = j.
 
-        Args:
-            correlation: r, shape `(k, k)`.
-            basis: the u_i, shape `(d, k)`.
+        `correlation` is r, shape `(k, k)`; `basis` is the u_i, shape `(d, k)`.
         """
         ...
 
@@ -91,8 +89,7 @@ class ErrorLaw(Protocol):
     def triple_covariance(self, basis: FloatArray) -> FloatArray | None:
         """Return Cov of (u_i^T N u_i, u_i^T N u_j, u_j^T N u_j), shape `(k, k, 3, 3)`, if N is Gaussian.
 
-        Args:
-            basis: the u_i, shape `(d, k)`.
+        `basis` is the u_i, shape `(d, k)`.
         """
         ...
 
@@ -194,10 +191,7 @@ class FunctionalSd(Protocol):
 def pair_variance_by_functionals(functional_sd: FunctionalSd, correlation: FloatArray, basis: FloatArray) -> FloatArray:
     """Return what `ErrorLaw.pair_variance` asks for, one functional for each pair: k^2 / 2 of them.
 
-    Args:
-        functional_sd: of the law.
-        correlation: r, shape `(k, k)`.
-        basis: the u_i, shape `(d, k)`.
+    `correlation` is r, shape `(k, k)`; `basis` is the u_i, shape `(d, k)`.
     """
     size = basis.shape[1]
     variance = np.zeros((size, size))

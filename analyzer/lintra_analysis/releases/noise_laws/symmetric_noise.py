@@ -20,8 +20,8 @@ class SymmetricNoise(KnownNoise):
 
     Attributes:
         sigma: sd of an entry off the diagonal.
-        trace_tight: the release is N - (tr N / d) (1 - 1 / sqrt(d + 1)) I over all d columns that carry noise, so
-            that their diagonal has the covariance 2 sigma^2 (I - 1 1^T / (d + 1)).
+        trace_tight: the release is N - (tr N / d) (1 - 1 / sqrt(d + 1)) I over all d columns that carry noise, so that
+            their diagonal has the covariance 2 sigma^2 (I - 1 1^T / (d + 1)).
         num_columns: that d; of the whole release, also when this is the law of a block. Needed if `trace_tight`.
         exact: position of a column whose product with itself is public, so that N is 0 there; not one of the d.
         apart: position of a column that carries noise and is not one of the d: the constant under a noisy count.
@@ -70,18 +70,14 @@ class SymmetricNoise(KnownNoise):
     def correlation_variance(self, correlation: FloatArray, diagonal: FloatArray) -> FloatArray:
         """Return the first-order variances of M_ij / sqrt(M_ii M_jj), shape `(d, d)`.
 
-        Args:
-            correlation: the estimates themselves, shape `(d, d)`.
-            diagonal: M_ii, positive, shape `(d,)`.
+        `correlation` is the estimates themselves, shape `(d, d)`; `diagonal` is M_ii, positive, shape `(d,)`.
         """
         return self.pair_variance(correlation, np.diag(1 / np.sqrt(diagonal)))
 
     def pair_variance(self, correlation: FloatArray, basis: FloatArray) -> FloatArray:
         """Return the variances of u_i^T N u_j - r_ij (u_i^T N u_i + u_j^T N u_j) / 2, shape `(k, k)`, 0 for i = j.
 
-        Args:
-            correlation: r, shape `(k, k)`.
-            basis: the u_i, shape `(d, k)`.
+        `correlation` is r, shape `(k, k)`; `basis` is the u_i, shape `(d, k)`.
         """
 
         def less(products: FloatArray) -> FloatArray:

@@ -106,13 +106,8 @@ def bounded_column(
 ) -> Column:
     """Return a column whose numbers are rounded to digits that matter.
 
-    Args:
-        name: of the column.
-        kind: "real", "integer" or "boolean".
-        points: lower bound, 10 % point, 90 % point, upper bound.
-        center: its centre.
-        unit: its unit.
-        within: bounds that its own may not exceed.
+    `kind` is "real", "integer" or "boolean"; `points` are the lower bound, 10 % point, 90 % point, upper bound. `unit`
+    is its unit; `within` is bounds that its own may not exceed.
     """
     if kind == "boolean":
         return Column(name=name, lower="0", upper="1", center=_spelled(round(center, DIGITS)), kind="boolean")

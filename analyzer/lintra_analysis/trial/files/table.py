@@ -52,11 +52,8 @@ FileKind = Literal["real", "integer", "boolean", "date", "category"]
 class FileColumn:
     """One column of a file; `repr` shows no cell.
 
-    Attributes:
-        name: as in the first line.
-        kind: what its cells are.
-        values: shape `(n,)`; NaN where a number is missing, the number of the level for a category.
-        levels: of a category, the most frequent first and `OTHER` last; empty otherwise.
+    `values` has shape `(n,)`; NaN where a number is missing, the number of the level for a category. `levels` are those
+    of a category, the most frequent first and `OTHER` last; empty otherwise.
     """
 
     name: str
@@ -120,20 +117,14 @@ class FileTable:
 
 
 def read_table(file: Path) -> FileTable:
-    """Read a CSV file with a first line of names, or a Parquet file (which needs the extra `frames`).
-
-    Raises:
-        InvalidTableError: no rows, names that are not distinct or not printable, or lines of other lengths.
-    """
+    """Read a CSV file with a first line of names, or a Parquet file (which needs the extra `frames`)."""
     return read_table_beside(file, ())[0]
 
 
 def read_table_beside(file: Path, beside: Sequence[str]) -> tuple[FileTable, dict[str, tuple[str, ...]]]:
     """Read a file likewise, and some of its columns as texts, which are then no part of the table.
 
-    Args:
-        file: CSV or Parquet.
-        beside: names of columns that say whose rows these are, such as an organisation or a person.
+    `beside` holds names of columns that say whose rows these are, such as an organisation or a person.
 
     Raises:
         InvalidTableError: as `read_table`; or one of these columns is not there, or empty in some row.
@@ -206,11 +197,8 @@ def typed_column(name: str, cells: Sequence[str]) -> FileColumn:
 def _refuse_spoiled_numbers(cells: Sequence[str], given: Sequence[str]) -> None:
     """Refuse numbers or dates spoiled by cells that are none, up to half of them, and numbers written in other ways.
 
-    As a category they would lose all that they say, and nobody would notice.
-
-    Args:
-        cells: of all rows, without spaces around them.
-        given: those that are not missing.
+    As a category they would lose all that they say, and nobody would notice. `cells` are those of all rows, without
+    spaces around them; `given` is those that are not missing.
     """
     for parse, what, hint in _SPOILED:
         others = [cell for cell in given if parse(cell) is None]
