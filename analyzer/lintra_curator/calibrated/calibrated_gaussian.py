@@ -70,11 +70,7 @@ def renyi_envelope(epsilon: float, sensitivity: Sensitivity) -> float:
 
     The minimum over 0 < s < 1 / (e^kappa - 1) of the Chernoff bound with the largest transform of the loss: as many
     directions at ratio e^kappa as Lambda allows, and all of the shift in one of them. Proved, for both directions;
-    any s is valid.
-
-    Args:
-        epsilon: at least 0.
-        sensitivity: of the release.
+    any s is valid. `epsilon` is at least 0.
     """
     if not sensitivity.bounded:
         return 1.0
@@ -102,11 +98,8 @@ def split_envelope(epsilon: float, sensitivity: Sensitivity) -> float:
     """Return an upper bound of delta(epsilon) over all pairs within a sensitivity, mean and covariance taken apart.
 
     Wei et al. 2023, v4 Theorem 4.2, with the profile of the covariance in its harder order: exact if only one direction
-    moves, else by `renyi_envelope`. The paper's own profile is not an upper bound; see `papers.calibrated`.
-
-    Args:
-        epsilon: at least 0.
-        sensitivity: of the release.
+    moves, else by `renyi_envelope`. The paper's own profile is not an upper bound; see `papers.calibrated`. `epsilon`
+    is at least 0.
     """
     if not sensitivity.bounded or sensitivity.log_ratio > _LARGEST_RATIO:
         return 1.0
@@ -134,10 +127,8 @@ def envelope(epsilon: float, sensitivity: Sensitivity) -> float:
 class CalibratedPlan:
     """The noise that is added to what scatters by itself.
 
-    Attributes:
-        sigma: deviation of the added noise in every direction; 0 if the scatter alone keeps the claim.
-        sensitivity: at this sigma.
-        promise: what follows.
+    `sigma` is the deviation of the added noise in every direction; 0 if the scatter alone keeps the claim.
+    `sensitivity` is at this sigma.
     """
 
     sigma: float

@@ -35,7 +35,6 @@ class LogisticRelease:
         regularization: lambda.
         row_bound: l of a row of features.
         plan: the noise and the promise.
-        law: of the draw.
     """
 
     features: tuple[str, ...]
@@ -71,13 +70,9 @@ def logistic_sensitivity(
     """Return the sensitivity to one record added or removed.
 
     The optimum moves by at most l / lambda, since the objective is lambda-strongly convex. The eigenvalue that moves
-    has |ln| at most -ln(1 - l^2 / ((1 + lambda sigma^2)(4 lambda + l^2))), attained where the record is alone.
-
-    Args:
-        sigma: of the added noise, at least 0.
-        row_bound: l.
-        regularization: lambda.
-        max_rows: a public bound of n, which bounds C from below; without it only sigma does.
+    has |ln| at most -ln(1 - l^2 / ((1 + lambda sigma^2)(4 lambda + l^2))), attained where the record is alone. `sigma`
+    is that of the added noise, at least 0; `row_bound` is l. `regularization` is lambda. `max_rows` is a public bound
+    of n, which bounds C from below; without it only sigma does.
     """
     distance = row_bound / regularization * (1 + 2 * _TOLERANCE) * CLIPPED
     least = 0.0 if max_rows is None else 1 / (regularization + max_rows * (row_bound * CLIPPED) ** 2 / 4)
@@ -91,11 +86,9 @@ def logistic_sensitivity(
 def plan_logistic(claim: Claim, row_bound: float, regularization: float, max_rows: int | None = None) -> CalibratedPlan:
     """Return the noise of a private logistic regression, from public parameters alone.
 
-    Args:
-        claim: neighbours "zero-out": a record is added or removed, or its features become zeros.
-        row_bound: l of a row of features.
-        regularization: lambda, the precision of the prior.
-        max_rows: a public bound of the number of records; None if there is none.
+    `claim` has neighbours "zero-out": a record is added or removed, or its features become zeros. `row_bound` is l of a
+    row of features; `regularization` is lambda, the precision of the prior. `max_rows` is a public bound of the number
+    of records; None if there is none.
 
     Raises:
         ValueError: if an argument is out of range.

@@ -53,7 +53,6 @@ class LeastSquaresPlan:
         sigma2: the ridge, in row units squared.
         law: "gaussian", "t" or "sketch"; see `private_least_squares`.
         worst: (p, s) at which delta is largest, as found; None for the law "sketch", which needs no search.
-        promise: what follows.
     """
 
     sketch_rows: int
@@ -78,7 +77,6 @@ class LeastSquaresRelease:
         num_clients: rows of [B b].
         plan: with the promise and its status.
         sketch: what the coefficients were computed from, for the law "sketch" only.
-        law: of the noise.
     """
 
     features: tuple[str, ...]
@@ -116,13 +114,8 @@ class WorstInfluence:
 def influence_delta(epsilon: float, p: float, s: float, sketch_rows: int, features: int, law: Law) -> float:
     """Return delta(epsilon), the larger direction, for one row of leverage p and residual share s.
 
-    Args:
-        epsilon: at least 0.
-        p: leverage in B.
-        s: share of the squared residual.
-        sketch_rows: r.
-        features: d.
-        law: "gaussian"; any other is the law of a sketched solution.
+    `epsilon` is at least 0; `p` is the leverage in B. `s` is the share of the squared residual; `sketch_rows` are r.
+    `features` are d. `law` is "gaussian"; any other is the law of a sketched solution.
     """
     if law == "gaussian":
         return delta_ols(epsilon, p, s, sketch_rows, features)
@@ -134,13 +127,8 @@ def worst_influence(epsilon: float, total: float, sketch_rows: int, features: in
 
     For r of `INTERIOR_BELOW` or more the maximum was on p + s = total in every case tried, and that edge is searched;
     for smaller r, where delta is known not to be monotone, the interior is searched as well. A numerical supremum.
-
-    Args:
-        epsilon: at least 0.
-        total: between 0 and 1.
-        sketch_rows: r.
-        features: d.
-        law: "gaussian" or "t".
+    `epsilon` is at least 0; `total` is between 0 and 1. `sketch_rows` are r; `features` are d. `law` is "gaussian" or
+    "t".
     """
     return _worst(epsilon, total, sketch_rows, features, law)
 
@@ -156,17 +144,10 @@ def plan_least_squares(
 
     It takes the worst p, s >= 0 with p + s <= l^2 / (l^2 + sigma^2), which is all that rows of norm l can reach; that
     needs no monotonicity. The published rule stands in `lintra_curator.papers.least_squares_corner`, to compare. The
-    law "sketch" is post-processing of a random projection of [B b]: proved.
-
-    Args:
-        claim: neighbours "zero-out"; with the law "sketch" also "replace-one".
-        sketch_rows: r; at least d + 2 for the laws "t" and "sketch", whose scatter has no variance before.
-        features: d.
-        row_bound: l of a row of [B b], public.
-        law: of the release; see `private_least_squares`.
-
-    Raises:
-        ValueError: if an argument is out of range.
+    law "sketch" is post-processing of a random projection of [B b]: proved. `claim` has neighbours "zero-out"; with the
+    law "sketch" also "replace-one". `sketch_rows` are r; at least d + 2 for the laws "t" and "sketch", whose scatter
+    has no variance before. `features` are d; `row_bound` is l of a row of [B b], public. `law` is that of the release;
+    see `private_least_squares`.
     """
     _require(claim, sketch_rows, features, row_bound, law)
     if law == "sketch":
@@ -264,11 +245,7 @@ def private_least_squares(
 
 
 def solved(joint: FloatArray, sigma2: float) -> tuple[FloatArray, FloatArray, float]:
-    """Solve [B b] with sigma I appended, sigma > 0.
-
-    Args:
-        joint: [B b], shape `(n, d + 1)`.
-        sigma2: the ridge.
+    """Solve [B b] with sigma I appended, sigma > 0. `joint` is [B b], shape `(n, d + 1)`.
 
     Returns:
         The solution, shape `(d,)`; an upper triangular R of shape `(d, d)` with R^T R = B^T B + sigma^2 I; and the

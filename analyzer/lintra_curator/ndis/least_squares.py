@@ -27,9 +27,8 @@ _GRADING = np.geomspace(1e-11, 1.0, 38)
 class Influence:
     """What the removal of one row changes in a least-squares problem.
 
-    Attributes:
-        leverage: p of the row in B, at least 0.
-        share: s, its squared residual over the sum of all, at least 0; p + s is below 1.
+    `leverage` is p of the row in B, at least 0. `share` is s, its squared residual over the sum of all, at least 0; p +
+    s is below 1.
     """
 
     leverage: float

@@ -125,15 +125,8 @@ def replacement_pair(leverage: float, distance: float, sigma: float) -> Pair:
 def absence_pair(sketch: SparseSketch, client: int, columns: int, norm: float, sigma: float, corrupt: int = 0) -> Pair:
     """Return the pair when one client is there with its noise, against when it is not there at all.
 
-    Presence alone shows in the covariance, whatever sigma is: a client alone in a row is always seen.
-
-    Args:
-        sketch: all clients, this one included.
-        client: whose presence is in question.
-        columns: d of a row.
-        norm: length of its row.
-        sigma: deviation of one client's noise.
-        corrupt: as in `SparseSketch.leverages`.
+    Presence alone shows in the covariance, whatever sigma is: a client alone in a row is always seen. `sketch` is all
+    clients, this one included; `columns` are d of a row. `sigma` is the deviation of one client's noise.
     """
     shift = (norm / sigma) ** 2
     if sketch.layout == "block" or sketch.sparsity == 1:

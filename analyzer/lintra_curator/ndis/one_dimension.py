@@ -20,10 +20,7 @@ _TINY = 1e-305
 def delta_one_dimension(epsilon: float, eta: float, tsq: float) -> Certified:
     """Return delta(epsilon) of a pair with one coordinate.
 
-    Args:
-        epsilon: any real number.
-        eta: the variance ratio less 1, above -1.
-        tsq: squared mean shift in units of X's variance.
+    `eta` is the variance ratio less 1, above -1; `tsq` is squared mean shift in units of X's variance.
     """
     lam, shift = 1 + eta, math.sqrt(tsq)
     if eta == 0:
@@ -62,9 +59,7 @@ def _at_the_edge(discriminant: float, slack: float, eta: float) -> Certified:
 def _mass(ends: tuple[tuple[float, float], tuple[float, float]], *, outside: bool) -> tuple[float, float]:
     """Return the standard normal probability outside or inside of two ends, and its error.
 
-    Args:
-        ends: (place, error) of the near and the far end.
-        outside: what is asked for.
+    `ends` are (place, error) of the near and the far end.
     """
     (low, low_error), (high, high_error) = sorted(ends)
     if outside:

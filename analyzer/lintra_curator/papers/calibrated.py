@@ -21,12 +21,8 @@ def published_covariance_delta(epsilon: float, log_ratio: float, log_volume: flo
     """Return what Wei et al. 2023, v4 Definition 6, take for the covariance's profile. Not an upper bound: to compare.
 
     It is 0 from epsilon = log_volume / 2 on. That holds for the order in which the first law is the less spread one; in
-    the other order the loss is unbounded: N(0, 2) against N(0, 1) at epsilon = ln(2) / 2 has delta 0.103.
-
-    Args:
-        epsilon: at least 0.
-        log_ratio: kappa.
-        log_volume: Lambda.
+    the other order the loss is unbounded: N(0, 2) against N(0, 1) at epsilon = ln(2) / 2 has delta 0.103. `epsilon` is
+    at least 0; `log_ratio` is kappa. `log_volume` is Lambda.
     """
     if epsilon >= log_volume / 2:
         return 0.0
@@ -39,14 +35,7 @@ def published_logistic_sensitivity(
     """Return the sensitivity by the published route, 1 / (lambda + n l^2 / 4) <= C <= 1 / lambda, to compare.
 
     Wei et al. 2023, v4. Sound, and far larger than `logistic_sensitivity`: every eigenvalue may move across the
-    whole range.
-
-    Args:
-        sigma: of the added noise.
-        row_bound: l.
-        regularization: lambda.
-        features: d.
-        max_rows: a public bound of n.
+    whole range. `row_bound` is l; `regularization` is lambda. `features` are d; `max_rows` is a public bound of n.
     """
     least = 1 / (regularization + max_rows * row_bound**2 / 4)
     ratio = math.log((1 / regularization + sigma**2) / (least + sigma**2))
@@ -59,9 +48,6 @@ def plan_ptr_published(claim: Claim, sketch_rows: int, row_bound: float) -> PtrP
 
     Wei et al. 2023, v4 Figure 4; they leave the split free. Sound, but the parts never use up delta together: tested
     instances spend less than a thousandth of it.
-
-    Raises:
-        ValueError: if an argument is out of range.
     """
     require_ptr(claim, sketch_rows, row_bound)
     epsilon, delta = claim.float_epsilon / 2, claim.float_delta / 3

@@ -33,8 +33,6 @@ class CentralInverse:
         values: shape `(d, d)`, symmetric; in 1 / squared normalised units.
         sigma: sd of the noise off the diagonal; on it, sqrt(2) times that.
         ridge: w2, public.
-        claim: what is promised.
-        mu: of the Gaussian mechanism.
         law: "continuous, floating point".
         num_clients: n.
         row_bound: B.
@@ -93,20 +91,14 @@ class GaussianInverse:
     """(S + w2 I)^-1 + N.
 
     By Sherman and Morrison, a row moves the inverse by a positive matrix of rank one and norm at most
-    B^2 / (w2 (w2 + B^2)); replacing one moves it by at most sqrt(2) times that in Frobenius norm.
-
-    Attributes:
-        ridge: w2 in squared normalised units, public.
+    B^2 / (w2 (w2 + B^2)); replacing one moves it by at most sqrt(2) times that in Frobenius norm. `ridge` is w2 in
+    squared normalised units, public.
     """
 
     ridge: float
 
     def release(self, table: BoundedTable, claim: Claim, random_bytes: RandomBytes) -> CentralInverse:
-        """Release the inverse of a table's second moment.
-
-        Raises:
-            ValueError: the ridge is not positive.
-        """
+        """Release the inverse of a table's second moment."""
         finite_positive(self.ridge, "the ridge w2")
         size = table.rows.shape[1]
         mu = gaussian_mu(claim.float_epsilon, claim.float_delta) * (1 - 1e-12)

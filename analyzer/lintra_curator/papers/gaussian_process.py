@@ -24,9 +24,7 @@ _SOLVER = 1 + 1e-7
 class RadialKernel:
     """The kernel amplitude exp(-|a - b|^2 / (2 length^2)), with public parameters.
 
-    Attributes:
-        amplitude: K, the prior variance at every point.
-        length: in units of the inputs.
+    `amplitude` is K, the prior variance at every point; `length` is in units of the inputs.
     """
 
     amplitude: float
@@ -70,7 +68,6 @@ class GaussianProcessRelease:
         point: the inputs, shape `(d,)`, public.
         value: a draw of N(m, v + sigma^2).
         plan: what is public, and the promise.
-        law: of the draw.
     """
 
     point: tuple[float, ...]
@@ -89,14 +86,8 @@ def process_sensitivity(
 
     With a record the variance v becomes at least v s^2 / (K + s^2), so that the logarithm of v + sigma^2 moves by at
     most ln((K + sigma^2) / (K s^2 / (K + s^2) + sigma^2)), attained by a first record at the point itself. The paper
-    has ln(1 + K / sigma^2).
-
-    Args:
-        sigma: of the added noise, at least 0.
-        amplitude: K.
-        noise_variance: s^2.
-        target_bound: Y.
-        max_rows: a bound of the number of records.
+    has ln(1 + K / sigma^2). `sigma` is that of the added noise, at least 0; `amplitude` is K. `noise_variance` is s^2;
+    `target_bound` is Y. `max_rows` is a bound of the number of records.
     """
     square = sigma**2
     posterior = amplitude * noise_variance / (amplitude + noise_variance)
@@ -125,12 +116,9 @@ def plan_gaussian_process(
 ) -> GaussianProcessPlan:
     """Return the noise of a private prediction, from public parameters alone.
 
-    Args:
-        claim: neighbours "zero-out", here a record that is left out altogether.
-        kernel: public.
-        noise_variance: of the targets about the process, public.
-        target_bound: Y.
-        max_rows: a public bound of the number of records; without one nothing can be promised.
+    `claim` has neighbours "zero-out", here a record that is left out altogether; `kernel` is public. `noise_variance`
+    is that of the targets about the process, public; `target_bound` is Y. `max_rows` is a public bound of the number of
+    records; without one nothing can be promised.
 
     Raises:
         ValueError: if an argument is out of range.
@@ -152,12 +140,8 @@ def gaussian_process_prediction(
 ) -> GaussianProcessRelease:
     """Release a private prediction at a public point.
 
-    Args:
-        inputs: shape `(n, d)`, any finite values: the kernel is bounded by itself.
-        targets: shape `(n,)`, clipped to the plan's bound.
-        point: shape `(d,)`, public.
-        plan: from `plan_gaussian_process`.
-        random_bytes: a cryptographic source.
+    `inputs` has shape `(n, d)`, any finite values: the kernel is bounded by itself. `targets` has shape `(n,)`, clipped
+    to the plan's bound; `point` has shape `(d,)`, public. `plan` is from `plan_gaussian_process`.
 
     Raises:
         ValueError: if the shapes do not fit, a number is not finite, or there are more records than the plan allows.

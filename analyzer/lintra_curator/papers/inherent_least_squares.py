@@ -26,8 +26,6 @@ class InherentLeastSquares:
     """How much ridge private least squares needs relative to a set of data, beside what all data need.
 
     Attributes:
-        epsilon: of the yardstick.
-        delta: of the yardstick.
         sketch_rows: r.
         law: "gaussian" or "t".
         delta_without_ridge: the largest delta(epsilon) over all data of the set and all rows; 1 where a row decides the
@@ -52,13 +50,9 @@ def inherent_least_squares(
 ) -> InherentLeastSquares:
     """Report the privacy of approximate least squares relative to a set of data, and the least ridge that it needs.
 
-    Args:
-        datasets: the set, each [B b] of shape `(n, d + 1)`, the target last; every row of each may leave.
-        epsilon: positive.
-        delta: strictly between 0 and 1.
-        sketch_rows: r, at least d + 2 for the law "t".
-        row_bound: l, of all rows in question.
-        law: "gaussian" or "t".
+    `datasets` are the set, each [B b] of shape `(n, d + 1)`, the target last; every row of each may leave. `epsilon` is
+    positive; `delta` is strictly between 0 and 1. `sketch_rows` are r, at least d + 2 for the law "t". `row_bound` is
+    l, of all rows in question; `law` is "gaussian" or "t".
 
     Raises:
         ValueError: if an argument is out of range or a row longer than the bound.

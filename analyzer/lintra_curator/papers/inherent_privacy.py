@@ -28,8 +28,6 @@ class InherentPrivacy:
     """How much noise random projection needs relative to a set of data, beside what all data need.
 
     Attributes:
-        epsilon: of the yardstick.
-        delta: of the yardstick.
         sketch_rows: r.
         largest_leverage: over all data of the set and all their neighbours.
         private_leverage: p*, the largest leverage at which no noise is needed.
@@ -55,9 +53,8 @@ class InherentPrivacy:
 def leverages(rows: FloatArray, regularization: float = 0.0) -> FloatArray:
     """Return v^T (D^T D + regularization I)^-1 v of every row v of D, shape `(n,)`, each between 0 and 1.
 
-    Args:
-        rows: D, shape `(n, d)`, of any rank; a null row has leverage 0.
-        regularization: in row units squared, at least 0.
+    `rows` are D, shape `(n, d)`, of any rank; a null row has leverage 0. `regularization` is in row units squared, at
+    least 0.
 
     Raises:
         ValueError: if it is negative or not finite, or the rows are.
@@ -79,15 +76,10 @@ def inherent_privacy(
 
     The leverage of a neighbour pair is that of the row in the larger data: of each row that may leave, and
     h / (1 + h) with h = u^T (D^T D)^-1 u of each row u that may join. Wei et al. 2023 (v3) add no noise or that for all
-    data; here it is the smallest ridge that brings every leverage down to p*, which is never more.
-
-    Args:
-        datasets: the set, arrays of shape `(n, d)` with one d; every row of each may leave.
-        epsilon: at least 0.
-        delta: strictly between 0 and 1.
-        sketch_rows: r.
-        row_bound: l, of all rows in question.
-        additions: rows that may join, shape `(k, d)`; none by default.
+    data; here it is the smallest ridge that brings every leverage down to p*, which is never more. `datasets` are the
+    set, arrays of shape `(n, d)` with one d; every row of each may leave. `epsilon` is at least 0; `delta` is strictly
+    between 0 and 1. `sketch_rows` are r; `row_bound` is l, of all rows in question. `additions` are rows that may join,
+    shape `(k, d)`; none by default.
 
     Raises:
         ValueError: if an argument is out of range or a row longer than the bound.

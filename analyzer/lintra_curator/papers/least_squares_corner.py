@@ -16,16 +16,8 @@ _WIDTH = 1e-10
 def corner_sigma(epsilon: float, delta: float, sketch_rows: int, features: int, row_bound: float) -> float:
     """Return the published ridge's square root, for neighbours "zero-out" and the law "gaussian", in row units.
 
-    Args:
-        epsilon: positive.
-        delta: between 0 and 1; kept at p = s = l^2 / sigma^2 only.
-        sketch_rows: r.
-        features: d.
-        row_bound: l of a row of [B b].
-
-    Raises:
-        ValueError: an argument is out of range.
-        NoBoundaryError: no ridge keeps it.
+    `epsilon` is positive. `delta` is between 0 and 1; kept at p = s = l^2 / sigma^2 only. `sketch_rows` are r;
+    `features` are d. `row_bound` is l of a row of [B b].
     """
     require_epsilon(epsilon)
     require_count(sketch_rows, "sketch_rows")

@@ -72,7 +72,6 @@ class PaperRelease:
     """Noisy class sizes, projected means and second moments, and rows from them in the projected space.
 
     Attributes:
-        question: what was asked for.
         counts: shape `(K,)`.
         means: shape `(K, P)`, what rows are centred at: 0 except for a mixture.
         moments: K matrices of shape `(P, P)`, covariances that a Gaussian can have.
@@ -91,11 +90,7 @@ class PaperRelease:
         return f"PaperRelease({self.question.algorithm}, dimension={self.question.dimension}, rows={self.num_rows})"
 
     def synthesize(self, num_rows: int, seed: int) -> SyntheticRows:
-        """Draw rows h1..hp with their label, classes by largest remainder; the same seed gives the same rows.
-
-        Raises:
-            InvalidAnalysisError: `num_rows` or `seed` does not fit.
-        """
+        """Draw rows h1..hp with their label, classes by largest remainder; the same seed gives the same rows."""
         sizes = split_by_largest_remainder(num_rows, self.counts / self.counts.sum())
         stream = keystream(derive_seed(seed_bytes(seed), "paper rows"))
         classes = np.repeat(np.arange(sizes.size), sizes)
@@ -135,16 +130,11 @@ def release_paper(
 ) -> PaperRelease:
     """Run the paper's pipeline.
 
-    Args:
-        rows: finite, shape `(n, m)`; a row of zeros stays one.
-        question: algorithm and public choices.
-        random_bytes: a cryptographic source.
-        epsilon: what the noise is calibrated to; 30 % of it go to the mean.
-        delta: 0 for discrete Laplace noise and pure privacy, else discrete Gaussian noise.
-        labels: shape `(n,)`: numbers for a regression, which are clipped; positions of class levels for a mixture.
-        calibration: "published" for the constants of the paper, with which the promise of the release is a larger
-            epsilon than was asked for.
-        accept_published_loss: must be True for "published".
+    `rows` are finite, shape `(n, m)`; a row of zeros stays one. `question` is algorithm and public choices. `epsilon`
+    is what the noise is calibrated to; 30 % of it go to the mean. `delta` is 0 for discrete Laplace noise and pure
+    privacy, else discrete Gaussian noise. `labels` has shape `(n,)`: numbers for a regression, which are clipped;
+    positions of class levels for a mixture. `calibration` is "published" for the constants of the paper, with which the
+    promise of the release is a larger epsilon than was asked for. `accept_published_loss` must be True for "published".
 
     Raises:
         InvalidRowError: rows or labels do not fit.

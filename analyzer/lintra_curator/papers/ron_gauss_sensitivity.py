@@ -61,9 +61,8 @@ def attained_triangle_distance(dimension: int) -> float:
 def published_factor(dimension: int, *, mirrored: bool) -> float:
     """Return a bound of the true epsilon of the published covariance noise, in multiples of the claimed one.
 
-    Args:
-        dimension: p.
-        mirrored: whether the triangle is noised and mirrored, as here, or all p^2 entries on their own.
+    `dimension` is p. `mirrored` says whether the triangle is noised and mirrored, as here, or all p^2 entries on their
+    own.
     """
     distance = triangle_distance(dimension) if mirrored else product_distance(dimension)
     return distance / (2 * math.sqrt(dimension))
@@ -72,11 +71,8 @@ def published_factor(dimension: int, *, mirrored: bool) -> float:
 def published_label_factor(dimension: int, label_bound: float) -> float:
     """Return a bound of the true epsilon of Lemma 5 of the paper, in multiples of the claimed one.
 
-    Lemma 5 adds the largest changes of three blocks; its first term inherits the error of Lemma 4.
-
-    Args:
-        dimension: p.
-        label_bound: a, the largest absolute value of a label.
+    Lemma 5 adds the largest changes of three blocks; its first term inherits the error of Lemma 4. `dimension` is p;
+    `label_bound` is a, the largest absolute value of a label.
 
     Raises:
         ValueError: the label bound is negative or not finite.
@@ -106,12 +102,8 @@ def worst_pair(dimension: int) -> tuple[FloatArray, FloatArray]:
 def published_delta(dimension: int, epsilon: float, claimed: float = 1.0) -> tuple[float, float]:
     """Return bounds of delta(epsilon) of the published covariance noise for its worst pair of rows, p even.
 
-    All p^2 entries carry Laplace noise on their own, and each differs by sqrt(2) / p of its sensitivity.
-
-    Args:
-        dimension: p, even.
-        epsilon: at which delta is asked for.
-        claimed: what the noise was calibrated to.
+    All p^2 entries carry Laplace noise on their own, and each differs by sqrt(2) / p of its sensitivity. `dimension` is
+    p, even; `epsilon` is the one at which delta is asked for. `claimed` is what the noise was calibrated to.
 
     Raises:
         ValueError: p is odd.
@@ -160,11 +152,8 @@ def augmented_distance(constant: float, squared_bound: float) -> float:
     """Return the largest Frobenius distance of g g^T and h h^T for g = (c, v), h = (c, w).
 
     Theorem J2 of docs/explanation/privacy.md#joint. It is sqrt(2) (c^2 + q) if c^2 <= q, else 2 sqrt(2) c sqrt(q): what
-    one row changes where mean and second moment are released as one matrix with isotropic noise.
-
-    Args:
-        constant: c, at least 0.
-        squared_bound: q, the bound of |v|^2 and |w|^2, positive.
+    one row changes where mean and second moment are released as one matrix with isotropic noise. `constant` is c, at
+    least 0; `squared_bound` is q, the bound of |v|^2 and |w|^2, positive.
 
     Raises:
         ValueError: an argument is out of range or not finite.

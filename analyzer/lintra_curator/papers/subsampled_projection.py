@@ -26,10 +26,8 @@ def unsampled_claim(claim: Claim, rate: float) -> Claim:
     """Return what a mechanism must promise on the sample for the whole to keep `claim`.
 
     epsilon' = ln(1 + (e^epsilon - 1) / q) and delta' = delta / q (Balle, Barthe, Gaboardi 2018, Theorem 8, backwards).
-
-    Args:
-        claim: "zero-out"; sampling does not amplify a replaced row in this way.
-        rate: q, with which every row is kept, above delta and at most 1.
+    `claim` is "zero-out"; sampling does not amplify a replaced row in this way. `rate` is q, with which every row is
+    kept, above delta and at most 1.
 
     Raises:
         ValueError: if the rate is out of range or the neighbours differ in more than one row's presence.
@@ -57,7 +55,6 @@ class SubsampledRelease:
         rate: q.
         num_clients: rows before sampling, a public number.
         promise: for the whole.
-        law: of the noise.
     """
 
     columns: tuple[ScaledColumn, ...]
@@ -93,14 +90,8 @@ class SubsampledRelease:
 def plan_subsampled(claim: Claim, rate: float, sketch_rows: int, row_bound: float) -> ProjectionPlan:
     """Return the ridge of a projection of a Poisson sample, with the promise for the whole.
 
-    Args:
-        claim: the promise, neighbours "zero-out".
-        rate: q, above delta and at most 1.
-        sketch_rows: r.
-        row_bound: l, public.
-
-    Raises:
-        ValueError: if an argument is out of range.
+    `claim` is the promise, neighbours "zero-out"; `rate` is q, above delta and at most 1. `sketch_rows` are r;
+    `row_bound` is l, public.
     """
     inner = plan_projection(unsampled_claim(claim, rate), sketch_rows, row_bound)
     delta_hi = min(rate * inner.promise.delta, claim.float_delta)
@@ -123,18 +114,9 @@ def subsampled_projection(
 ) -> SubsampledRelease:
     """Release a random projection of the rows that independent coins of probability `rate` select.
 
-    Args:
-        rows: D, shape `(n, d)`.
-        claim: the promise, neighbours "zero-out".
-        rate: q, above delta and at most 1.
-        sketch_rows: r.
-        row_bound: l, public.
-        random_bytes: a cryptographic source.
-        clip: shrink longer rows onto the sphere; if False they are refused.
-        names: of the columns; "x0", "x1", .. by default.
-
-    Raises:
-        ValueError: if an argument is out of range.
+    `rows` are D, shape `(n, d)`; `claim` is the promise, neighbours "zero-out". `rate` is q, above delta and at most 1;
+    `sketch_rows` are r. `row_bound` is l, public. `clip` says to shrink longer rows onto the sphere; if False they are
+    refused. `names` are those of the columns; "x0", "x1", .. by default.
     """
     plan = plan_subsampled(claim, rate, sketch_rows, row_bound)
     table = bounded_rows(rows, row_bound, clip=clip)

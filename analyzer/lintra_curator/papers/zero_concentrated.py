@@ -14,11 +14,8 @@ def zcdp_delta(epsilon: float, rho: float) -> float:
 
     The least over all orders alpha > 1 of exp((alpha-1)(alpha rho - epsilon)) (1 - 1/alpha)^alpha / (alpha-1)
     (Canonne, Kamath, Steinke 2020, Proposition 12). Its logarithm has the derivative
-    rho (2 alpha - 1) - epsilon + ln(1 - 1/alpha), which grows with alpha; every alpha gives a valid bound.
-
-    Args:
-        epsilon: at least 0.
-        rho: mu^2 / 2 of a Gaussian mechanism; rhos of several mechanisms add up.
+    rho (2 alpha - 1) - epsilon + ln(1 - 1/alpha), which grows with alpha; every alpha gives a valid bound. `epsilon` is
+    at least 0. `rho` is mu^2 / 2 of a Gaussian mechanism; rhos of several mechanisms add up.
 
     Raises:
         ValueError: if an argument is negative or not finite.

@@ -44,10 +44,8 @@ def delta_after_look(
 ) -> float:
     """Return delta(epsilon) of a look and a projection together: the mean, over what the look shows, of the latter's.
 
-    Args:
-        epsilon: at least 0.
-        losses: privacy losses of the look, shape `(k,)`: nodes of a quadrature under the first of two neighbours.
-        weights: of the nodes, shape `(k,)`.
-        curve: from what each loss leaves of epsilon, shape `(k,)`, to the delta of the projection that follows.
+    `epsilon` is at least 0. `losses` are privacy losses of the look, shape `(k,)`: nodes of a quadrature under the
+    first of two neighbours. `weights` are those of the nodes, shape `(k,)`. `curve` leads from what each loss leaves of
+    epsilon, shape `(k,)`, to the delta of the projection that follows.
     """
     return float(weights @ curve(epsilon - losses))

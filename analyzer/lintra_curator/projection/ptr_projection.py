@@ -60,16 +60,12 @@ class PtrPlan:
 def plan_ptr(claim: Claim, sketch_rows: int, row_bound: float, *, deviation: float, margin: float) -> PtrPlan:
     """Return the test of smallest cap that keeps a claim under the exact joint law of t and the sketch.
 
-    Args:
-        claim: neighbours "zero-out".
-        sketch_rows: r.
-        row_bound: l, public.
-        deviation: of the noise on the eigenvalue, in units of l^2; a few times 1 / mu*(epsilon, delta) is good.
-        margin: in units of l^2; about 1 is good, since the exact law already counts an overestimate.
+    `claim` has neighbours "zero-out"; `sketch_rows` are r. `row_bound` is l, public. `deviation` is that of the noise
+    on the eigenvalue, in units of l^2; a few times 1 / mu*(epsilon, delta) is good. `margin` is in units of l^2; about
+    1 is good, since the exact law already counts an overestimate.
 
     Raises:
         CalibrationError: the eigenvalue alone, at this deviation, breaks the claim.
-        ValueError: if an argument is out of range.
     """
     require_ptr(claim, sketch_rows, row_bound)
     epsilon, aim = claim.float_epsilon, claim.float_delta * (1 - _ROOM)
@@ -102,12 +98,8 @@ def ptr_delta(epsilon: float, test: EigenvalueTest, sketch_rows: int, shares: Se
     What matters of the larger data is lambda = lambda_min and by how much u in [0, min(1, lambda)] the row moves it:
     then t is Gaussian, and given t the leverage is at most 1 / (max(lambda, 1) + ridge(t)). That reduction is proved;
     the supremum over (lambda, u) is taken on a grid with refinement, so it is numerical. u = 1 was always the worst.
-
-    Args:
-        epsilon: at least 0.
-        test: in units of the squared row bound.
-        sketch_rows: r.
-        shares: u / min(1, lambda), the values that are searched.
+    `epsilon` is at least 0; `test` is in units of the squared row bound. `sketch_rows` are r; `shares` are u / min(1,
+    lambda), the values that are searched.
     """
     top = test.cap + max(test.margin, 0) + 10 * test.deviation
     grid = np.unique(np.concatenate([np.linspace(0, 3, 7), np.linspace(0, top, 41)]))
@@ -129,12 +121,9 @@ def ptr_delta(epsilon: float, test: EigenvalueTest, sketch_rows: int, shares: Se
 def joint_delta(epsilon: float, eigenvalue: float, share: float, test: EigenvalueTest, sketch_rows: int) -> float:
     """Return delta(epsilon) of t and the sketch together for one kind of neighbours, the worse direction.
 
-    Args:
-        epsilon: at least 0.
-        eigenvalue: lambda_min of the larger data, in units of the squared row bound.
-        share: u / min(1, lambda), between 0 and 1: how far the row moves the eigenvalue.
-        test: in the same units.
-        sketch_rows: r.
+    `epsilon` is at least 0; `eigenvalue` is lambda_min of the larger data, in units of the squared row bound. `share`
+    is u / min(1, lambda), between 0 and 1: how far the row moves the eigenvalue. `test` is in the same units;
+    `sketch_rows` are r.
     """
     shift = share * min(1.0, eigenvalue)
     total = 0.0
@@ -165,15 +154,9 @@ def ptr_projection(
 ) -> "PtrRelease":
     """Release the noisy smallest eigenvalue and a random projection with the ridge that it allows.
 
-    Args:
-        rows: D, shape `(n, d)`.
-        plan: made from public parameters; changing it after a look at the data voids the promise.
-        random_bytes: a cryptographic source.
-        clip: shrink longer rows onto the sphere; if False they are refused.
-        names: of the columns; "x0", "x1", .. by default.
-
-    Raises:
-        ValueError: if an argument is out of range.
+    `rows` are D, shape `(n, d)`. `plan` is made from public parameters; changing it after a look at the data voids the
+    promise. `clip` says to shrink longer rows onto the sphere; if False they are refused. `names` are those of the
+    columns; "x0", "x1", .. by default.
     """
     table = bounded_rows(rows, plan.row_bound, clip=clip)
     columns = named_columns(names, table.shape[1], plan.row_bound)

@@ -49,7 +49,6 @@ class ProjectionPlan:
         row_bound: l, in row units.
         sigma2: the ridge, in row units squared.
         leverage: the largest leverage that a row can have, l^2 / (l^2 + sigma2).
-        promise: what follows.
     """
 
     sketch_rows: int
@@ -64,11 +63,8 @@ def replacement_pair(ratio: float, sketch_rows: float) -> Pair:
 
     Whitened by the rows in common and the ridge, the covariances are I + v v^T and I + u u^T with |u|^2 and |v|^2 at
     most l^2 / sigma^2. That orthogonal rows of full length are worst is proved in
-    docs/reference/mechanisms/random_projection.md#replacing-a-row; the paper does not treat replacement.
-
-    Args:
-        ratio: l^2 / sigma^2, positive.
-        sketch_rows: r.
+    docs/reference/mechanisms/random_projection.md#replacing-a-row; the paper does not treat replacement. `ratio` is l^2
+    / sigma^2, positive; `sketch_rows` are r.
     """
     return Pair([ratio, -ratio / (1 + ratio)], [sketch_rows, sketch_rows], [0.0, 0.0])
 
@@ -76,12 +72,8 @@ def replacement_pair(ratio: float, sketch_rows: float) -> Pair:
 def projection_delta(epsilon: float, leverage: float, sketch_rows: float, neighbours: Neighbours = "zero-out") -> float:
     """Return an upper bound of delta(epsilon) of a projection when no row has a larger leverage, in both directions.
 
-    Args:
-        epsilon: at least 0.
-        leverage: the largest leverage, between 0 and 1, in the larger data for "zero-out"; for "replace-one"
-            l^2 / (l^2 + sigma^2).
-        sketch_rows: r.
-        neighbours: what may change.
+    `epsilon` is at least 0. `leverage` is the largest leverage, between 0 and 1, in the larger data for "zero-out"; for
+    "replace-one" l^2 / (l^2 + sigma^2). `sketch_rows` are r; `neighbours` are what may change.
     """
     if leverage == 1:
         return 1.0
@@ -104,11 +96,9 @@ def plan_projection(claim: Claim, sketch_rows: int, row_bound: float) -> Project
 
     The leverage of a row of norm at most l is at most l^2 / (l^2 + sigma^2), attained where it is alone, so that
     sigma^2 = l^2 (1 / p* - 1). Wei et al. 2023 (v3 Figure 3, v4 Figure 1) take l^2 / p*, that is l^2 more than needed.
-
-    Args:
-        claim: "zero-out" is the paper's add-or-remove; "replace-one" is calibrated on its own worst pair.
-        sketch_rows: r, at least 1; 1 is a random linear combination.
-        row_bound: l, public. The papers' experiments take the largest norm in the data, which is not private.
+    For `claim`, "zero-out" is the paper's add-or-remove; "replace-one" is calibrated on its own worst pair.
+    `sketch_rows` are r, at least 1; 1 is a random linear combination. `row_bound` is l, public. The papers' experiments
+    take the largest norm in the data, which is not private.
 
     Raises:
         ValueError: if an argument is out of range.
@@ -144,7 +134,6 @@ class ProjectionRelease:
         row_bound: l.
         promise: with its certified delta and its status.
         route: how the sketch was drawn.
-        law: of the noise.
     """
 
     columns: tuple[ScaledColumn, ...]
@@ -167,11 +156,7 @@ class ProjectionRelease:
         return estimate
 
     def sketch(self) -> Sketch:
-        """Return the same numbers in the scale of a sketch, whose rows are their own witnesses of the error.
-
-        Raises:
-            InvalidReleaseError: a single row says nothing of its own error.
-        """
+        """Return the same numbers in the scale of a sketch, whose rows are their own witnesses of the error."""
         rows = self.values.shape[0]
         counts = np.full(rows, self.num_clients)
         noise = np.full(rows, self.sigma2 / rows)

@@ -54,11 +54,8 @@ class WishartError(KnownNoise):
     def correlation_variance(self, correlation: FloatArray, diagonal: FloatArray) -> FloatArray:
         """Return the first-order variances of M_ij / sqrt(M_ii M_jj), shape `(d, d)`.
 
-        The gradient is N_ij / sqrt(M_ii M_jj) - r_ij (N_ii / M_ii + N_jj / M_jj) / 2.
-
-        Args:
-            correlation: the estimates themselves, shape `(d, d)`.
-            diagonal: M_ii, positive, shape `(d,)`.
+        The gradient is N_ij / sqrt(M_ii M_jj) - r_ij (N_ii / M_ii + N_jj / M_jj) / 2. `correlation` is the estimates
+        themselves, shape `(d, d)`; `diagonal` is M_ii, positive, shape `(d,)`.
         """
         scaled = self.centre / np.sqrt(np.outer(diagonal, diagonal))
         own = np.diagonal(scaled)

@@ -50,13 +50,8 @@ def point_statement(claim: Claim, delta: float, status: Status, note: str) -> Pr
     """Return the statement of a release whose curve was computed at the claim's epsilon only.
 
     "zero-out" is the papers' add-or-remove: deleting a row and making it the null row give these mechanisms the same
-    law; the number of rows counts as public here.
-
-    Args:
-        claim: what is promised.
-        delta: upper bound of the delta at the claim's epsilon.
-        status: how it is known.
-        note: the argument, in a few words.
+    law; the number of rows counts as public here. `delta` is the upper bound of the delta at the claim's epsilon.
+    `note` is the argument, in a few words.
 
     Raises:
         ValueError: delta does not keep the claim.

@@ -23,10 +23,8 @@ _LEGENDRE = np.polynomial.legendre.leggauss(_PANEL_NODES)
 def chi_square_rule(freedom: float, nodes: int = 320, breaks: tuple[float, ...] = ()) -> tuple[FloatArray, FloatArray]:
     """Return nodes and weights, both of shape `(k,)`, of the chi-square law between its 1e-22 tails.
 
-    Args:
-        freedom: degrees of freedom, above 0.5 (any real number).
-        nodes: k without any break, a multiple of 20.
-        breaks: where an integrand is not smooth; each adds 20 nodes.
+    `freedom` is the degrees of freedom, above 0.5 (any real number). `nodes` are k without any break, a multiple of 20.
+    `breaks` says where an integrand is not smooth; each adds 20 nodes.
     """
     shape = freedom / 2
     # Below 4 degrees of freedom the density has a singular derivative at 0, which a higher root removes.

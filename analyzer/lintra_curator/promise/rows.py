@@ -64,10 +64,8 @@ def checked_rows(rows: FloatArray) -> FloatArray:
 def bounded_rows(rows: FloatArray, row_bound: float, *, clip: bool = True) -> FloatArray:
     """Return the rows with Euclidean norms of at most the public bound.
 
-    Args:
-        rows: finite, shape `(n, d)` with n and d at least 1.
-        row_bound: fixed without a look at the rows.
-        clip: shrink longer rows onto the sphere; if False they are refused.
+    `rows` are finite, shape `(n, d)` with n and d at least 1. `row_bound` is fixed without a look at the rows. `clip`
+    says to shrink longer rows onto the sphere; if False they are refused.
 
     Raises:
         ValueError: if the shape or a number is wrong, or a row is too long and may not be clipped.

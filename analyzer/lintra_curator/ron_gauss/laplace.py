@@ -20,10 +20,8 @@ _CHUNK = 1 << 12
 def discrete_laplace(count: int, scale: Fraction, random_bytes: RandomBytes) -> IntArray:
     """Draw independent integers, shape `(count,)`, with P(x) proportional to exp(-|x| / scale).
 
-    Args:
-        count: how many.
-        scale: positive, at most `MAX_SCALE`; the deviation is about sqrt(2) times it.
-        random_bytes: a cryptographic source; bytes that were read ahead and not needed are thrown away.
+    `scale` is positive, at most `MAX_SCALE`; the deviation is about sqrt(2) times it. `random_bytes` are a
+    cryptographic source; bytes that were read ahead and not needed are thrown away.
 
     Raises:
         ValueError: the count is negative or the scale out of range.

@@ -41,7 +41,6 @@ class PureShares:
     Attributes:
         counts: class counts.
         sums: class sums.
-        products: of coordinates.
         histograms: all of them together.
     """
 

@@ -206,7 +206,6 @@ def planned_mechanism(
 
     Raises:
         ValueError: the seed has another length.
-        InvalidTaskError: the columns or the question do not fit the mechanism.
     """
     if frame_seed is not None and len(frame_seed) != SEED_BYTES:
         raise ValueError(f"a frame seed has {SEED_BYTES} bytes, got {len(frame_seed)}")

@@ -18,12 +18,8 @@ def gaussian_then_projection(epsilon: float, mu: float, weight: float, rows: int
     """Return delta(epsilon) of a mu-Gaussian release followed by a projection, "replace-one".
 
     The mean of the projection's delta at epsilon less the first release's loss mu^2 / 2 + mu x, x standard normal.
-
-    Args:
-        epsilon: at least 0.
-        mu: of the first release, positive.
-        weight: q = B^2 / w2 of the projection.
-        rows: its r.
+    `epsilon` is at least 0; `mu` is that of the first release, positive. `weight` is q = B^2 / w2 of the projection;
+    `rows` are its r.
 
     Raises:
         ValueError: epsilon is negative, or mu not positive.
@@ -38,11 +34,7 @@ def look_at_eigenvalue(mu: float, failure: float, weight: float) -> EigenvalueTe
     """Return the test that a ridge of B^2 / `weight` shrinks by, in units of B^2.
 
     The look is short of the smallest eigenvalue of the rows common to two neighbouring tables, but for `failure`: by
-    one row, which a neighbour may lack, and by the quantile of the look's noise.
-
-    Args:
-        mu: of the look.
-        failure: how likely the bound may be false.
-        weight: q = B^2 / w2 of the projection that follows.
+    one row, which a neighbour may lack, and by the quantile of the look's noise. `mu` is that of the look; `failure`
+    says how likely the bound may be false. `weight` is q = B^2 / w2 of the projection that follows.
     """
     return EigenvalueTest(1 / mu, 1 - float(special.ndtri(failure)) / mu, 1 / weight)

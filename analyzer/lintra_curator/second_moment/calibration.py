@@ -32,11 +32,7 @@ def gaussian_sigma(claim: Claim) -> float:
 
 @lru_cache(_CACHE)
 def projection_weight(claim: Claim, rows: int) -> float:
-    """Return the largest q = B^2 / w2 at which a projection to `rows` rows keeps the claim, that of `plan_projection`.
-
-    Raises:
-        CalibrationError: `rows` is not between 1 and 1e6, or no weight was found.
-    """
+    """Return the largest q = B^2 / w2 at which a projection to `rows` rows keeps the claim; see `plan_projection`."""
     _require_rows(rows)
     # Beyond it the curve is taken at the largest epsilon, which asks for more noise.
     within = claim.model_copy(update={"epsilon": real(min(claim.float_epsilon, LARGEST_EPSILON))})
@@ -65,11 +61,7 @@ def adaptive_weight(claim: Claim, rows: int, look_mu: float) -> float:
 
 @lru_cache(_CACHE)
 def wishart_freedom(claim: Claim, scale: float) -> float:
-    """Return the smallest real m = k - d + 1 at which Wishart noise of scale c B^2 keeps the claim.
-
-    Raises:
-        CalibrationError: the claim needs more than 1e6 degrees of freedom.
-    """
+    """Return the smallest real m = k - d + 1 at which Wishart noise of scale c B^2 keeps the claim."""
     weight = _weight_of(scale)
     if _wishart(claim, _MIN_FREEDOM, weight, thorough=True) <= claim.float_delta:
         return _MIN_FREEDOM
@@ -85,11 +77,7 @@ def wishart_freedom(claim: Claim, scale: float) -> float:
 
 
 def wishart_degrees(claim: Claim, num_columns: int, scale: float) -> int:
-    """Return the smallest whole k at which Wishart noise W_d(c B^2 I, k) keeps the claim.
-
-    Raises:
-        CalibrationError: the claim needs more than 1e6 degrees of freedom.
-    """
+    """Return the smallest whole k at which Wishart noise W_d(c B^2 I, k) keeps the claim."""
     return math.ceil(wishart_freedom(claim, scale) + num_columns - 1)
 
 
@@ -123,14 +111,7 @@ def _largest(
 ) -> float:
     """Return the largest x, to a relative 1e-12, at which an increasing `curve` does not exceed `delta`.
 
-    Args:
-        start: a first guess.
-        delta: the target.
-        curve: to find the root with.
-        judge: what the result must pass, if that is slower; `curve` by default.
-
-    Raises:
-        CalibrationError: nothing brackets the root.
+    `judge` is what the result must pass, if that is slower; `curve` by default.
     """
     try:
         found = furthest(start, lambda x: log_excess(curve(x), delta), width=_WIDTH)

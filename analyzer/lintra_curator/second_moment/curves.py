@@ -27,12 +27,8 @@ def projection_delta(epsilon: float, weight: float, rows: int, neighbours: Neigh
     """Return delta(epsilon) of a secret Gaussian projection of the table with an added ridge, certified.
 
     Also of an inverse Wishart draw with `rows` degrees of freedom: there the two laws of every pair change places.
-
-    Args:
-        epsilon: at least 0.
-        weight: q = B^2 / w2, at least 0.
-        rows: r of the projection, at least 1.
-        neighbours: for "zero-out" the larger of the two directions, the one with the row.
+    `epsilon` is at least 0; `weight` is q = B^2 / w2, at least 0. `rows` are r of the projection, at least 1. For the
+    `neighbours` "zero-out" it is the larger of the two directions, the one with the row.
 
     Source:
         Sheffet 2019, Theorem 3.1; the exact pair is (I + v v^T) against (I + u u^T), |u|^2 = |v|^2 = q, u orthogonal
@@ -66,11 +62,7 @@ def wishart_zero_out_deltas(epsilon: float, freedom: float, weight: float) -> tu
     """Return both directions of "zero-out" for Wishart noise: without the row against with it, and back.
 
     The pair is chi-square of m degrees of freedom against itself moved by s (for Algorithm 3 of Sheffet 2019).
-
-    Args:
-        epsilon: at least 0.
-        freedom: m = k - d + 1, above 2.
-        weight: s = 1 / c, positive.
+    `epsilon` is at least 0; `freedom` is m = k - d + 1, above 2. `weight` is s = 1 / c, positive.
     """
     _require_wishart(epsilon, freedom, weight)
     epsilon = min(epsilon, LARGEST_EPSILON)
@@ -87,14 +79,11 @@ def wishart_zero_out_deltas(epsilon: float, freedom: float, weight: float) -> tu
 def wishart_pair_delta(epsilon: float, freedom: float, up: float, down: float) -> float:
     """Return delta(epsilon) of Wishart noise for two rows whose difference has the eigenvalues `up` and -`down`.
 
+    `epsilon` is at least 0; `freedom` is m = k - d + 1, above 2. `up` is the eigenvalue of u u^T - v v^T above 0, in
+    units of c B^2. `down` is the size of the one below 0.
+
     With W of two columns and m + 1 degrees of freedom, C = W_11, Z a normal variable and Y = chi-square_m independent,
     |W| = C Y and |W + D| = (C + up)(Y - down) + up Z^2; the log ratio is a multiple of ln(|W| / |W + D|).
-
-    Args:
-        epsilon: at least 0.
-        freedom: m = k - d + 1, above 2.
-        up: the eigenvalue of u u^T - v v^T above 0, in units of c B^2.
-        down: the size of the one below 0.
     """
     _require_wishart(epsilon, freedom, up + down)
     epsilon = min(epsilon, LARGEST_EPSILON)
@@ -115,14 +104,9 @@ def wishart_delta(
     """Return delta(epsilon) of Wishart noise W_d(c B^2 I, k).
 
     For "replace-one" the maximum over all pairs of rows stands in a corner (docs/explanation/privacy.md#wishart, by
-    Prékopa 1973, Theorem 6); points between the corners are a check of the numbers.
-
-    Args:
-        epsilon: at least 0.
-        freedom: m = k - d + 1, above 2.
-        weight: s = 1 / c, positive.
-        neighbours: which tables are neighbours.
-        thorough: look at points between the corners as well; six times slower.
+    Prékopa 1973, Theorem 6); points between the corners are a check of the numbers. `epsilon` is at least 0; `freedom`
+    is m = k - d + 1, above 2. `weight` is s = 1 / c, positive. `thorough` says to look at points between the corners as
+    well; six times slower.
     """
     corners = wishart_zero_out_deltas(epsilon, freedom, weight)
     if neighbours == "zero-out":

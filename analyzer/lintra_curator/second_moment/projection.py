@@ -153,13 +153,8 @@ def exact_ridge_intervals(
 
     The draw M has independent Gaussian rows, so that regressing its target on its features is ordinary least squares
     with Gaussian errors: b +- t_{r-p} sqrt(|M theta|^2 / (r - p) diag((M_X^T M_X)^-1)) covers
-    (S_XX + w2 I)^-1 S_Xy, w2 the ridge that was added (after Sheffet, ICML 2017).
-
-    Args:
-        release: of `GaussianProjection`.
-        target: the column to explain.
-        features: p columns that explain it.
-        confidence: of each interval.
+    (S_XX + w2 I)^-1 S_Xy, w2 the ridge that was added (after Sheffet, ICML 2017). `release` is that of
+    `GaussianProjection`; `features` are p columns that explain it. `confidence` is that of each interval.
 
     Returns:
         One number for each feature, in normalised units.
