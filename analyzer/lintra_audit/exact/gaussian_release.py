@@ -28,16 +28,7 @@ def sketch_of(matrix: PublicMatrix) -> SparseSketch:
 
 
 def audit_gaussian_release(task: Task, matrix: PublicMatrix) -> TaskAudit:
-    """Audit what a release under a matrix that was really drawn tells.
-
-    Args:
-        task: the task.
-        matrix: of a cohort.
-
-    Raises:
-        LintraError: the service itself refuses this matrix.
-        ValueError: the matrix is too large to be factorised.
-    """
+    """Audit what a release under a matrix that was really drawn tells."""
     if task.mechanism.noising_servers:
         return audit_server_release(task, matrix, sketch_of(matrix))
     mechanism, claim = task.mechanism, task.noise_claim

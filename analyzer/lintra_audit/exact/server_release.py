@@ -29,13 +29,7 @@ def squared_norms(sketch: SparseSketch) -> IntArray:
 def audit_server_release(task: Task, matrix: PublicMatrix, sketch: SparseSketch) -> TaskAudit:
     """Audit what a release under a matrix that was really drawn tells of one client, all others being corrupt.
 
-    Args:
-        task: one whose servers add the noise.
-        matrix: of a cohort.
-        sketch: its columns.
-
-    Raises:
-        LintraError: the service itself refuses this task or matrix.
+    `task` is one whose servers add the noise.
     """
     mechanism, claim = task.mechanism, task.noise_claim
     stated = mechanism.release_privacy(claim, task.num_columns, matrix)

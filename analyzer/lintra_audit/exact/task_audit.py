@@ -21,8 +21,8 @@ class TaskAudit:
         mu: recomputed, against the corrupt clients that were found to hurt most.
         corrupt: how many they are.
         claim: recomputed delta at the task's epsilon, without the coalition's share of the task's delta.
-        absence: delta at the task's epsilon if the worst client had stayed away together with its noise, which
-            no task promises to hide; None where that is not known.
+        absence: delta at the task's epsilon if the worst client had stayed away together with its noise, which no task
+            promises to hide; None where that is not known.
     """
 
     stated: PrivacyStatement

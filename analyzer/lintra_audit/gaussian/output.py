@@ -67,14 +67,8 @@ def show_gaussian(console: Console, document: Document) -> None:
 def write_plot(path: Path, profile: PrivacyProfile, claims: Sequence[Point]) -> None:
     """Draw delta over epsilon, logarithmically, with the claims as points, as SVG.
 
-    Args:
-        path: of a new file; its name ends in .svg.
-        profile: both directions; drawn is the certified upper end of the larger one.
-        claims: points.
-
-    Raises:
-        ValueError: the file would not be SVG.
-        InvalidAnalysisError: matplotlib is not installed (`lintra[plot]`).
+    `path` is that of a new file; its name ends in .svg. `profile` has both directions; the certified upper end of the
+    larger one is drawn.
     """
     require_svg(path)
     drawing = decay(profile.epsilons, profile.hi, list(claims), ("epsilon", "delta"))

@@ -88,14 +88,8 @@ class GaussianAudit:
 def audit_pair(pair: Pair, claims: Sequence[Point], rtol: float = RTOL, neighbour: str = "given") -> GaussianAudit:
     """Compare the exact profile of one pair, in both directions, with claims.
 
-    Args:
-        pair: the law on one input against the law on a neighbouring one.
-        claims: at least one point.
-        rtol: relative error of the profile; claims closer than it stay undecided.
-        neighbour: what the pair is, in words.
-
-    Raises:
-        ValueError: if there is no claim.
+    `pair` is the law on one input against the law on a neighbouring one. `claims` are at least one point. `rtol` is the
+    relative error of the profile; claims closer than it stay undecided. `neighbour` is what the pair is, in words.
     """
     return _audit([(neighbour, pair)], claims, rtol)
 
@@ -109,15 +103,9 @@ def audit_law(
 ) -> GaussianAudit:
     """Compare the exact profiles of a mechanism on data and all its neighbours with claims.
 
-    Args:
-        law: the mechanism, by the Gaussian law of what it releases.
-        data: rows, shape `(n, d)`.
-        claims: at least one point.
-        neighbours: (name, data) of neighbouring data sets; by default `data` without each of its rows.
-        rtol: relative error of the profile.
-
-    Raises:
-        ValueError: if there is no claim or no neighbour, or the laws are no Gaussians.
+    `law` is the mechanism, by the Gaussian law of what it releases; `data` holds rows, shape `(n, d)`. `claims` are at
+    least one point. `neighbours` are (name, data) of neighbouring data sets; by default `data` without each of its
+    rows.
     """
     mean, covariance = law(data)
     others = without_each_row(data) if neighbours is None else neighbours

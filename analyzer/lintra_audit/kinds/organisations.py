@@ -86,13 +86,9 @@ def organisation_audit(
 ) -> OrganisationAudit:
     """Return cases of three organisations, two of them corrupt, and of five, and the mistakes that they show.
 
-    Args:
-        word: what names of cases begin with.
-        plain: the mechanism, not yet calibrated.
-        person_bound: of persons of three rows, where they are clipped together.
-        columns: of a row.
-        faults: beside those that every mechanism shares.
-        counts_noisily: whether the mechanism can have a noisy count; without one persons of several rows become null.
+    `word` is what names of cases begin with; `plain` is the mechanism, not yet calibrated. `person_bound` is that of
+    persons of three rows, where they are clipped together. `faults` are beside those that every mechanism shares.
+    `counts_noisily` says whether the mechanism can have a noisy count; without one persons of several rows become null.
     """
     begins = f"organisations-{word}"
     named = (_COMMON if counts_noisily else _EXACTLY_COUNTED) | (faults or {})

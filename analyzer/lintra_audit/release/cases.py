@@ -46,10 +46,6 @@ def case_of_task(task: Task) -> tuple[Case, str]:
     The twin has the same kind of mechanism with the same options, neighbours and delta, for a small cohort of short
     rows. Its noise is set so that its mu is the task's; with several entries per column, where mu depends on the
     matrix, it is calibrated to the task's claim instead.
-
-    Raises:
-        InvalidTaskError: the mechanism brings no audit.
-        LintraError: the task does not keep its own promise.
     """
     task.check()
     audit, num_clients = AUDITS[task.mechanism.kind], task.claim.min_clients

@@ -59,11 +59,8 @@ def check_lattice(scene: Scene, worlds: tuple[IntArray, IntArray]) -> Check:
     """Compare the residues of released integers between worlds whose rows differ by one step.
 
     The claim makes these worlds as good as equal, so whatever tells them apart is the lattice: values that one world
-    reaches and the other does not, or less often.
-
-    Args:
-        scene: who takes part.
-        worlds: released integers of world 0 and world 1, each of shape `(trials, rows, w)`.
+    reaches and the other does not, or less often. `worlds` are released integers of world 0 and world 1, each of shape
+    `(trials, rows, w)`.
     """
     touched = np.flatnonzero(np.any([part.columns[..., scene.victim].any(axis=0) for part in scene.parts], axis=0))
     moduli = sorted({*MODULI, *(int(np.abs(scene.matrix[row][scene.honest]).sum()) for row in touched)} - {0, 1})
@@ -85,9 +82,7 @@ def check_lattice(scene: Scene, worlds: tuple[IntArray, IntArray]) -> Check:
 def check_law(scene: Scene, worlds: tuple[IntArray, IntArray]) -> Check:
     """Compare variances and covariances of what is released with those that the claim was computed from.
 
-    Args:
-        scene: who takes part.
-        worlds: released integers of world 0 and world 1, each of shape `(trials, rows, w)`.
+    `worlds` are released integers of world 0 and world 1, each of shape `(trials, rows, w)`.
     """
     mechanism = scene.task.mechanism
     audit = AUDITS[mechanism.kind]

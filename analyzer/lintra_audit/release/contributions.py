@@ -44,11 +44,7 @@ class Contributions:
         return self._held.count == "exact" and self.case.task.claim.neighbours == "zero-out"
 
     def admit(self, seams: Seams) -> None:
-        """Refuse a task that breaks a rule, and a file that breaks the task's.
-
-        Raises:
-            LintraError: whoever refuses it.
-        """
+        """Refuse a task that breaks a rule, and a file that breaks the task's."""
         task = self.case.task
         seams.admit(task)
         for organisation, file in enumerate(self._others(limited=False)):

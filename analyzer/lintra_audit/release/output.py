@@ -18,12 +18,7 @@ def audit_document(
 ) -> Document:
     """Return everything that was found, ready for JSON.
 
-    Args:
-        outcomes: one for each case.
-        subject: what was audited, in words.
-        fault: the planted one.
-        trials: runs of each world for an ordinary case.
-        seed: 32 bytes, with which the audit can be repeated.
+    `trials` are runs of each world for an ordinary case. `seed` is 32 bytes, with which the audit can be repeated.
     """
     return {
         "verdict": "pass" if all(outcome.passed for outcome in outcomes) else "fail",

@@ -41,7 +41,6 @@ class Outcome:
     """What one case showed.
 
     Attributes:
-        case: what was audited.
         statement: the claim: that of the release, or of the smallest cohort the task allows.
         refusal: the token of the rule that refused the last request, if one did.
         exact_mu: mu of Theorem 1 for the matrix that was drawn, the worst victim and the coalition found.
@@ -130,11 +129,8 @@ class Rows:
 def audit_case(case: Case, trials: int, seed: bytes, seams: Seams = HONEST) -> Outcome:
     """Audit one case.
 
-    Args:
-        case: what.
-        trials: runs of each world, at least `MIN_TRIALS`; multiplied by the case's effort.
-        seed: 32 bytes; equal ones give equal results.
-        seams: the pipeline, possibly with a fault planted.
+    `trials` are runs of each world, at least `MIN_TRIALS`; multiplied by the case's effort. `seed` is 32 bytes; equal
+    ones give equal results. `seams` are the pipeline, possibly with a fault planted.
 
     Raises:
         ValueError: these are too few trials.

@@ -40,9 +40,8 @@ FIELDS: tuple[tuple[str, tuple[str, ...]], ...] = (
 def replayed(evidence: Evidence, server_keys: Sequence[str]) -> Iterator[ReplayedCheck]:
     """Yield one question after the other; behind a no that nothing can be built upon there are no more.
 
-    Args:
-        evidence: bodies not read yet.
-        server_keys: the servers' public keys from a source that the third party trusts, in the task's order.
+    `evidence` holds bodies not read yet. `server_keys` are the servers' public keys from a source that the third party
+    trusts, in the task's order.
     """
     task, record = evidence.task, evidence.record.record
     yield _keys(evidence, server_keys)

@@ -12,14 +12,7 @@ from lintra_protocol.transforms.base import PublicMatrix
 def audit_task(task: Task, num_clients: int, seed: bytes) -> TaskAudit:
     """Draw the matrix of a cohort as servers do, and audit what a release under it would tell.
 
-    Args:
-        task: a task; it is checked.
-        num_clients: of the cohort.
-        seed: 32 bytes for made-up identifiers and nonces.
-
-    Raises:
-        LintraError: a rule refuses the task or the cohort.
-        ValueError: the matrix is too large to be factorised.
+    `seed` is 32 bytes for made-up identifiers and nonces.
     """
     task.check()
     return audit_matrix(task, request_release(task, np.arange(num_clients), set(), seed).matrix)

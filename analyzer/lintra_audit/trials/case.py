@@ -30,7 +30,6 @@ class Case:
         name: one word for tables and `--case`.
         about: what it is, in a few words.
         make_task: returns the public parameters, checked; calibrating them may take a while.
-        num_clients: who reports.
         without_first: whether a second release, of the same reports without client 0, is asked for.
         again: whether the same release is asked for again.
         effort: runs of this case for one run of an ordinary one; a smaller mu needs more.

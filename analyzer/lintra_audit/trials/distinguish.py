@@ -50,10 +50,7 @@ class Bound:
 def clopper_pearson_upper(errors: int, trials: int, confidence: float = CONFIDENCE) -> float:
     """Return an upper bound on an error rate, exact for any rate (Clopper and Pearson 1934).
 
-    Args:
-        errors: observed.
-        trials: at least 1.
-        confidence: one-sided.
+    `trials` are at least 1; `confidence` is one-sided.
 
     Raises:
         ValueError: there are no trials, or more errors than trials.
@@ -79,9 +76,7 @@ def bound_of(false_positives: int, false_negatives: int, trials: int) -> Bound:
 def threshold_bound(scores: tuple[FloatArray, FloatArray], threshold: float) -> Bound:
     """Test "world 1 if the score exceeds the threshold", a threshold chosen without looking at these scores.
 
-    Args:
-        scores: of world 0 and world 1, both of shape `(trials,)`.
-        threshold: in the scores' units.
+    `scores` are those of world 0 and world 1, both of shape `(trials,)`; `threshold` is in the scores' units.
     """
     positives, negatives = int((scores[0] > threshold).sum()), int((scores[1] <= threshold).sum())
     return bound_of(positives, negatives, scores[0].size)
@@ -126,13 +121,11 @@ def likelihood_ratio(
 ) -> LikelihoodRatio:
     """Form the optimal test for independent Gaussian words.
 
-    Args:
-        honest: the honest clients' columns of the released matrices, stacked; shape `(rows, honest)`, or
-            `(copies, rows, honest)` where every copy of a row has noise of its own.
-        victim: the victim's column, one of them; shape `(rows,)` or `(copies, rows)`.
-        encodings: the victim's noiseless report in world 0 and world 1, each of shape `(copies * words,)`.
-        midpoint: see `LikelihoodRatio`.
-        sigmas: deviation of one client's noise in each word, shape `(copies * words,)`; alike in all copies.
+    `honest` is the honest clients' columns of the released matrices, stacked; shape `(rows, honest)`, or `(copies,
+    rows, honest)` where every copy of a row has noise of its own. `victim` is the victim's column, one of them; shape
+    `(rows,)` or `(copies, rows)`. `encodings` are the victim's noiseless report in world 0 and world 1, each of shape
+    `(copies * words,)`. `sigmas` are the deviation of one client's noise in each word, shape `(copies * words,)`; alike
+    in all copies.
     """
     own = victim.reshape(-1, victim.shape[-1])
     difference = (encodings[1] - encodings[0]).astype(np.float64).reshape(len(own), -1)
@@ -164,9 +157,8 @@ def noise_gram(columns: IntArray | FloatArray) -> FloatArray:
 def leverages(columns: IntArray, honest: IntArray) -> FloatArray:
     """Return s_i^T (S_H S_H^T)^+ s_i of the honest clients, in their order (docs/explanation/privacy.md#sketch).
 
-    Args:
-        columns: all clients' columns, shape `(rows, clients)` or `(copies, rows, clients)`.
-        honest: their numbers, shape `(honest,)`.
+    `columns` are all clients' columns, shape `(rows, clients)` or `(copies, rows, clients)`; `honest` is their numbers,
+    shape `(honest,)`.
     """
     own = columns[..., honest].astype(np.float64)
     inverse = np.linalg.pinv(noise_gram(own), hermitian=True)
@@ -179,10 +171,8 @@ def black_box_bound(views: tuple[IntArray, IntArray]) -> Bound:
     """Learn a test on one half of the runs and measure it on the other; nothing is assumed about the mechanism.
 
     The test is Fisher's discriminant over the numbers of the view and their squares, with whatever threshold did best
-    in training: it finds means, variances, and combinations in which noise cancels.
-
-    Args:
-        views: of world 0 and world 1, both of shape `(trials, numbers)`, at least 400 trials.
+    in training: it finds means, variances, and combinations in which noise cancels. `views` are those of world 0 and
+    world 1, both of shape `(trials, numbers)`, at least 400 trials.
     """
     half = min(len(view) for view in views) // 2
     features = _standardised(views, half)

@@ -49,42 +49,26 @@ class File:
 
 
 def exact_contribution(task: Task, file: File) -> IntArray:
-    """Return what an organisation sends before noise, shape `(w,)`, its null rows counted.
-
-    Raises:
-        InvalidRowError: more rows than the task allows, of all persons or of one.
-    """
+    """Return what an organisation sends before noise, shape `(w,)`, its null rows counted."""
     exact = task.mechanism.exact_contribution(file.rows, file.persons)
     exact[exact.size - task.mechanism.exact_count_words :] += file.null_rows
     return exact
 
 
 def admit(task: Task) -> None:
-    """Check a task as every party does.
-
-    Raises:
-        LintraError: a rule that it breaks.
-    """
+    """Check a task as every party does."""
     task.check()
 
 
 def contribute(task: Task, organisation: int, file: File, runs: int, random_bytes: RandomBytes) -> IntArray:
-    """Encode a file `runs` times with fresh noise, as an organisation does; shape `(runs, w)`.
-
-    Raises:
-        InvalidRowError: see `exact_contribution`.
-    """
+    """Encode a file `runs` times with fresh noise, as an organisation does; shape `(runs, w)`."""
     del organisation  # all do the same
     exact = exact_contribution(task, file)
     return task.mechanism.noised(np.broadcast_to(exact, (runs, exact.size)), task.num_columns, random_bytes)
 
 
 def charge(task: Task, persons: Sequence[str]) -> dict[str, float]:
-    """Charge a contribution with the rows of some persons to a fresh ledger, and return the mu that each has spent.
-
-    Raises:
-        LedgerRefusedError: the file system does not keep it.
-    """
+    """Charge a contribution with the rows of some persons to a fresh ledger, and return the mu that each has spent."""
     with TemporaryDirectory() as folder, Ledger(Path(folder) / "ledger.sqlite", max_epsilon=ANY_EPSILON) as ledger:
         ledger.charge_contribution(task, bytes(32), persons)
         spent = {name: ledger.spent(name).spent.mu_squared for name in (*persons, THE_ORGANISATION)}

@@ -33,11 +33,7 @@ def encode(mechanism: Mechanism, rows: FloatArray, random_bytes: RandomBytes) ->
 
 
 def draw_checked(task: Task, root: bytes, nonces: Sequence[bytes], num_clients: int) -> PublicMatrix:
-    """Draw the matrix of a cohort that keeps the claim (docs/reference/protocol.md#rules, R8 and R9).
-
-    Raises:
-        LintraError: the rule that refuses it.
-    """
+    """Draw the matrix of a cohort that keeps the claim (docs/reference/protocol.md#rules, R8 and R9)."""
     check_cohort(task, num_clients, num_clients)
     return draw_matrix(task, BATCH, root, nonces, num_clients).matrix
 
@@ -136,8 +132,8 @@ class Scene:
     """Everything public about one audit, and the worst victim and coalition for it.
 
     Attributes:
-        columns: all releases' matrices over all clients, stacked, by the copy that they apply to; shape
-            `(copies, rows, clients)`, one copy unless a report holds several.
+        columns: all releases' matrices over all clients, stacked, by the copy that they apply to; shape `(copies, rows,
+            clients)`, one copy unless a report holds several.
         totals: what applies to words that bypass the matrices, shape `(1, rows, clients)`.
         victim: the honest client with the largest leverage.
         corrupt: the clients whose reports the adversary knows, shape `(quota,)`.
@@ -189,15 +185,9 @@ def request_release(
 ) -> DrawnRelease:
     """Ask for a release of some clients' reports: late seed, matrix, gate, and the ledger of released reports.
 
-    Args:
-        task: the public parameters.
-        clients: numbers, increasing, shape `(k,)`; they stand for the sorted report identifiers.
-        released: numbers released before; extended by these.
-        seed: 32 bytes for the identifiers and nonces.
-        seams: what is run.
-
-    Raises:
-        LintraError: the request is refused.
+    `task` is the public parameters. `clients` are numbers, increasing, shape `(k,)`; they stand for the sorted report
+    identifiers. `released` holds numbers released before; extended by these. `seed` is 32 bytes for the identifiers and
+    nonces.
     """
     identifiers = sorted(derive_seed(seed, "report", client.to_bytes(8, "big")) for client in clients.tolist())
     nonces = [derive_seed(seed, "nonce", bytes([server])) for server in range(task.num_servers)]
@@ -237,13 +227,8 @@ def run_world(
 ) -> tuple[IntArray, IntArray]:
     """Run the pipeline `trials` times on the same rows with fresh noise and shares.
 
-    Args:
-        scene: who takes part.
-        rows: normalised, shape `(clients, d)`.
-        trials: how often.
-        random_bytes: all clients' and servers' randomness.
-        seams: what is run.
-        null: whether the victim sends the null report with noise, that is noise alone, in the place of its row.
+    `rows` are normalised, shape `(clients, d)`. `null` says whether the victim sends the null report with noise, that
+    is noise alone, in the place of its row.
 
     Returns:
         What the adversary has: the released integers less the corrupt clients' part and, where servers add the noise,

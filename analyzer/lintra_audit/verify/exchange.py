@@ -56,12 +56,7 @@ Verdicts = tuple[Signed[Verdict], ...]
 
 @dataclass(frozen=True)
 class Exchange:
-    """One task at some servers; `repr` shows no key.
-
-    Attributes:
-        places: of the servers, in the task's order.
-        task: the task.
-    """
+    """One task at some servers; `repr` shows no key. `places` are those of the servers, in the task's order."""
 
     places: Sequence[Place]
     task: Task = field(repr=False)
@@ -190,11 +185,7 @@ class Exchange:
             time.sleep(0.05)
 
     def _send(self, server: int, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> bytes:
-        """Return the body of an answer, empty if the server is not done yet.
-
-        Raises:
-            LintraError: it refused; the class says which rule.
-        """
+        """Return the body of an answer, empty if the server is not done yet."""
         connection = HTTPConnection("127.0.0.1", self.places[server].port, timeout=ANSWER_SECONDS)
         try:
             connection.request(method, path, body=body, headers=dict(headers))

@@ -11,8 +11,6 @@ class Finding:
     """One attack on real servers, with the rule that stops it and without.
 
     Attributes:
-        name: of the attack.
-        by: who attacks.
         told: what it does, in words.
         rule: the name of the rule that stops it.
         kept: what happened where all rules are kept.

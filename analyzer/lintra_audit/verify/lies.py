@@ -32,8 +32,6 @@ class Lie:
     """One way to lie.
 
     Attributes:
-        name: of it.
-        told: in words.
         rule: the name of the rule that finds it (see `rules.RULES`).
         report: makes such a report.
         why_none: why nothing follows where the rule is off, if nothing does.

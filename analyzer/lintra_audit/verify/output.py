@@ -14,10 +14,7 @@ Document = dict[str, Any]
 def verification_document(findings: Sequence[Finding], *, fault: str | None, seconds: float) -> Document:
     """Return everything that was found, ready for JSON.
 
-    Args:
-        findings: one for each attack.
-        fault: the rule that was off where all should be kept, if one was.
-        seconds: that the attacks took.
+    `fault` is the rule that was off where all should be kept, if one was.
     """
     return {
         "verdict": "pass" if all(finding.passed for finding in findings) else "fail",

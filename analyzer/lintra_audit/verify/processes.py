@@ -31,9 +31,8 @@ _LOOPBACK = "127.0.0.1"
 class Place:
     """Where a server of the audit is.
 
-    Attributes:
-        port: on loopback.
-        key: its identity, which the audit knows since it starts the server; so it can also play the server itself.
+    `port` is on loopback. `key` is its identity, which the audit knows since it starts the server; so it can also play
+    the server itself.
     """
 
     port: int

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 class Rule:
     """A rule that a server may lack.
 
-    Attributes:
-        number: where it stands in docs/reference/protocol.md#rules, or in docs/explanation/verified.md.
-        says: the rule, in words.
+    `number` says where it stands in docs/reference/protocol.md#rules, or in docs/explanation/verified.md; `says` are
+    the rule, in words.
     """
 
     number: str

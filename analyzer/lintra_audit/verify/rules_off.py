@@ -40,7 +40,6 @@ def take_out(rule: str) -> None:
     """Take a rule out of this process, for good.
 
     Raises:
-        KeyError: there is no such rule.
         ValueError: what should be replaced is not where it was, so that the rule would still be kept.
     """
     for owner, name, instead in _unlucky_points() if rule == UNLUCKY else WITHOUT[rule]():
@@ -135,9 +134,7 @@ def _no_body_hash() -> list[Replaced]:
 def unlucky_points(seed: bytes, *, skips: bool) -> Points:
     """Return check points as if the stream of a seed began with a root of -1: a chance of 2^-60.
 
-    Args:
-        seed: the check seed.
-        skips: whether such a point is skipped, as the rule says.
+    `skips` says whether such a point is skipped, as the rule says.
 
     Raises:
         ValueError: the stream has no four usable points, which has a chance below 2^-1000.

@@ -25,13 +25,8 @@ def audit_verification(
 ) -> Iterator[Finding]:
     """Make attacks on real servers, and yield what each showed.
 
-    Args:
-        names: of the attacks to make; all if none is named.
-        fault: a rule that the servers lack which should keep all: the audit of its attacks must fail.
-        said: is told what is being done.
-
-    Raises:
-        RuntimeError: a server did not start.
+    `names` are those of the attacks to make; all if none is named. `fault` is a rule that the servers lack which should
+    keep all: the audit of its attacks must fail. `said` is told what is being done.
     """
     chosen = list(names) or known_attacks()
     with tempfile.TemporaryDirectory(prefix="lintra-audit-") as folder, _one_thread():

@@ -23,11 +23,8 @@ def rows_that_fit(
 ) -> list[int]:
     """Return which rows of one word may be that of a report, given its checks in the first field.
 
-    Args:
-        parameters: of one word, hence of one column.
-        rows: to be tried.
-        points: at which the report was checked.
-        opened: for each of them f(r) and f(1/r), added up over all servers.
+    `parameters` are those of one word, hence of one column; `points` are those at which the report was checked.
+    `opened` is for each of them f(r) and f(1/r), added up over all servers.
     """
     candidates = [row for row in rows if row**2 <= parameters.squared_bound]
     padded = padded_rows(parameters, np.array(candidates, np.int64)[:, np.newaxis]).tolist()
