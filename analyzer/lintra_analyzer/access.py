@@ -35,11 +35,7 @@ _SECRET_BYTES = 32
 class Holder:
     """Somebody who was let in.
 
-    Attributes:
-        token_hash: of the token.
-        name: of the token, for people.
-        role: what the holder may do.
-        scope: with what.
+    `name` is that of the token, for people; `role` is what the holder may do.
     """
 
     token_hash: str = field(repr=False)
@@ -79,11 +75,7 @@ class Access:
     ) -> None:
         """Know the tokens of the settings, by their hashes, and those of the trusted file.
 
-        Args:
-            fixed_hashes: of tokens that the settings name: operators without end.
-            users: the others.
-            now: seconds since the epoch.
-            random_bytes: a cryptographic source.
+        `fixed_hashes` are those of tokens that the settings name: operators without end.
         """
         self._fixed = tuple(fixed_hashes)
         self._users = users
@@ -127,11 +119,7 @@ class Access:
     # --- sessions --------------------------------------------------------------------------------------------------
 
     def sign_in(self, token: str) -> Session:
-        """Begin a session for whoever shows a token.
-
-        Raises:
-            UnauthorizedError: it is unknown or not valid any more.
-        """
+        """Begin a session for whoever shows a token."""
         return self._session_of(token_hash(token.strip()))
 
     def sign_in_by_code(self, code: str) -> Session:
@@ -165,11 +153,8 @@ class Access:
     def add(self, name: str, role: Role, scope: Scope, seconds: int | None) -> tuple[str, AccessToken]:
         """Make a token; it is returned this once, and only its hash is kept.
 
-        Args:
-            name: whose it is, or what for.
-            role: what its holder may do.
-            scope: with what; an operator's is everything.
-            seconds: how long it is valid; None for ever.
+        `role` is what its holder may do. `scope` says with what the token may be used; an operator's is everything.
+        `seconds` says how long it is valid; None for ever.
 
         Raises:
             InvalidMessageError: no name, or a part of everything for an operator, or no time.

@@ -18,11 +18,7 @@ log = structlog.get_logger()
 
 
 def run(settings: Settings) -> None:
-    """Serve until SIGTERM or SIGINT.
-
-    Raises:
-        InvalidSettingsError: a key is missing, or the database is another version's.
-    """
+    """Serve until SIGTERM or SIGINT."""
     configure_logging(settings.log_level, settings.log_format)
     serve.run(lambda: _serve(settings), Supervisor())
     log.info("stopped")

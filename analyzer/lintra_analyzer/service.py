@@ -151,15 +151,11 @@ class Service:
     ) -> Task:
         """Build a task, sign it and store it; a repeated request finds the same task.
 
-        It is of no use before `register_task` brought it to every server.
-
-        Args:
-            specification: what the analyst asks for.
-            request_key: names the request, so that it can be repeated without making a second task.
-            population: whose rows it is about, in the analyst's words; no part of the task itself.
+        It is of no use before `register_task` brought it to every server. `request_key` names the request, so that it
+        can be repeated without making a second task. `population` says whose rows it is about, in the analyst's words;
+        no part of the task itself.
 
         Raises:
-            LintraError: the task is impossible, or a server could not be met for the first time.
             TaskConflictError: the repeated request asks for something else, or for another population.
         """
         wanted = specification.canonical()
@@ -183,9 +179,7 @@ class Service:
     async def create_second_task(self, task_id: str, row_bound: Fraction | None = None) -> Task:
         """Make, sign and store the second of two rounds; there is one for each first, and a repeated request finds it.
 
-        Args:
-            task_id: of the first round.
-            row_bound: norm that rows about their class's centre are clipped to; without it the release gives it.
+        `row_bound` is the norm that rows about their class's centre are clipped to; without it the release gives it.
 
         Raises:
             UnknownTaskError: there is no such task.
@@ -208,11 +202,7 @@ class Service:
             return task
 
     async def register_task(self, task_id: str) -> list[ServerState]:
-        """Bring a task to the servers that have not accepted it.
-
-        Raises:
-            LintraError: some server still refuses.
-        """
+        """Bring a task to the servers that have not accepted it."""
         stored = self.store.task(task_id)
         task = task_in(stored)
         brought = Bringing(stored.record, self.keys.token_keys(task.servers), self._world.now)
@@ -222,12 +212,7 @@ class Service:
         return states
 
     def task(self, task_id: str) -> Task:
-        """Return a task.
-
-        Raises:
-            UnknownTaskError: there is none.
-            InternalError: its row cannot be read.
-        """
+        """Return a task."""
         return task_in(self.store.task(task_id))
 
     async def live_states(self, task_id: str) -> list[tuple[ServerState, Counters | None]]:
@@ -239,7 +224,6 @@ class Service:
         """Make tokens for clients of a task, each a place for one report; nothing is kept of them here.
 
         Raises:
-            UnknownTaskError: there is no such task.
             InvalidTaskError: it has no tokens.
         """
         task = self.task(task_id)
@@ -249,35 +233,20 @@ class Service:
         return [make_token(keys, task.id_bytes, self._world.random_bytes).spelled() for _ in range(count)]
 
     async def census(self, task_id: str, batch: int = BATCH) -> CensusResult:
-        """Ask every server what it holds of an open batch; it changes nothing.
-
-        Raises:
-            UnknownTaskError, UnknownBatchError: there is no such task or batch.
-            LintraError: a server does not answer, or its list is not what it signed.
-        """
+        """Ask every server what it holds of an open batch; it changes nothing."""
         task = self._task_with(task_id, batch)
         return await take_census(task, batch, self._servers(task, self._interactive), self.store)
 
     # --- releases ------------------------------------------------------------------------------------------------
 
     def start_release(self, task_id: str, batch: int = BATCH) -> Job:
-        """Start the release of a task's batch, or go on with it.
-
-        Raises:
-            UnknownTaskError, UnknownBatchError: there is no such task or batch.
-            LintraError: it is not registered with every server.
-        """
+        """Start the release of a task's batch, or go on with it."""
         self._task_with(task_id, batch)
         require_registered(self.store.registrations(task_id))
         return self.jobs.start(task_id, batch)
 
     def windows(self, task_id: str, first: int, count: int) -> list[Window]:
-        """Return the windows of a task that have begun, from the number `first` on, `count` at most.
-
-        Raises:
-            UnknownTaskError: there is no such task.
-            UnknownBatchError: it has no windows.
-        """
+        """Return the windows of a task that have begun, from the number `first` on, `count` at most."""
         task = self._windowed(task_id)
         now = self._world.now()
         count = max(min(count, num_begun(task, now) - first), 0)
@@ -307,21 +276,11 @@ class Service:
         return self.store.job(task_id, batch) or Job(task_id, "inventory", "waiting", batch=batch)
 
     def record(self, release_id: str) -> SignedRecord:
-        """Return a release's signed record.
-
-        Raises:
-            UnknownResourceError: there is none.
-            InvalidReleaseError: its row cannot be read.
-        """
+        """Return a release's signed record."""
         return record_in(release_id, self.store.release(release_id))
 
     def analyse(self, signed: SignedRecord, request: Analysis) -> Tabular:
-        """Run an analysis over a release.
-
-        Raises:
-            InvalidAnalysisError: it does not fit the release.
-            InvalidReleaseError: the archived numbers are not those of the record.
-        """
+        """Run an analysis over a release."""
         estimate = request.run(self.opened(signed))
         self.metrics.analysis(request.kind)
         return estimate

@@ -33,9 +33,7 @@ COPY_COST = "what was stored after the copy was made"
 def examine(settings: Settings, config: Path) -> Iterator[Finding]:
     """Yield what is wrong, each with the command that mends it; stop where nothing more can be said.
 
-    Args:
-        settings: of the analyzer.
-        config: where they stand, for commands that name the file.
+    `config` says where they stand, for commands that name the file.
     """
     if not settings.data_dir.is_dir():
         yield Finding(

@@ -23,9 +23,8 @@ class Arriving:
     def __init__(self, take: Callable[[bytes], object], size: int) -> None:
         """Have nothing yet.
 
-        Args:
-            take: is given the list from its beginning to its end, in chunks of whole identifiers.
-            size: of the list, in bytes.
+        `take` is given the list from its beginning to its end, in chunks of whole identifiers. `size` is that of the
+        list, in bytes.
         """
         self._take = take
         self._size = size

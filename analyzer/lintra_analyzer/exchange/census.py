@@ -47,9 +47,7 @@ class ServerCount:
 class CensusResult:
     """Who lacks how many reports, and how many a release would have now.
 
-    Attributes:
-        common: reports that every server holds.
-        anywhere: reports that some server holds.
+    `common` holds reports that every server holds; `anywhere` holds reports that some server holds.
     """
 
     servers: tuple[ServerCount, ...]
@@ -58,12 +56,7 @@ class CensusResult:
 
 
 async def take_census(task: Task, batch: int, servers: Sequence[Server], store: Store) -> CensusResult:
-    """Ask every server what it holds, keep what it signed, and compare the lists.
-
-    Raises:
-        InventoryMismatchError: a list is not the one that its server signed.
-        LintraError: a server does not answer, or refuses.
-    """
+    """Ask every server what it holds, keep what it signed, and compare the lists."""
     found = await asyncio.gather(*(_ask(task, batch, server, store) for server in servers))
     lists = [report_ids for _, report_ids, _ in found]
     compared = await asyncio.to_thread(ComparedLists.of, lists)

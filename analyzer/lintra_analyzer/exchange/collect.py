@@ -70,12 +70,7 @@ class ServerExchange:
     # --- the steps -----------------------------------------------------------------------------------------------
 
     async def close(self) -> None:
-        """Have every server close the batch and sign what it holds, and fetch the lists (R6).
-
-        Raises:
-            CohortTooSmallError: some server holds fewer reports than the minimum; no batch was closed.
-            AbandonedError: it is a window that is over, and some server holds fewer reports than the minimum.
-        """
+        """Have every server close the batch and sign what it holds, and fetch the lists (R6)."""
         missing = self._missing("inventory")
         first = await Merging(self._task, self._number, self._servers, self._store).decide() if self._merges else None
         if self._task.windows is None and len(missing) == len(self._servers):

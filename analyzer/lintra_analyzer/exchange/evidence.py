@@ -16,12 +16,7 @@ from lintra_protocol.task import Task
 
 
 def evidence_of(task: Task, signed: SignedRecord, store: Store) -> list[Member]:
-    """Return the members of the file; bodies and list are read when they are written.
-
-    Args:
-        task: the release's.
-        signed: its record.
-        store: with everything else.
+    """Return the members of the file; bodies and list are read when they are written. `task` is the release's.
 
     Raises:
         UnknownResourceError: the reports of the task are not verified.

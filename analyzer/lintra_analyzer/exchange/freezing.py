@@ -24,18 +24,7 @@ ATTEMPTS = 3
 async def ask_to_freeze(
     server: Server, path: str, inventories: Sequence[Signed[Inventory]], lists: ComparedLists
 ) -> bytes:
-    """Send a server the inventories and how the others' lists differ from its own; return its signed cohort.
-
-    Args:
-        server: which one.
-        path: of its cohort.
-        inventories: of all servers.
-        lists: of all servers, compared.
-
-    Raises:
-        UnknownResourceError: it has lost the pieces of the request after every attempt.
-        LintraError: as `Server.ask` raises it.
-    """
+    """Send a server the inventories and how the others' lists differ from its own; return its signed cohort."""
     attempt = 0
     while True:
         attempt += 1

@@ -83,11 +83,7 @@ class Merging:
         return first
 
     def _waits(self, number: int) -> bool:
-        """Return whether a window before this one waits for it.
-
-        Raises:
-            UnavailableError: nobody knows yet.
-        """
+        """Return whether a window before this one waits for it."""
         job = self._store.job(self._task.task_id, number)
         decided = self._store.decision(self._task.task_id, number) is not None
         if job is not None and (decided or job.state in ("failed", "merged", "released")):

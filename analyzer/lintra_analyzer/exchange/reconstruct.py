@@ -75,9 +75,7 @@ class Reconstruction:
 def compare_lists(inventories: Sequence[Inventory], read: Callable[[int], ReportIds]) -> ComparedLists:
     """Check every list against the inventory that signed it, and compare them; equal ones are read once.
 
-    Args:
-        inventories: in server order.
-        read: returns a server's list.
+    `inventories` are in server order; `read` returns a server's list.
 
     Raises:
         InventoryMismatchError: a list is not the one its server signed.
@@ -104,11 +102,7 @@ def compare_lists(inventories: Sequence[Inventory], read: Callable[[int], Report
 
 
 def common_reports(task: Task, inventories: Sequence[Inventory], lists: ComparedLists) -> ReportIds:
-    """Compute the cohort as every server will, and refuse what they would refuse (R7, R9).
-
-    Raises:
-        CohortTooSmallError: and the other refusals of `rules.check_cohort`, for any of the servers.
-    """
+    """Compute the cohort as every server will, and refuse what they would refuse (R7, R9)."""
     cohort = lists.common()
     for inventory in inventories:
         check_cohort(task, len(cohort), inventory.count)
@@ -124,12 +118,7 @@ def verify_frozen(
 ) -> FrozenCohort:
     """Check that what the servers froze is what follows from their own inventories, and derive the seed (R7 to R9).
 
-    Args:
-        task: the task.
-        batch: the number of the batch.
-        inventories: of all servers.
-        report_ids: what they have in common (see `common_reports`).
-        cohorts: of all servers.
+    `report_ids` are what they have in common (see `common_reports`).
 
     Raises:
         CohortConflictError: the servers agree with each other but not with their inventories.
@@ -144,9 +133,7 @@ def verify_frozen(
 def verify_judged(judgement: Judgement, verdicts: Sequence[Signed[Verdict]]) -> FrozenCohort:
     """Check that every server came to the verdict that was found here, and derive the seed (R8 to R10, R15).
 
-    Args:
-        judgement: what follows from all check shares.
-        verdicts: of all servers.
+    `judgement` is what follows from all check shares.
 
     Raises:
         ChecksMismatchError: a server came to another one, or revealed another nonce.
@@ -217,12 +204,8 @@ def reconstruct(
 ) -> Reconstruction:
     """Open all N sketch shares and add them up.
 
-    Args:
-        task: the task.
-        batch: which of its batches.
-        answers: one of each server, in server order.
-        cohort: of `verify_frozen`.
-        sealing_key: the analyzer's, of the task's suite.
+    `answers` are one of each server, in server order; `cohort` is that of `verify_frozen`. `sealing_key` is the
+    analyzer's, of the task's suite.
 
     Raises:
         InvalidReleaseError: a share is missing or not what it must be.

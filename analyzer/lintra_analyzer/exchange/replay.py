@@ -40,12 +40,7 @@ async def replay(
 ) -> tuple[ReplayedCheck, ...]:
     """Replay a release from what the analyzer stored of the exchange with the servers.
 
-    Args:
-        task: the release's.
-        signed: its record.
-        exchange: of its batch.
-        archive: holds its numbers.
-        keys: the analyzer's.
+    `task` is the release's; `keys` are the analyzer's.
     """
     checks = [signature_check(signed, keys.identity.public_key), await asyncio.to_thread(_archived, signed, archive)]
     try:

@@ -75,9 +75,7 @@ class Patience:
 class Pieces:
     """A body that is too large for the memory.
 
-    Attributes:
-        size: its length.
-        begin: gives it from its beginning, piece by piece; it is read once to be signed, and once to be sent.
+    `begin` gives it from its beginning, piece by piece; it is read once to be signed, and once to be sent.
     """
 
     size: int
@@ -131,14 +129,9 @@ class Server:
         """Send a signed request until it is answered, and return the answer's body.
 
         A server that is at the step for long says so: then it is asked for the step's document until that is there.
-
-        Args:
-            method: in upper case.
-            path: from the server's root.
-            answer: the message that a good answer must be.
-            body: of the request, whole or in pieces.
-            message: what the body is, if there is one.
-            limit: largest answer in bytes.
+        `method` is in upper case; `path` is from the server's root. `answer` is the message that a good answer must be.
+        `body` is that of the request, whole or in pieces. `message` is what the body is, if there is one; `limit` is
+        the largest answer in bytes.
 
         Raises:
             LintraError: the server's own refusal, its detail behind the server's name.
@@ -169,18 +162,12 @@ class Server:
         """Get the list of identifiers that a server signed, and put it into a folder; memory holds a chunk of it.
 
         A list that is in the folder already, another server's or a census's, is not sent again: its root stands for it.
-        A long list comes in ranges. Of an answer that breaks off what came is kept, and the rest is asked for.
-
-        Args:
-            path: from the server's root.
-            folder: where it stays if it is the right one.
-            count: its length.
-            root: its Merkle root, in base64url.
-            wrong: what is said of another list.
+        A long list comes in ranges. Of an answer that breaks off what came is kept, and the rest is asked for. `path`
+        is from the server's root; `folder` says where it stays if it is the right one. `root` is its Merkle root, in
+        base64url; `wrong` is what is said of another list.
 
         Raises:
             InventoryMismatchError: it is another list.
-            LintraError: as `ask` raises it.
         """
         if (held := await asyncio.to_thread(folder.find, parse_base64url(root, HASH_BYTES), count)) is not None:
             return held
@@ -203,7 +190,6 @@ class Server:
 
         Raises:
             ChecksMismatchError: it is another one.
-            LintraError: as `ask` raises it.
         """
 
         async def read(response: httpx2.Response) -> None:
@@ -229,11 +215,7 @@ class Server:
         raise AssertionError("the last attempt returns or raises")  # pragma: no cover
 
     async def identity_key(self) -> str:
-        """Return the identity key that the server itself claims and proves to hold.
-
-        Raises:
-            UnauthorizedError: its key list is not signed by that key.
-        """
+        """Return the identity key that the server itself claims and proves to hold."""
         with self.blame():
             data = await self.ask("GET", "/v1/keys", "keys")
             signed = Signed[KeyList].from_canonical(data)

@@ -17,9 +17,7 @@ TOKEN_ID_DIGITS = 12
 class Scope:
     """What somebody may see: all, or the tasks named and those of the populations named.
 
-    Attributes:
-        tasks: identifiers of tasks.
-        populations: names of populations; new tasks can be made for these.
+    `tasks` are identifiers of tasks. `populations` are names of populations; new tasks can be made for these.
     """
 
     tasks: tuple[str, ...] = ()
@@ -45,9 +43,7 @@ class AccessToken:
 
     Attributes:
         token_hash: SHA-256 in hexadecimal.
-        name: whose it is, or what for.
         role: what its holder may do.
-        scope: with what.
         created_at: seconds since the epoch.
         expires_at: from when on it is refused; None for never.
         revoked_at: when it was revoked, if it was.

@@ -25,11 +25,9 @@ class Archive:
     def write(self, signed: SignedRecord, sketch: IntArray, row_counts: IntArray, values: FloatArray) -> None:
         """Store a release.
 
-        Args:
-            signed: the record, whose identifier names the files.
-            sketch: the released integers, shape `(m, w/c)`, in ring units.
-            row_counts: shape `(m,)`.
-            values: the same release decoded, in normalised units and in the mechanism's own shape.
+        `signed` is the record, whose identifier names the files. `sketch` is the released integers, shape `(m, w/c)`,
+        in ring units; `row_counts` has shape `(m,)`. `values` are the same release decoded, in normalised units and in
+        the mechanism's own shape.
         """
         buffer = io.BytesIO()
         np.savez(buffer, sketch=sketch, row_counts=row_counts, values=values)
@@ -49,11 +47,7 @@ class Archive:
             raise InvalidReleaseError(f"the numbers of release {release_id} are missing from the archive") from None
 
     def read(self, record: ReleaseRecord) -> tuple[IntArray, IntArray]:
-        """Return a release's integers, shape `(m, w/c)`, and row counts, shape `(m,)`.
-
-        Raises:
-            InvalidReleaseError: the file is gone, or not what the record describes.
-        """
+        """Return a release's integers, shape `(m, w/c)`, and row counts, shape `(m,)`."""
         return numbers_in(record, self.bytes_of(record.release_id))
 
     def _write(self, name: str, data: bytes) -> None:

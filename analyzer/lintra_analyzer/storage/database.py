@@ -21,9 +21,7 @@ DOCTOR = "`lintra analyzer doctor` says what to do"
 def open_database(path: Path, *, is_known: bool = False) -> Engine:
     """Open or create the database; one of an earlier version is copied aside and then brought up to date.
 
-    Args:
-        path: of its file.
-        is_known: whether there was one before, so that a missing or empty file is no new beginning.
+    `is_known` says whether there was one before, so that a missing or empty file is no new beginning.
 
     Raises:
         InvalidSettingsError: it is damaged or gone, or belongs to another version of this program that is not an

@@ -29,8 +29,7 @@ _LISTS, _DOCUMENTS = tables.lists, tables.documents
 class KeptLists:
     """The lists of all batches; thread-safe.
 
-    Attributes:
-        files: the folder, where a list is written before it is put here.
+    `files` are the folder, where a list is written before it is put here.
     """
 
     def __init__(self, engine: Engine, folder: Path) -> None:

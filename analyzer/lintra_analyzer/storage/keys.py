@@ -61,11 +61,7 @@ class Keys:
 
 
 def load_keys(folder: Path, create: bool, random_bytes: RandomBytes) -> Keys:
-    """Read the keys of a folder, and draw those that are missing if `create` allows it.
-
-    Raises:
-        InvalidSettingsError: a key is missing, malformed, or readable by others.
-    """
+    """Read the keys of a folder, and draw those that are missing if `create` allows it."""
 
     def load(name: str, length: int) -> bytes:
         return read_secret(folder / f"{name}.key", length, create, random_bytes)[0]

@@ -24,12 +24,7 @@ _TASKS, _RELEASES, _JOBS, _SERVERS = tables.tasks, tables.releases, tables.jobs,
 
 @dataclass(frozen=True)
 class Page(Generic[T]):
-    """One page of a list, the newest first.
-
-    Attributes:
-        rows: of the page.
-        following: where the next page begins; None on the last one.
-    """
+    """One page of a list, the newest first. `following` says where the next page begins; None on the last one."""
 
     rows: list[T]
     following: int | None

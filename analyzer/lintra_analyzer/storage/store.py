@@ -48,13 +48,11 @@ class Store:
     def __init__(self, path: Path, key_dir: Path | None = None) -> None:
         """Open or create the database; one of an earlier version is copied aside and then brought up to date.
 
-        Args:
-            path: of the database.
-            key_dir: the folder of the keys; `keys` beside the database if it is not given.
+        `key_dir` is the folder of the keys; `keys` beside the database if it is not given.
 
         Raises:
-            InvalidSettingsError: the database belongs to another version of this program that is not an earlier one,
-                or the file of those who are trusted is missing, damaged or old.
+            InvalidSettingsError: the database belongs to another version of this program that is not an earlier one, or
+                the file of those who are trusted is missing, damaged or old.
         """
         keys = key_dir or path.with_name("keys")
         self._engine = open_database(path, is_known=(keys / FILE).exists())
@@ -208,11 +206,7 @@ class Store:
     def decide(self, task_id: str, batch: int, first: int, merged: Sequence[Job]) -> None:
         """Keep, in one transaction, which windows are released together; what was decided before stays.
 
-        Args:
-            task_id: of the task.
-            batch: the last of the windows.
-            first: the first of them.
-            merged: the jobs of all but the last.
+        `merged` is the jobs of all but the last.
         """
         place = {"task_id": task_id, "batch": batch, "kind": "first", "server": ALL_SERVERS}
         statement = upsert(tables.documents).values(**place, body=str(first).encode())

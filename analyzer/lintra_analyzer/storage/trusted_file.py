@@ -48,9 +48,7 @@ _MAC_DIGITS = 64
 class Ticket:
     """What stands for a token until a moment: a session of the console, or a code that signs in once.
 
-    Attributes:
-        token_hash: of the token.
-        expires_at: from when on it is refused, in seconds since the epoch.
+    `expires_at` says from when on it is refused, in seconds since the epoch.
     """
 
     token_hash: str = field(repr=False)
@@ -97,13 +95,7 @@ class TrustedFile:
     def __init__(self, folder: Path, note: Note, random_bytes: RandomBytes = system_randomness) -> None:
         """Read the file, or make it where nothing was ever noted of one.
 
-        Args:
-            folder: of the keys; it is made if need be.
-            note: where its counter is kept besides.
-            random_bytes: a cryptographic source, for its key.
-
-        Raises:
-            InvalidSettingsError: the file or its key is missing, damaged, or older than what was noted.
+        `folder` is that of the keys; it is made if need be. `note` says where its counter is kept besides.
         """
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._folder = folder
@@ -145,8 +137,7 @@ class TrustedFile:
     def change(self, step: Callable[[Trusted], tuple[Trusted, T]]) -> T:
         """Change what the file holds, durably; what `step` returns unchanged is not written.
 
-        Args:
-            step: from what the file holds to what it shall hold, and what is returned.
+        `step` leads from what the file holds to what it shall hold, and what is returned.
 
         Raises:
             UnavailableError: it was taken away, damaged, or replaced by an older copy, or cannot be written.

@@ -54,11 +54,7 @@ class ReleaseJob:
         self._now = now
 
     async def take(self, stage: Stage) -> Stage:
-        """Take one stage and return the next one.
-
-        Raises:
-            LintraError: a server refused, or its answer was refused.
-        """
+        """Take one stage and return the next one."""
         match stage:
             case "inventory":
                 await self._exchange.close()
@@ -108,8 +104,7 @@ class ReleaseJob:
 class Jobs:
     """All jobs of this process, at most one for each batch.
 
-    Attributes:
-        ended: is set whenever one of them stands still or is done.
+    `ended` is set whenever one of them stands still or is done.
     """
 
     def __init__(self, store: Store, make: Callable[[str, int], ReleaseJob], metrics: Metrics) -> None:

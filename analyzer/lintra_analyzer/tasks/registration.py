@@ -47,11 +47,8 @@ class Bringing:
 async def register(task: Task, brought: Bringing, servers: Sequence[Server], store: Store) -> None:
     """Bring a signed task to every server that has not accepted it yet; a repetition changes nothing.
 
-    Args:
-        task: the task.
-        brought: the signed task, and what belongs to it.
-        servers: in the task's order.
-        store: keeps every server's answer.
+    `brought` is the signed task, and what belongs to it; `servers` are in the task's order. `store` keeps every
+    server's answer.
     """
     accepted = {state.server for state in store.registrations(task.task_id) if state.state == "accepted"}
 
@@ -105,12 +102,7 @@ async def _register_one(task: Task, brought: Bringing, server: Server) -> Server
 
 
 async def _with_token_key(task: Task, brought: Bringing, server: Server) -> bytes:
-    """Seal a server's key for tokens to it, and return the whole registration.
-
-    Raises:
-        UnavailableError: it has no sealing key of the task's suite.
-        UnauthorizedError: its keys are not signed by the identity that the task names.
-    """
+    """Seal a server's key for tokens to it, and return the whole registration."""
     body = await server.ask("GET", "/v1/keys", "keys")
     with server.blame():
         keys = Signed[KeyList].from_canonical(body).verified(task.servers[server.index].identity_key)

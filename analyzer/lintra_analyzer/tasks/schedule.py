@@ -46,9 +46,7 @@ _log = structlog.get_logger(__name__)
 def num_due(task: Task, now: float) -> int:
     """Return how many windows of a task are over, grace included; their numbers are those below it.
 
-    Args:
-        task: with windows; of another one none is ever due.
-        now: seconds since the epoch.
+    `task` is with windows; of another one none is ever due.
     """
     if task.windows is None:
         return 0
@@ -68,8 +66,7 @@ def num_begun(task: Task, now: float) -> int:
 class _Progress:
     """Where a task's schedule stands: all windows below `first` are settled.
 
-    Attributes:
-        tried: when a window was last tried, and how often.
+    `tried` says when a window was last tried, and how often.
     """
 
     task: Task
@@ -101,10 +98,7 @@ class Schedule:
     def __init__(self, store: Store, jobs: Jobs, now: Callable[[], float]) -> None:
         """Look after all tasks of one store.
 
-        Args:
-            store: with the tasks and their jobs.
-            jobs: that the schedule starts.
-            now: the clock, in seconds since the epoch.
+        `store` is with the tasks and their jobs; `now` is the clock, in seconds since the epoch.
         """
         self._store = store
         self._jobs = jobs

@@ -41,7 +41,6 @@ class Window:
     Attributes:
         begins: seconds since the epoch.
         ends: seconds since the epoch; the grace comes after it.
-        num_clients: of its release.
         problem: why there is none, or not yet.
     """
 

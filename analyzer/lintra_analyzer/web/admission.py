@@ -65,9 +65,7 @@ def holder_of(request: Request) -> Holder:
 def admit(request: Request, *, by_session: bool) -> None:
     """Let a request pass, and keep in its state who asks.
 
-    Args:
-        request: whose route is known.
-        by_session: whether a session of the console counts; without an Authorization header only.
+    `by_session` says whether a session of the console counts; without an Authorization header only.
 
     Raises:
         UnauthorizedError: nobody, or nobody known, asks.

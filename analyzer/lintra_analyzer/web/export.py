@@ -21,11 +21,7 @@ JSON, CSV, TEXT = "application/json", "text/csv", "text/plain"
 
 
 def sketch_response(service: Service, record: ReleaseRecord, accept: str) -> Response:
-    """Return a release's numbers, in normalised units, in the format that an Accept header asks for.
-
-    Raises:
-        InvalidReleaseError: the archived numbers are not those of the record.
-    """
+    """Return a release's numbers, in normalised units, in the format that an Accept header asks for."""
     sketch, row_counts = service.archive.read(record)
     name = f"lintra-{record.release_id}"
     wanted = _wanted(accept)
@@ -78,12 +74,8 @@ def analysis_response(record: ReleaseRecord, estimate: Tabular, accept: str) -> 
 def tabular_response(estimate: Tabular, accept: str, promised: str, name: str, warnings: str = "") -> Response | None:
     """Return an estimate as `analysis_response` does.
 
-    Args:
-        estimate: what was found.
-        accept: the header.
-        promised: what a text says about privacy.
-        name: of a file, without its ending.
-        warnings: lines that end a text.
+    `promised` is what a text says about privacy; `name` is that of a file, without its ending. `warnings` are lines
+    that end a text.
     """
     numbers = estimate.npz() if NPZ in _wanted(accept) else None
     known = {JSON, CSV, TEXT} if numbers is None else {JSON, CSV, TEXT, NPZ}

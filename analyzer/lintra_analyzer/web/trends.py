@@ -19,9 +19,7 @@ from lintra_protocol.task import Task
 class TrendRequest(BaseModel):
     """The mean of a column in every window that was released, in all of them together, and how it changes.
 
-    Attributes:
-        first: the first window that takes part.
-        last: the last one; the task's last if left out.
+    `first` is the first window that takes part. `last` is the last one; the task's last if left out.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

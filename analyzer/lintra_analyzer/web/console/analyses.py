@@ -118,11 +118,7 @@ def table(
 
 
 def answer(service: Service, signed: SignedRecord, asked: Asked) -> Tabular:
-    """Return the answer to a filled-in form.
-
-    Raises:
-        InvalidAnalysisError: it does not fit the release, or is not filled in.
-    """
+    """Return the answer to a filled-in form."""
     request = asked.request()
     if asked.offer.kind == "synthetic":
         # Many rows are quickly drawn again, and would fill the memory.

@@ -65,11 +65,7 @@ class AskedTask:
     target: str | None
 
     def proposed(self) -> dict[str, object]:
-        """Return the specification with what it leaves open filled in by rule, from the ranges of its columns.
-
-        Raises:
-            InvalidTaskError: something is open that nothing tells.
-        """
+        """Return the specification with what it leaves open filled in by rule, from the ranges of its columns."""
         return proposed_document(self.document, None)
 
     def specification(self) -> Specification:
@@ -84,11 +80,7 @@ class AskedTask:
             raise InvalidTaskError(first_complaint(error)) from None
 
     def foreseen(self, now: int, random_bytes: RandomBytes, num_servers: int) -> Foresight:
-        """Return what to expect of the task with so many servers; nobody is asked for anything.
-
-        Raises:
-            LintraError: no such task is possible.
-        """
+        """Return what to expect of the task with so many servers; nobody is asked for anything."""
         # Who may send changes no error; stand-ins of keys make no tokens, and what may be missing is said of these.
         document = self.proposed() | {"client_auth": "none"}
         if self.document.get("client_auth") == "token":

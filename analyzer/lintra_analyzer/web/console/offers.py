@@ -201,22 +201,14 @@ class Asked:
         return self.values.get(name, [default])[0]
 
     def request(self) -> Request:
-        """Return what the service is asked.
-
-        Raises:
-            InvalidAnalysisError: a field does not fit; the detail names it.
-        """
+        """Return what the service is asked."""
         document = self.document()
         if self.offer.kind == "synthetic" and isinstance(rows := document.get("num_rows"), int):
             document["num_rows"] = _bounded(rows)
         return parse_request(json.dumps({"kind": self.offer.kind, **document}).encode())
 
     def document(self) -> dict[str, object]:
-        """Return what was filled in as the fields of a request.
-
-        Raises:
-            InvalidAnalysisError: a number is none.
-        """
+        """Return what was filled in as the fields of a request."""
         asked: dict[str, object] = {}
         for name, words in self.values.items():
             values = [_value(name, word) for word in words]

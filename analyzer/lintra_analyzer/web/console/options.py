@@ -173,9 +173,5 @@ OTHERS = _options("more", Specification, [key for key in Specification.model_fie
 
 
 def read_all(options: Iterable[Option], said: Mapping[str, str]) -> dict[str, object]:
-    """Return what was filled into some fields; what is empty is left out.
-
-    Raises:
-        InvalidTaskError: something cannot be understood.
-    """
+    """Return what was filled into some fields; what is empty is left out."""
     return {one.key: one.read(said[one.name]) for one in options if said[one.name]}

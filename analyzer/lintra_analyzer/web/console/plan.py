@@ -30,11 +30,7 @@ Line = tuple[str, ...]
 class Table:
     """A table of the plan.
 
-    Attributes:
-        title: what it is about.
-        header: of its columns.
-        lines: at most `SHOWN_LINES` of them.
-        count: how many there are.
+    `lines` are at most `SHOWN_LINES` of them; `count` says how many there are.
     """
 
     title: str
@@ -49,12 +45,10 @@ class ShownPlan:
 
     Attributes:
         summary: in one sentence.
-        tables: of errors to expect.
         words: what else is known of them, in sentences.
         rows_from: what rows the errors are of.
         colluding: what epsilon becomes if clients collude.
         device: what a device is asked for.
-        gate: what opens the release.
         warnings: what should be known before.
         specification: the whole, as JSON.
     """
@@ -71,17 +65,7 @@ class ShownPlan:
 
 
 def shown_plan(asked: AskedTask, num_servers: int, now: int) -> ShownPlan:
-    """Make the plan of a task; nobody is asked, and nothing is kept.
-
-    Args:
-        asked: by the form.
-        num_servers: that it would have.
-        now: seconds since the epoch.
-
-    Raises:
-        InvalidTaskError: a regression on too many columns is planned.
-        LintraError: no such task is possible.
-    """
+    """Make the plan of a task; nobody is asked, and nothing is kept."""
     _require_few_columns(asked)
     found = asked.foreseen(now, system_randomness, num_servers)
     task = found.task
@@ -100,11 +84,7 @@ def shown_plan(asked: AskedTask, num_servers: int, now: int) -> ShownPlan:
 
 
 def _require_few_columns(asked: AskedTask) -> None:
-    """Refuse a plan that would hold up the page, and everybody else's plans, before anything of it is computed.
-
-    Raises:
-        InvalidTaskError: it has a target and more than `MOST_EXPLAINED` columns.
-    """
+    """Refuse a plan that would hold up the page, and everybody else's plans, before anything of it is computed."""
     columns, mechanism = asked.document.get("columns"), asked.document.get("mechanism")
     kind = mechanism.get("kind") if isinstance(mechanism, dict) else None
     if asked.target is None or kind in QUICK or not isinstance(columns, list):

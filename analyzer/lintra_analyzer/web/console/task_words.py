@@ -49,12 +49,8 @@ def standing_of(
 ) -> Standing:
     """Say how a task stands.
 
-    Args:
-        task: any.
-        states: what each server said to it.
-        job: of its only batch; of a task with windows nothing is looked at.
-        now: seconds since the epoch.
-        num_released: how many of its windows are released.
+    `states` are what each server said to it. `job` is that of its only batch; of a task with windows nothing is looked
+    at. `num_released` says how many of its windows are released.
     """
     ends = task.not_after * task.time_precision
     missing = [task.servers[state.server].url for state in states if state.state != "accepted"]
