@@ -18,7 +18,7 @@ import numpy as np
 from showing import BENCHMARKS, Cell, Shown, load, parser, runs_of, show
 
 from lintra_client import Client
-from lintra_client.ledger import Ledger
+from lintra_client.ledger.ledger import Ledger
 from lintra_protocol.crypto.randomness import expand
 from lintra_protocol.crypto.sealing import SealingKey, SuiteName, seal
 from lintra_protocol.crypto.signing import SigningKey, verify

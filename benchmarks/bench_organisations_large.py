@@ -34,7 +34,7 @@ from services import analyst_token, local_services, peak_memory, running
 
 from lintra_analysis.access.rest_client import AnalyzerClient
 from lintra_client import BlockingClient
-from lintra_client.ledger import Ledger
+from lintra_client.ledger.ledger import Ledger
 from lintra_protocol.task import Task
 
 NUM_SERVERS = 3

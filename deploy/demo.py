@@ -52,7 +52,7 @@ from yardsticks import (
 )
 
 from lintra_analysis.access.rest_client import AnalyzerClient
-from lintra_client.simulate import simulate
+from lintra_client.upload.simulate import simulate
 from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.privacy.gaussian import compose_mu, gaussian_epsilon
 

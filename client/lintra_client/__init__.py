@@ -10,16 +10,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lintra_client.blocking import BlockingClient
-    from lintra_client.bulk import FailedRow, SendSummary
-    from lintra_client.channel import Retries
-    from lintra_client.check import Policy
-    from lintra_client.client import Client
-    from lintra_client.contributing import Account, Contribution
-    from lintra_client.counting import Counted
-    from lintra_client.ledger import DEFAULT_LEDGER, DISTINCT_SOURCES, Balance, Entry, Ledger
-    from lintra_client.sealed_reports import Parcel
-    from lintra_client.sending import SendReceipt
+    from lintra_client.counted import Counted
+    from lintra_client.ledger.ledger import DEFAULT_LEDGER, DISTINCT_SOURCES, Balance, Entry, Ledger
+    from lintra_client.organisations.contribution import Account, Contribution
+    from lintra_client.sending.connection import Retries
+    from lintra_client.sending.sealed_reports import Parcel
+    from lintra_client.sending.sending import SendReceipt
+    from lintra_client.task_check import Policy
+    from lintra_client.upload.bulk import FailedRow, SendSummary
+    from lintra_client.upload.client import Client
+    from lintra_client.upload.sync_client import BlockingClient
 
 __all__ = [
     "DEFAULT_LEDGER",
@@ -41,16 +41,16 @@ __all__ = [
 ]
 
 _HOMES = {
-    "blocking": ("BlockingClient",),
-    "bulk": ("FailedRow", "SendSummary"),
-    "channel": ("Retries",),
-    "check": ("Policy",),
-    "client": ("Client",),
-    "contributing": ("Account", "Contribution"),
-    "counting": ("Counted",),
-    "ledger": ("DEFAULT_LEDGER", "DISTINCT_SOURCES", "Balance", "Entry", "Ledger"),
-    "sealed_reports": ("Parcel",),
-    "sending": ("SendReceipt",),
+    "counted": ("Counted",),
+    "ledger.ledger": ("DEFAULT_LEDGER", "DISTINCT_SOURCES", "Balance", "Entry", "Ledger"),
+    "organisations.contribution": ("Account", "Contribution"),
+    "sending.connection": ("Retries",),
+    "sending.sealed_reports": ("Parcel",),
+    "sending.sending": ("SendReceipt",),
+    "task_check": ("Policy",),
+    "upload.bulk": ("FailedRow", "SendSummary"),
+    "upload.client": ("Client",),
+    "upload.sync_client": ("BlockingClient",),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -39,7 +39,7 @@ DRAWING = ("matplotlib.figure", "matplotlib.backends.backend_agg", "matplotlib.b
 LATER = {
     "server": ("lintra_server.batches.remote_part", "lintra_server.storage.postgres", "psycopg"),
     "analyzer": ("formulaic", "pandas", "scipy.optimize", "scipy.stats", *DRAWING),
-    "client": ("lintra_client.cli", "lintra_client.simulate"),
+    "client": ("lintra_client.commands.client", "lintra_client.upload.simulate"),
     "demo": ("demo", *DRAWING),
     "cluster": ("dask.distributed", "distributed.cli.dask_scheduler", "distributed.cli.dask_worker",
                 "lintra_server.batches.cluster"),

@@ -27,7 +27,7 @@ from lintra_audit.release.run import audit_case
 from lintra_audit.task.task import audit_task
 from lintra_audit.trials.case import Case, make_case_task
 from lintra_audit.trials.faults import FAULTS
-from lintra_client.client import Client
+from lintra_client.upload.client import Client
 from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.encoding.documents import fraction
 from lintra_protocol.errors import InvalidMessageError

@@ -31,7 +31,7 @@ PRICE = Spent(mu_squared="0.1", slack="0", delta_coalition="0")
 PREAMBLE = """
 import asyncio, os, signal, sys
 from lintra_client import Client, Ledger
-from lintra_client.ledger_file import LedgerFile
+from lintra_client.ledger.file import LedgerFile
 from lintra_protocol.privacy.composition import Spent
 
 def die(*_):
@@ -81,7 +81,7 @@ ledger.charge("T" * 43, PRICE, many)
 """
 
 DURING_THE_UPGRADE = """
-from lintra_client import ledger_file
+from lintra_client.ledger import file as ledger_file
 
 def opened(path, plain=ledger_file.open_database):
     db = plain(path)

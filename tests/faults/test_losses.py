@@ -9,8 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from faults.test_attacks import HONEST, forged_inventory
-from lintra_client.counted_cli import in_words
-from lintra_client.counting import Counted
+from lintra_client.commands.counted import in_words
+from lintra_client.counted import Counted
 from lintra_protocol.cohort.report_ids import ReportIds
 from lintra_protocol.crypto.randomness import system_randomness
 from lintra_protocol.encoding.canonical import base64url

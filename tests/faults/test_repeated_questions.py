@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 
 from lintra_client import Ledger
-from lintra_client.ledger import SELF
-from lintra_client.prices import price_of
+from lintra_client.ledger.ledger import SELF
+from lintra_client.ledger.prices import price_of
 from lintra_protocol.crypto.ring import FloatArray
 from support import make_task, source
 

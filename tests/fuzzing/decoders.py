@@ -13,7 +13,7 @@ from lintra_analysis.certificate.certificate import ReleaseRecord, numbers_in, v
 from lintra_analysis.trial.files.table import read_table
 from lintra_analyzer.exchange.servers import parse_problem
 from lintra_analyzer.web.analyses import parse_request
-from lintra_client.files import read_rows, read_sources
+from lintra_client.commands.files import read_rows, read_sources
 from lintra_protocol.cohort.report_ids import ReportIds, decode_positions, encode_positions
 from lintra_protocol.crypto.randomness import derive_seed, expand
 from lintra_protocol.crypto.sealing import SealingKey, seal

@@ -22,9 +22,9 @@ from lintra_analyzer.storage.trusted_file import (
     read_trusted,
     write_trusted,
 )
-from lintra_client.ledger import Ledger
-from lintra_client.outbox import Outbox
-from lintra_client.pseudonyms import Pseudonyms
+from lintra_client.ledger.ledger import Ledger
+from lintra_client.ledger.outbox import Outbox
+from lintra_client.ledger.pseudonyms import Pseudonyms
 from lintra_protocol.encoding.canonical import base64url
 from lintra_protocol.errors import InvalidMessageError, LedgerRefusedError
 from lintra_protocol.privacy.composition import Spent

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 
-from lintra_client.ledger_file import APPLICATION_ID
-from lintra_client.outbox import OUTBOX
+from lintra_client.ledger.file import APPLICATION_ID
+from lintra_client.ledger.outbox import OUTBOX
 
 OLD_TASKS = [letter * 43 for letter in "ABCD"]
 

@@ -7,7 +7,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from lintra_client import Client
-from lintra_client.ledger import DISTINCT_SOURCES
+from lintra_client.ledger.ledger import DISTINCT_SOURCES
 from lintra_protocol.cohort.report_ids import ReportIds
 from lintra_protocol.errors import TokenInvalidError
 from lintra_protocol.messages.documents import census_of, sign

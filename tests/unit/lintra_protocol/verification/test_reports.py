@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lintra_client.sealed_reports import encode_apart, encode_together
+from lintra_client.sending.sealed_reports import encode_apart, encode_together
 from lintra_protocol.crypto.ring import from_ring
 from lintra_protocol.crypto.sharing import combine
 from lintra_protocol.errors import InvalidMessageError, InvalidTaskError, UnsupportedFeatureError

@@ -1,0 +1,1 @@
+"""The words of `lintra client` on a command line."""

@@ -1,0 +1,324 @@
+"""`lintra client`: check a task from the outside, and send the rows of a CSV file."""
+
+import asyncio
+import json
+from collections import Counter
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from lintra_client.commands.contribute import MaxRetention, MaxRetentionOfRows, contribute
+from lintra_client.commands.counted import counted
+from lintra_client.commands.files import count_rows, read_rows, read_sources
+from lintra_client.commands.ledger import AsJson, Ceiling, LedgerDelta, LedgerPath
+from lintra_client.commands.ledger import app as ledger_app
+from lintra_client.commands.terminal import refusals, refuse_cell, servers_of
+from lintra_client.ledger.ledger import DELTA, DISTINCT_SOURCES, MAX_EPSILON, Ledger, default_path
+from lintra_client.task_check import MAX_RETENTION, Policy
+from lintra_client.upload.bulk import FailedRow, SendSummary
+from lintra_client.upload.client import Client
+from lintra_protocol.crypto.sealing import HYBRID
+from lintra_protocol.errors import InvalidRowError
+from lintra_protocol.fields.schema import OTHER
+from lintra_protocol.mechanisms.collusion import epsilons_if_colluding
+from lintra_protocol.report.wire import share_bytes
+from lintra_protocol.task import Task
+
+app = typer.Typer(help="Send rows to the servers of a task.", no_args_is_help=True)
+app.add_typer(ledger_app, name="ledger")
+
+# One identifier in 64 begins with a hyphen; it is an argument all the same.
+_IDENTIFIERS = {"ignore_unknown_options": True}
+
+TaskId = Annotated[str, typer.Argument(metavar="TASK_ID", help="The identifier from whoever asks for the data.")]
+ServerUrls = Annotated[
+    list[str],
+    typer.Option(
+        "--server", metavar="URL", help="Every server of the task; URL=ADDRESS where it is reached elsewhere."
+    ),
+]
+MaxEpsilon = Annotated[float | None, typer.Option(help="Refuse a task that promises less privacy than this.")]
+MinClients = Annotated[int, typer.Option(help="Refuse a task that may release fewer reports than this.")]
+CsvFile = Annotated[
+    Path, typer.Argument(metavar="FILE.csv", exists=True, dir_okay=False, help="Rows under a line of column names.")
+]
+SourceColumn = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="The column that names whose facts a row states; never sent. Without it, every row is another person's.",
+    ),
+]
+NoLedger = Annotated[bool, typer.Option("--no-ledger", help="Keep no account: somebody else counts what is sent.")]
+
+Strict = Annotated[
+    bool,
+    typer.Option(
+        "--strict", help="Refuse rows with a missing value. By default they are sent, so that sending says nothing."
+    ),
+]
+
+TokenFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--tokens", metavar="FILE", exists=True, dir_okay=False, help="The rows' tokens, one a line, if the task asks."
+    ),
+]
+OneToken = Annotated[str | None, typer.Option("--token", metavar="TEXT", help="The token of a file of one row.")]
+
+_SHOWN_FAILURES = 10
+_MOST_LISTED, _SHOWN_NAMES = 100, 20
+
+app.command(context_settings=_IDENTIFIERS)(contribute)
+app.command(context_settings=_IDENTIFIERS)(counted)
+
+
+@app.command(context_settings=_IDENTIFIERS)
+def check(
+    task_id: TaskId,
+    server: ServerUrls,
+    max_epsilon: MaxEpsilon = None,
+    min_clients: MinClients = 2,
+    max_retention: MaxRetention = MAX_RETENTION,
+    max_retention_of_rows: MaxRetentionOfRows = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Check a task as every client does before it sends anything."""
+    with refusals():
+        policy = Policy(
+            max_epsilon=max_epsilon,
+            min_clients=min_clients,
+            max_retention=max_retention,
+            max_retention_of_rows=max_retention_of_rows,
+        )
+        client = Client(task_id, servers_of(server), policy=policy, ledger=None)
+        task = asyncio.run(_opened(client))
+    if as_json:
+        typer.echo(json.dumps({"task_id": task.task_id, **_facts(task, policy)}, ensure_ascii=False))
+        return
+    typer.echo(f"task {task.task_id} holds at {task.num_servers} servers, and its promise holds:")
+    for name, value in _facts(task, policy).items():
+        typer.echo(f"  {name}: {_listed(value) if isinstance(value, list) else value}")
+    _warn(task)
+
+
+@app.command(context_settings=_IDENTIFIERS)
+def send(
+    task_id: TaskId,
+    file: CsvFile,
+    server: ServerUrls,
+    max_epsilon: MaxEpsilon = None,
+    min_clients: MinClients = 2,
+    max_retention: MaxRetention = MAX_RETENTION,
+    max_retention_of_rows: MaxRetentionOfRows = 0,
+    ledger: LedgerPath = None,
+    no_ledger: NoLedger = False,
+    source_column: SourceColumn = None,
+    ceiling: Ceiling = MAX_EPSILON,
+    ledger_delta: LedgerDelta = DELTA,
+    strict: Strict = False,
+    token: OneToken = None,
+    tokens: TokenFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Send every row of a CSV file as a report of its own; exit 1 unless all of them are stored everywhere."""
+    policy = Policy(
+        max_epsilon=max_epsilon,
+        min_clients=min_clients,
+        max_retention=max_retention,
+        max_retention_of_rows=max_retention_of_rows,
+    )
+    with refusals():
+        if no_ledger and ledger is not None:
+            raise ValueError("--ledger and --no-ledger exclude each other")
+        passes = _tokens(token, tokens, count_rows(file))
+        path = ledger or default_path()
+        with nullcontext() if no_ledger else Ledger(path, max_epsilon=ceiling, delta=ledger_delta) as opened:
+            client = Client(task_id, servers_of(server), policy=policy, ledger=opened, strict=strict)
+            summary = asyncio.run(_send_file(client, file, source_column, passes, quiet=as_json))
+    if as_json:
+        typer.echo(json.dumps(_account(summary), ensure_ascii=False))
+    else:
+        _tell(summary)
+    if summary.failed or summary.stopped is not None:
+        raise typer.Exit(1)
+
+
+async def _opened(client: Client) -> Task:
+    async with client:
+        return client.task
+
+
+def _tokens(one: str | None, file: Path | None, rows: int) -> list[str] | None:
+    """Return a token for each row, or None for a task without."""
+    if one is None and file is None:
+        return None
+    if one is not None and file is not None:
+        raise ValueError("--token and --tokens exclude each other")
+    found = [one] if one is not None else [] if file is None else file.read_text("ascii").split()
+    if len(found) != rows:
+        raise ValueError(f"{len(found)} tokens for {rows} rows: each row takes one, and keeps it when it is sent again")
+    return found
+
+
+async def _send_file(
+    client: Client, file: Path, source_column: str | None, tokens: list[str] | None, *, quiet: bool
+) -> SendSummary:
+    sources = None if source_column is None else read_sources(file, source_column)
+    total = count_rows(file)
+    columns = (TextColumn("sending"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True, disable=quiet) as bar:
+        async with client:
+            if not quiet:
+                _warn(client.task)
+            work = bar.add_task("sending", total=total)
+            _require_cells(file, client.task, source_column)
+            rows = read_rows(file, client.task.columns, source_column)
+            return await client.send_many(
+                rows,
+                source_for=DISTINCT_SOURCES if sources is None else sources.__getitem__,
+                token_for=None if tokens is None else tokens.__getitem__,
+                progress=lambda done: bar.update(work, completed=done),
+            )
+
+
+def _require_cells(file: Path, task: Task, source_column: str | None) -> None:
+    """Refuse a file in which a cell is neither missing nor of its column's kind, before anything of it leaves.
+
+    Says how many cells are no level of a category and are sent as its reserved level. Where the caller vouched for all
+    rows at once, a row that is refused alone could never be sent later. Rows with other columns are refused one by one,
+    when they are sent.
+    """
+    columns = {column.name: column for column in task.columns}
+    reserving = [column for column in task.columns if OTHER in column.levels]
+    others: Counter[str] = Counter()
+    for number, row in enumerate(read_rows(file, task.columns, source_column), 1):
+        try:
+            task.schema_arrays.row(row)
+        except InvalidRowError as error:
+            if error.column is not None:
+                refuse_cell(f"row {number}, {error.detail}", row[error.column], columns[error.column])
+        others.update(column.name for column in reserving if row.get(column.name) not in column.levels)
+    for name, count in others.items():
+        typer.echo(f"column {name!r}: {count:,} cells are none of its levels and are sent as {OTHER}", err=True)
+
+
+def _listed(names: list[str]) -> str:
+    """Return names beside each other; of very many the first ones, and how many others there are."""
+    if len(names) <= _MOST_LISTED:
+        return ", ".join(names)
+    return f"{', '.join(names[:_SHOWN_NAMES])} and {len(names) - _SHOWN_NAMES:,} more (--json lists them)"
+
+
+def _facts(task: Task, policy: Policy) -> dict[str, str | list[str]]:
+    claim, ceiling = task.claim, policy.ceiling
+    colluding = epsilons_if_colluding(task.mechanism, claim, task.num_columns, task.shares_seen)
+    return {
+        "purpose": task.purpose,
+        "mechanism": task.mechanism.kind,
+        "columns": [column.name for column in task.columns],
+        "servers": [entry.url for entry in task.servers],
+        "bytes_to_each_server": [f"{share_bytes(task, server):,}" for server in range(task.num_servers)],
+        "epsilon": claim.epsilon,
+        "delta": claim.delta,
+        "neighbours": claim.neighbours,
+        "min_clients": str(claim.min_clients),
+        "max_corrupt_clients": str(claim.max_corrupt_clients) if task.noise == "clients" else "any number",
+        **_noise(task),
+        **({"retention": f"shares are kept for {task.retention} s after the release"} if task.retention else {}),
+        **_organisations(task),
+        "epsilon_if_colluding": [
+            f"{percent} %: {epsilon:.4g}"
+            if task.contributors is None
+            else f"{claim.min_clients * percent // 100} of {claim.min_clients}: {epsilon:.4g}"
+            for percent, epsilon in colluding.items()
+        ],
+        "judged_at_delta": f"{float(ceiling.delta_for(claim)):g}",
+        "judged_epsilon": f"{ceiling.epsilon_of(claim, task.worst_privacy()):.6g}",
+        **_windows(task, policy),
+        "suite": task.suite,
+        **_study_facts(task, policy),
+    }
+
+
+def _noise(task: Task) -> dict[str, str | list[str]]:
+    """Say who adds the noise, where it is not this client."""
+    if task.noise == "clients":
+        return {}
+    return {"noise": "added by every server, none by this client: if all servers collude they see the row"}
+
+
+def _organisations(task: Task) -> dict[str, str | list[str]]:
+    """Say to whom a task of organisations promises privacy, and how their rows are counted; nothing of single rows."""
+    if task.contributors is None:
+        return {}
+    return {
+        "promised_to": task.contributors.persons,
+        "row_count": f"{task.contributors.count}, at most {task.contributors.max_rows} rows an organisation",
+    }
+
+
+def _study_facts(task: Task, policy: Policy) -> dict[str, str | list[str]]:
+    """Return what a study promises and charges, none of a task that belongs to none."""
+    if task.study is None:
+        return {}
+    claim, worst = task.promises()[-1]
+    role = "pilot" if task.study.pilot is None else f"main task after pilot {task.study.pilot}"
+    return {
+        "study": f"{role}; a ledger charges both tasks together, when the pilot's report leaves",
+        "study_epsilon": claim.epsilon,
+        "study_delta": claim.delta,
+        "study_judged_epsilon": f"{policy.ceiling.epsilon_of(claim, worst):.6g}",
+    }
+
+
+def _windows(task: Task, policy: Policy) -> dict[str, str | list[str]]:
+    """Say of a task with windows what they are, and what epsilon all reports that one source may send have together."""
+    if task.windows is None:
+        return {}
+    windows, seconds = task.windows, task.time_precision
+    return {
+        "windows": f"{windows.max_windows} of {windows.window * seconds} s",
+        "reports_per_source": str(windows.reports_per_source),
+        **({} if windows.max_merge == 1 else {"max_merge": str(windows.max_merge)}),
+        "judged_epsilon_of_all_reports": f"{policy.ceiling.epsilon_of(task.claim, task.worst_together()):.6g}",
+    }
+
+
+def _warn(task: Task) -> None:
+    if task.suite != HYBRID:
+        typer.echo(f"warning: suite {task.suite} has no post-quantum part; recorded reports may open one day", err=True)
+
+
+def _account(summary: SendSummary) -> dict[str, object]:
+    return {
+        "sent": summary.sent,
+        "clipped": summary.clipped,
+        "incomplete": summary.incomplete,
+        "joined": summary.joined,
+        "failed": [
+            {"row": each.index, "error": each.error.token, "detail": each.error.detail} for each in summary.failed
+        ],
+        "stopped": None if summary.stopped is None else summary.stopped.token,
+    }
+
+
+def _tell(summary: SendSummary) -> None:
+    lacking = f", {summary.incomplete} with a missing value" if summary.incomplete else ""
+    typer.echo(f"{summary.sent} rows sent, {summary.clipped} of them clipped{lacking}, {len(summary.failed)} failed")
+    if summary.joined:
+        typer.echo(f"{summary.joined} spellings of names were joined with others: they name the same persons")
+    for failed in summary.failed[:_SHOWN_FAILURES]:
+        typer.echo(_line(failed), err=True)
+    if len(summary.failed) > _SHOWN_FAILURES:
+        typer.echo(f"and {len(summary.failed) - _SHOWN_FAILURES} more", err=True)
+    if summary.stopped is not None:
+        typer.echo(f"stopped early: {summary.stopped}", err=True)
+
+
+def _line(failed: FailedRow) -> str:
+    return f"row {failed.index + 1}: {failed.error}"

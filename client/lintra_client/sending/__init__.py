@@ -1,0 +1,1 @@
+"""From a row to sealed reports at every server."""
