@@ -23,6 +23,7 @@ from lintra_protocol.errors import InvalidMessageError, InvalidRowError, Invalid
 from lintra_protocol.fields.contributors import Contributors
 from lintra_protocol.fields.missing_reports import MOST_MAX_MISSING
 from lintra_protocol.mechanisms.base import MAX_SERVERS
+from lintra_protocol.mechanisms.setting import Setting
 from lintra_protocol.task_terms import MAX_WORDS, Measured
 from lintra_protocol.verification.padding import too_long
 
@@ -83,8 +84,9 @@ class Task(Measured):
     def model_copy(self, *, update: Mapping[str, object] | None = None, deep: bool = False) -> Self:
         """Return a changed copy, which has an identifier of its own."""
         copy = super().model_copy(update=update, deep=deep)
-        for derived in ("id_bytes", "task_id", "schema_arrays", "num_words", "verified", "shares_seen", "noise_claim"):
-            copy.__dict__.pop(derived, None)
+        derived = ("id_bytes", "task_id", "schema_arrays", "num_words", "verified", "shares_seen", "noise_claim")
+        for name in (*derived, "measurement"):
+            copy.__dict__.pop(name, None)
         copy._tell_the_mechanism()
         return copy
 
@@ -106,6 +108,11 @@ class Task(Measured):
     def num_servers(self) -> int:
         """Return N."""
         return len(self.servers)
+
+    @property
+    def setting(self) -> Setting:
+        """Return what this task decides for its mechanism: who contributes, and who adds noise."""
+        return Setting(self.contributors, self.num_servers if self.noise == "servers" else 0)
 
     # --- what the roles do with it -----------------------------------------------------------------------------
 

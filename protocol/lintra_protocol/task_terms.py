@@ -13,6 +13,8 @@ from lintra_protocol.errors import InvalidMessageError, InvalidTaskError
 from lintra_protocol.fields.schema import Column, Schema
 from lintra_protocol.fields.windows import Windows
 from lintra_protocol.mechanisms import AnyMechanism
+from lintra_protocol.mechanisms.measurement import Measurement
+from lintra_protocol.mechanisms.setting import Setting
 from lintra_protocol.privacy.discrete import discrete_epsilon
 from lintra_protocol.privacy.gaussian import gaussian_mu
 from lintra_protocol.privacy.shares_seen import SharesSeen
@@ -131,6 +133,16 @@ class Measured(Batched):
     @abstractmethod
     def num_servers(self) -> int:
         """Return N."""
+
+    @property
+    @abstractmethod
+    def setting(self) -> Setting:
+        """Return what the task decides for its mechanism."""
+
+    @cached_property
+    def measurement(self) -> Measurement:
+        """Return the mechanism in this task's setting: what encodes, decodes and states the privacy of noise."""
+        return Measurement(self.mechanism, self.num_columns, self.setting, self.noise_claim)
 
     # --- sizes -------------------------------------------------------------------------------------------------
 

@@ -13,6 +13,8 @@ from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.fields.schema import Column
 from lintra_protocol.mechanisms.contributed import Contributed
 from lintra_protocol.mechanisms.encoder import MIN_SIGMA
+from lintra_protocol.mechanisms.layout import Layout
+from lintra_protocol.mechanisms.setting import Setting
 from lintra_protocol.noise.clipping import MAX_SQUARED_BOUND
 from lintra_protocol.noise.discrete_gaussian import MAX_SIGMA, discrete_gaussian
 from lintra_protocol.privacy.discrete import discrete_mu, row_slack
@@ -58,6 +60,10 @@ class Mechanism(Contributed):
     @abstractmethod
     def public_matrix(self, num_clients: int, seed: bytes) -> PublicMatrix:
         """Return the matrix of shape `(m, num_clients)` that the servers apply, drawn from a 32-byte late seed."""
+
+    @abstractmethod
+    def blocks(self, num_columns: int, setting: Setting) -> Layout:
+        """Return the blocks of a report of d columns, but for the clip counter and an exact count."""
 
     @abstractmethod
     def decode(self, sketch: IntArray, num_columns: int) -> FloatArray:

@@ -19,6 +19,8 @@ from lintra_protocol.encoding.documents import Real, fraction
 from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.fields.schema import Column
 from lintra_protocol.mechanisms.base import Mechanism
+from lintra_protocol.mechanisms.layout import Block, Layout
+from lintra_protocol.mechanisms.setting import Setting
 from lintra_protocol.privacy.statement import Claim, Neighbours
 from lintra_protocol.transforms.ones import Ones
 
@@ -200,3 +202,9 @@ class Histogram(Mechanism):
                     f"column {column.name!r}: the outer edges {ends[0]} and {ends[-1]} are not its bounds "
                     f"{column.lower} and {column.upper}"
                 )
+
+    def blocks(self, num_columns: int, setting: Setting) -> Layout:
+        """Return one block: all cells, and one more of each column; those of a column add up to the rows."""
+        words = sum(self.cells) + len(self.cells)
+        cells = Block("cells", words, self.sigma, bound=self.indicator, per=self.indicator)
+        return Layout((cells,), counter="cells", rows_per_count=self.indicator * len(self.edges))

@@ -22,14 +22,15 @@ from lintra_protocol.encoding.canonical import parse_base64url
 from lintra_protocol.encoding.documents import Frozen, Key, Real, fraction
 from lintra_protocol.errors import InvalidMessageError, InvalidTaskError
 from lintra_protocol.mechanisms.base import Mechanism
+from lintra_protocol.mechanisms.layout import Block, Layout, Tiled
+from lintra_protocol.mechanisms.setting import Setting
 from lintra_protocol.noise.clipping import MAX_SQUARED_BOUND, quantise
 from lintra_protocol.privacy.statement import Claim, Neighbours
 from lintra_protocol.transforms.ones import Ones
 
 MAX_TARGETS, MAX_BITS = 8, 8
 
-_NUMBERS_AT_ONCE = 1 << 22
-_EXACT_IN_FLOATS = 1 << 53
+_NUMBERS_AT_ONCE, _EXACT_IN_FLOATS = 1 << 22, 1 << 53
 """Numbers of an organisation's rows that are multiplied at once, and integers up to which floating point has all."""
 
 FREE_TRACE = Fraction(2_772_542, 1_000_000)
@@ -343,7 +344,6 @@ class RangeFinder(Mechanism):
             raise InvalidTaskError("a column is a target twice")
 
     def _require_grid(self) -> None:
-        """Refuse what is wrong on this grid."""
         if not 0 < self.projected_squared_bound <= MAX_SQUARED_BOUND:
             raise InvalidTaskError(
                 f"projected_bound {self.projected_bound} with rank {self.rank} and {self.fraction_bits} fraction bits "
@@ -356,6 +356,17 @@ class RangeFinder(Mechanism):
                 "the trace is free only while row_bound squared is at most 2.77 times the squared norm of what the row "
                 "is multiplied with: use a larger projected_bound, or leave the trace out"
             )
+
+    def blocks(self, num_columns: int, setting: Setting) -> Layout:
+        """Return x_i q_j, i outer, j inner; |x|^2; and what counts a row."""
+        longest, constant = isqrt(self.squared_bound * self.factor_squared_bound), self.intercept_steps**2
+        scales, counts = Tiled(self.word_scales(), num_columns), int(setting.count == "noisy")
+        blocks = (
+            Block("products", num_columns * self.width, self.sigma, longest, scales),
+            Block("trace", int(self.trace), self.sigma, self.squared_bound, 4.0**-self.fraction_bits),
+            Block("count", counts, self.sigma, constant, per=constant),
+        )
+        return Layout(blocks, "count" * counts, constant)
 
 
 @lru_cache(maxsize=4)

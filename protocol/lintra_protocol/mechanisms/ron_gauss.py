@@ -22,6 +22,9 @@ from lintra_protocol.mechanisms.base import upper_root
 from lintra_protocol.mechanisms.encoder import MIN_SIGMA
 from lintra_protocol.mechanisms.joint_cells import CountedCells
 from lintra_protocol.mechanisms.joint_rows import JointSums, Layout, label_steps, map_rows
+from lintra_protocol.mechanisms.layout import Block, Triangle
+from lintra_protocol.mechanisms.layout import Layout as Blocks
+from lintra_protocol.mechanisms.setting import Setting
 from lintra_protocol.noise.clipping import clip_exactly
 from lintra_protocol.noise.discrete_gaussian import MAX_SIGMA
 from lintra_protocol.noise.joint_noise import Deviations, JointNoise
@@ -274,3 +277,17 @@ class RonGauss(CountedCells):
         first = max(MIN_SIGMA, isqrt(int(planned)))
         there = self._squared_mu(first, claim.neighbours, honest, Fraction(SMOOTHING))
         return smallest_whole(MIN_SIGMA, keeps, guess=isqrt(int(first**2 * there / target)) + 1)
+
+    def blocks(self, num_columns: int, setting: Setting) -> Blocks:
+        """Return counts, sums and products of classes, the cells of histograms and those of pair tables."""
+        own, step, joint = self.deviations, 2.0**-self.fraction_bits, self.layout
+        largest, row = max(self.bound**2, self.indicator), 1 / self.indicator
+        products = Triangle(self.num_coordinates, own.products, own.squares, joint.num_blocks)
+        blocks = (
+            Block("counts", joint.num_counts, own.counts, self.indicator, row),
+            Block("sums", self.num_classes * self.num_coordinates, own.sums, self.bound, step),
+            Block("products", products.size, products, largest, step**2),
+            Block("histograms", sum(joint.bins), own.histograms, self.indicator, row),
+            Block("tables", sum(joint.tables), own.tables, self.indicator, row),
+        )
+        return Blocks(blocks, "counts" * (joint.num_counts > 0), self.indicator)

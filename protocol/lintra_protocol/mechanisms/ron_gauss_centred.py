@@ -5,6 +5,7 @@ centres are released numbers and stand in the task; counts, sums and histograms 
 """
 
 from fractions import Fraction
+from math import isqrt
 from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
@@ -17,8 +18,10 @@ from lintra_protocol.encoding.documents import Identifier
 from lintra_protocol.errors import InvalidMessageError, InvalidTaskError
 from lintra_protocol.mechanisms.directions import SECOND_OF_TWO
 from lintra_protocol.mechanisms.joint_rows import FEATURE_BITS, label_steps, map_rows
+from lintra_protocol.mechanisms.layout import Block, Layout, Triangle
 from lintra_protocol.mechanisms.projected import ProjectedRows
 from lintra_protocol.mechanisms.second_moment import triangle_products, triangle_sigmas
+from lintra_protocol.mechanisms.setting import Setting
 from lintra_protocol.noise.clipping import clip_exactly
 from lintra_protocol.privacy.statement import Claim, Neighbours, PrivacyStatement
 
@@ -186,3 +189,8 @@ class RonGaussCentred(ProjectedRows):
             parse_base64url(self.after, 32)
         except InvalidMessageError as error:
             raise InvalidTaskError(f"after: {error.detail}") from None
+
+    def blocks(self, num_columns: int, setting: Setting) -> Layout:
+        """Return the products, pooled or of each class."""
+        sigmas = Triangle(self.num_coordinates, self.sigma, isqrt(2 * self.sigma**2 - 1) + 1, self.num_blocks)
+        return Layout((Block("products", sigmas.size, sigmas, self.bound**2, 4.0**-self.fraction_bits),))

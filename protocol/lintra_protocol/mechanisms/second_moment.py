@@ -24,7 +24,9 @@ from lintra_protocol.mechanisms.directions import (
     directions,
     num_directions,
 )
+from lintra_protocol.mechanisms.layout import Block, Layout, Triangle
 from lintra_protocol.mechanisms.row_count import CountedRows
+from lintra_protocol.mechanisms.setting import Setting
 from lintra_protocol.noise.clipping import clip_exactly
 from lintra_protocol.privacy.statement import Claim, Neighbours, PrivacyStatement
 from lintra_protocol.transforms.ones import Ones
@@ -309,6 +311,19 @@ class SecondMoment(CountedRows):
     def remark(self, privacy: PrivacyStatement) -> str:
         """Return, of a second round, that this promise is not the whole of what the same people are promised."""
         return super().remark(privacy) if self.basis is None else SECOND_OF_TWO
+
+    def blocks(self, num_columns: int, setting: Setting) -> Layout:
+        """Return products with the intercept, those of the upper triangle, the trace and a count."""
+        size, bound, step = self.num_factors(num_columns), self.squared_person_bound, 4.0**-self.fraction_bits
+        constant, square_sigma = self.intercept_steps, isqrt(2 * self.sigma**2 - 1) + 1
+        triangle = Triangle(size, self.sigma, square_sigma)
+        blocks = (
+            Block("intercept", size * (self.intercept != "0"), self.sigma, constant * isqrt(bound), step),
+            Block("products", triangle.size, triangle, bound, step),
+            Block("trace", int(self.trace), square_sigma, bound, step),
+            Block("count", self.count_words, square_sigma, constant**2, step),
+        )
+        return Layout(blocks, "count" * self.count_words, constant**2)
 
 
 def _triangle(num_columns: int) -> int:

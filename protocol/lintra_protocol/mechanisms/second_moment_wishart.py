@@ -17,7 +17,9 @@ from lintra_protocol.crypto.ring import RING_BITS, FloatArray, IntArray, ring_fr
 from lintra_protocol.encoding.documents import fraction
 from lintra_protocol.errors import InvalidTaskError, RowUnderfilledError
 from lintra_protocol.mechanisms.base import Mechanism
+from lintra_protocol.mechanisms.layout import Block, Layout, Triangle
 from lintra_protocol.mechanisms.second_moment import triangle_matrix, triangle_products, triangle_sigmas
+from lintra_protocol.mechanisms.setting import Setting
 from lintra_protocol.noise.discrete_gaussian import MAX_SIGMA, discrete_gaussian
 from lintra_protocol.privacy.bisection import bisect_whole
 from lintra_protocol.privacy.discrete import discrete_epsilon, discrete_mu, kappa, row_slack
@@ -252,6 +254,11 @@ class WishartSecondMoment(Mechanism):
         # A counter of weight w has about w^2 of the rows' mu^2, twice that against the null row.
         part = float(fraction(self.clip_count_weight)) ** 2 * (2 if claim.neighbours == "zero-out" else 1)
         return _scale_for(mu / sqrt(1 + part), honest - num_columns + 1, claim.neighbours, failure_allowed(claim))
+
+    def blocks(self, num_columns: int, setting: Setting) -> Layout:
+        """Return the products of the upper triangle."""
+        triangle = Triangle(num_columns, self.sigma, isqrt(2 * self.sigma**2 - 1) + 1)
+        return Layout((Block("products", triangle.size, triangle, self.squared_bound, 4.0**-self.fraction_bits),))
 
 
 def failure_allowed(claim: Claim) -> float:

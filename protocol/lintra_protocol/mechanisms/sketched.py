@@ -15,6 +15,8 @@ from pydantic import Field
 from lintra_protocol.crypto.ring import RING_BITS, FloatArray, IntArray
 from lintra_protocol.errors import RowUnderfilledError
 from lintra_protocol.mechanisms.base import MAX_SERVERS, Mechanism
+from lintra_protocol.mechanisms.layout import Block, Layout
+from lintra_protocol.mechanisms.setting import Setting
 from lintra_protocol.privacy.discrete import row_slack
 from lintra_protocol.privacy.headroom import log_wrap_probability
 from lintra_protocol.privacy.statement import SMOOTHING, Claim
@@ -128,6 +130,11 @@ class SketchedRows(Mechanism):
         variance = self.draws(max_clients) * float(self.sigma) ** 2 + smoothing
         total = log_wrap_probability(self.rows, max_clients * self.clip_steps, variance, RING_BITS)
         return _log_of_sum(found, total)
+
+    def blocks(self, num_columns: int, setting: Setting) -> Layout:
+        """Return c copies of a row of d words, which enter the same d words of the sketch."""
+        step = 2.0**-self.fraction_bits / sqrt(self.sparsity)
+        return Layout((Block("row", num_columns, self.sigma, self.largest_entry, step, copies=self.copies),))
 
 
 def _log_of_sum(first: float, second: float) -> float:

@@ -7,7 +7,9 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from lintra_protocol.crypto.ring import FloatArray, IntArray
+from lintra_protocol.mechanisms.layout import Block, Layout
 from lintra_protocol.mechanisms.row_count import CountedRows
+from lintra_protocol.mechanisms.setting import Setting
 from lintra_protocol.privacy.statement import Neighbours
 from lintra_protocol.transforms.ones import Ones
 
@@ -95,3 +97,9 @@ class Sum(CountedRows):
         """Return the sum, shape `(d,)`, in normalised units."""
         total: FloatArray = sketch[0, :num_columns] * np.float64(2.0**-self.fraction_bits)
         return total
+
+    def blocks(self, num_columns: int, setting: Setting) -> Layout:
+        """Return the words of the row, and one that counts it."""
+        row = Block("row", num_columns, self.sigma, isqrt(self.squared_person_bound), 2.0**-self.fraction_bits)
+        count = Block("count", self.count_words, self.sigma, self.count_steps, per=self.count_steps)
+        return Layout((row, count), "count" * self.count_words, self.count_steps)
