@@ -15,6 +15,10 @@ from bench_ndis_leverage import EPSILONS as LEVERAGE_EPSILONS
 from bench_ndis_leverage import REFERENCE, improvement
 from bench_ndis_survey import HERE, PUBLISHED, error_factor, least_singular_value, tables
 from bench_ndis_survey import SKETCH_ROWS as RELATIVE_ROWS
+from papers.calibrated import published_logistic_sensitivity
+from papers.inherent_least_squares import inherent_least_squares
+from papers.inherent_privacy import inherent_privacy
+from papers.least_squares_corner import corner_sigma
 from showing import Cell, FloatArray, Plot, Shown, parser, runs_of, show, spread
 from spectrum import figures, logistic, process, redundant, utility, version4
 from spectrum.flights import FLIGHT_SKETCH_ROWS, flights, longest
@@ -26,10 +30,6 @@ from lintra_curator.ndis.bounds import renyi_bound, split_bound
 from lintra_curator.ndis.closed import delta_rp, rp_pair
 from lintra_curator.ndis.least_squares import delta_ols
 from lintra_curator.ndis.monte_carlo import sample_losses
-from lintra_curator.papers.calibrated import published_logistic_sensitivity
-from lintra_curator.papers.inherent_least_squares import inherent_least_squares
-from lintra_curator.papers.inherent_privacy import inherent_privacy
-from lintra_curator.papers.least_squares_corner import corner_sigma
 from lintra_curator.projection.random_projection import project, rp_sigma
 from lintra_curator.promise.claim import curator_claim
 from lintra_protocol.crypto.randomness import expand

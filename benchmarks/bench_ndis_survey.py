@@ -14,11 +14,11 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from papers.inherent_least_squares import inherent_least_squares
+from papers.inherent_privacy import inherent_privacy
+from papers.least_squares_corner import corner_sigma
 
 from lintra_curator.least_squares.private_least_squares import ols_sigma
-from lintra_curator.papers.inherent_least_squares import inherent_least_squares
-from lintra_curator.papers.inherent_privacy import inherent_privacy
-from lintra_curator.papers.least_squares_corner import corner_sigma
 from lintra_curator.projection.random_projection import rp_sigma
 from lintra_protocol.noise.clipping import clip_norms
 

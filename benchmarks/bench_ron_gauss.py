@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from papers.ron_gauss import PaperQuestion, release_paper
+from papers.ron_gauss_sensitivity import published_delta, published_factor
 
 from lintra_analysis.kinds.planning.ron_gauss import JointQuestion
 from lintra_analysis.synthetic.comparison import compare
@@ -21,8 +23,6 @@ from lintra_analysis.synthetic.fitting import logistic_accuracy, ridge_error
 from lintra_analysis.synthetic.generator import synthesize
 from lintra_analysis.synthetic.model import fit
 from lintra_analysis.synthetic.rows import SyntheticRows
-from lintra_curator.papers.ron_gauss import PaperQuestion, release_paper
-from lintra_curator.papers.ron_gauss_sensitivity import published_delta, published_factor
 from lintra_curator.promise.claim import curator_claim
 from lintra_curator.ron_gauss.ron_gauss import category_column, mapped_column, release_ron_gauss
 from lintra_protocol.crypto.randomness import RandomBytes, expand

@@ -14,6 +14,8 @@ from dataclasses import replace
 
 import numpy as np
 from bench_ron_gauss import DELTA, SYNTHETIC, Rows, Split, hidden, normalised, ours, paper, real, with_classes
+from papers.ron_gauss import PaperQuestion, release_paper
+from papers.ron_gauss_sensitivity import published_delta, published_factor
 from ron_gauss.leading import classified, cluster_rows, regressed
 from ron_gauss.targets import with_targets
 from scipy import stats
@@ -23,8 +25,6 @@ from showing import Cell, FloatArray, IntArray, Plot, Shown, parser, runs_of, sh
 from lintra_analysis.kinds.planning.ron_gauss import JointQuestion
 from lintra_analysis.synthetic.generator import synthesize
 from lintra_analysis.synthetic.model import fit
-from lintra_curator.papers.ron_gauss import PaperQuestion, release_paper
-from lintra_curator.papers.ron_gauss_sensitivity import published_delta, published_factor
 from lintra_curator.promise.claim import curator_claim
 from lintra_curator.ron_gauss.ron_gauss import release_ron_gauss
 from lintra_protocol.errors import InvalidAnalysisError

@@ -31,15 +31,15 @@ from bench_second_moment_regression import (
     solutions,
     surely,
 )
+from papers.second_moment import PublishedProjection, PublishedWishartNoise
 from showing import Cell, FloatArray, Plot, Shown, parser, runs_of, show, spread
 
-from lintra_curator.papers import published
-from lintra_curator.papers.second_moment import PublishedProjection, PublishedWishartNoise
 from lintra_curator.promise.claim import curator_claim
 from lintra_curator.second_moment import calibration
 from lintra_curator.second_moment.wishart_noise import WishartNoise
 from lintra_protocol.crypto.randomness import RandomBytes, expand
 from lintra_protocol.privacy.statement import Claim
+from papers import published
 
 DELTA = math.exp(-9)
 EPSILONS = (0.05, 0.1, 0.15, 0.2, 0.25, 0.5)

@@ -16,10 +16,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from papers.second_moment import PublishedInverseWishartDraw, PublishedProjection, PublishedWishartNoise
 
 from lintra_analysis.estimators.regression import regression
-from lintra_curator.papers import published
-from lintra_curator.papers.second_moment import PublishedInverseWishartDraw, PublishedProjection, PublishedWishartNoise
 from lintra_curator.promise.claim import curator_claim
 from lintra_curator.second_moment import calibration
 from lintra_curator.second_moment.bounded_table import BoundedTable, plain_columns
@@ -31,6 +30,7 @@ from lintra_curator.second_moment.wishart_noise import WishartNoise, wishart_fac
 from lintra_protocol.crypto.randomness import RandomBytes, expand
 from lintra_protocol.privacy.gaussian import gaussian_mu
 from lintra_protocol.privacy.statement import Claim
+from papers import published
 
 FloatArray = NDArray[np.float64]
 

@@ -7,9 +7,9 @@ over its largest value and clipped at .5, a radial kernel of amplitude 1 and len
 import math
 
 import numpy as np
+from papers.gaussian_process import RadialKernel, plan_gaussian_process
 from showing import Cell, FloatArray, Shown
 
-from lintra_curator.papers.gaussian_process import RadialKernel, plan_gaussian_process
 from lintra_curator.promise.claim import curator_claim
 from lintra_protocol.noise.clipping import clip_norms
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from bench_ndis_survey import least_singular_value
+from papers.subsampled_projection import unsampled_claim
 from showing import Cell, FloatArray, Plot, Shown, spread
 
 from lintra_curator.ndis.closed import rp_pstar
-from lintra_curator.papers.subsampled_projection import unsampled_claim
 from lintra_curator.promise.claim import curator_claim
 from lintra_protocol.noise.clipping import clip_norms
 from lintra_protocol.privacy.gaussian import gaussian_mu

@@ -16,11 +16,11 @@ import math
 
 import numpy as np
 from bench_ndis_survey import least_singular_value
+from papers.least_squares_corner import corner_sigma
 from showing import Cell, FloatArray, Shown, spread
 
 from lintra_analysis.releases.sampling import gaussians
 from lintra_curator.least_squares.private_least_squares import ols_sigma, solved
-from lintra_curator.papers.least_squares_corner import corner_sigma
 from lintra_curator.projection.random_projection import project, rp_sigma
 from lintra_protocol.crypto.randomness import expand
 from spectrum.flights import FLIGHT_SKETCH_ROWS, flights, longest

@@ -10,6 +10,8 @@ import math
 from collections.abc import Callable
 
 import numpy as np
+from papers.calibrated import published_logistic_sensitivity
+from papers.gaussian_process import process_sensitivity
 from scipy.optimize import minimize_scalar
 from scipy.special import ndtri
 from showing import Cell, FloatArray, Plot, Shown, spread
@@ -20,8 +22,6 @@ from lintra_curator.calibrated.logistic_regression import logistic_sensitivity
 from lintra_curator.ndis.closed import delta_rp, rp_pstar
 from lintra_curator.ndis.one_dimension import delta_one_dimension
 from lintra_curator.ndis.pair import Pair
-from lintra_curator.papers.calibrated import published_logistic_sensitivity
-from lintra_curator.papers.gaussian_process import process_sensitivity
 from lintra_curator.projection.eigenvalue_look import EigenvalueTest
 from lintra_curator.projection.ptr_projection import plan_ptr
 from lintra_curator.projection.random_projection import project, rp_sigma

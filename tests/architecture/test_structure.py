@@ -267,6 +267,5 @@ def test_privacy_is_promised_by_a_claim_and_stated_by_a_statement_and_by_no_thir
         # An error, a whole curve, a comparison of noise levels, and linear statements about coefficients.
         "lintra_protocol.errors.FalseClaimError",
         "lintra_curator.ndis.curve.PrivacyProfile",
-        "lintra_curator.papers.inherent_privacy.InherentPrivacy",
         "lintra_analysis.estimators.concentrated.hyperplanes.Statements",
     }

@@ -1,21 +1,16 @@
 """Figures of docs/explanation/audit.md: what is computed stands there, and what was measured comes out again."""
 
-import sys
 from math import sqrt
 
+import bench_audit
 import pytest
+import showing
 from scipy.stats import norm
 
 from lintra_audit.release.run import MIN_TRIALS, audit_case
 from lintra_audit.trials.distinguish import CONFIDENCE
 from lintra_audit.trials.faults import BOUND_FACTOR
 from support.figures import written
-from support.pages import ROOT
-
-sys.path.insert(0, str(ROOT / "benchmarks"))
-
-import bench_audit
-import showing
 
 CLAIMED = (1, 3, 4)
 """Columns that no run enters: epsilon and mu claimed, and the mu of the two rows."""

@@ -8,6 +8,10 @@ from math import sqrt
 
 import numpy as np
 import pytest
+from papers.calibrated import plan_ptr_published, published_logistic_sensitivity
+from papers.gaussian_process import RadialKernel, plan_gaussian_process
+from papers.least_squares_corner import corner_sigma
+from papers.ron_gauss_sensitivity import centred_covariance_distance, product_distance, published_factor
 from scipy.optimize import minimize_scalar
 
 from lintra_analysis.kinds.clip_count import USUAL_WEIGHT
@@ -15,10 +19,6 @@ from lintra_curator.calibrated.calibrated_gaussian import CalibratedPlan, calibr
 from lintra_curator.calibrated.logistic_regression import plan_logistic
 from lintra_curator.least_squares.private_least_squares import influence_delta, ols_sigma
 from lintra_curator.ndis.closed import rp_pstar
-from lintra_curator.papers.calibrated import plan_ptr_published, published_logistic_sensitivity
-from lintra_curator.papers.gaussian_process import RadialKernel, plan_gaussian_process
-from lintra_curator.papers.least_squares_corner import corner_sigma
-from lintra_curator.papers.ron_gauss_sensitivity import centred_covariance_distance, product_distance, published_factor
 from lintra_curator.projection.ptr_projection import plan_ptr, ptr_delta
 from lintra_curator.projection.random_projection import plan_projection, rp_sigma
 from lintra_curator.promise.claim import curator_claim

@@ -1,18 +1,13 @@
 """Figures of docs/explanation/ndis.md that are computed: each is computed anew."""
 
 import math
-import sys
 
+import bench_ndis_profile
 import pytest
 from scipy.stats import norm
 
 from lintra_curator.ndis import delta, delta_als, delta_ols, ols_pair, pair_from_gaussians, renyi_bound
 from support.figures import written
-from support.pages import ROOT
-
-sys.path.insert(0, str(ROOT / "benchmarks"))
-
-import bench_ndis_profile
 
 
 def test_the_trap_of_equal_means() -> None:

@@ -3,14 +3,8 @@
 The million rows are `benchmarks/bench_organisations_large.py`; here three organisations send 30,000 rows each.
 """
 
-import sys
-from pathlib import Path
-
-import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
-
 import bench_organisations_large
+import pytest
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 

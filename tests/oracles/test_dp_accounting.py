@@ -6,9 +6,9 @@ import dp_accounting
 import pytest
 from dp_accounting.pld import privacy_loss_distribution as pld
 from dp_accounting.pld.privacy_loss_mechanism import GaussianPrivacyLoss
+from papers.loss_distribution import LossDistribution
+from papers.zero_concentrated import zcdp_epsilon
 
-from lintra_curator.papers.loss_distribution import LossDistribution
-from lintra_curator.papers.zero_concentrated import zcdp_epsilon
 from lintra_protocol.privacy.composition import Spent
 from lintra_protocol.privacy.discrete import discrete_delta, kappa
 from lintra_protocol.privacy.gaussian import gaussian_delta, gaussian_epsilon, gaussian_mu

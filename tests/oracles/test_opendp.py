@@ -11,9 +11,9 @@ import numpy as np
 import opendp.prelude as dp
 import pytest
 from numpy.typing import NDArray
+from papers.zero_concentrated import zcdp_epsilon
 from scipy import stats
 
-from lintra_curator.papers.zero_concentrated import zcdp_epsilon
 from lintra_protocol.crypto.randomness import expand
 from lintra_protocol.encoding.documents import real
 from lintra_protocol.noise.discrete_gaussian import discrete_gaussian

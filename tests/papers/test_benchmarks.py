@@ -1,15 +1,13 @@
 """Every benchmark is in the list that `make bench` runs, and runs small."""
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from every import RUNS, command
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
-sys.path.insert(0, str(BENCHMARKS))
 
-from every import RUNS, command  # noqa: E402
 
 SMALL = [name for name, run in RUNS.items() if run.small is not None]
 

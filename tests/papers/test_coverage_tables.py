@@ -1,25 +1,23 @@
 """The pages' tables of coverage are what the kept cells say, and cells that are computed again are the kept ones."""
 
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from bench_coverage import compute
+from coverage_grid import kept
+from coverage_grid.cells import Cell
+from coverage_grid.kept import Key
+from coverage_grid.population import Pairs
+from coverage_grid.shown import cells, grid, population, strength, tables
+from coverage_grid.tables import GRID, all_tables
+from coverage_grid.verdicts import high, low, poor
+from showing import Shown, wrapped
+
+from lintra_analysis.estimators import notes
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "benchmarks"))
 
-from bench_coverage import compute  # noqa: E402
-from coverage_grid import kept  # noqa: E402
-from coverage_grid.cells import Cell  # noqa: E402
-from coverage_grid.kept import Key  # noqa: E402
-from coverage_grid.population import Pairs  # noqa: E402
-from coverage_grid.shown import cells, grid, population, strength, tables  # noqa: E402
-from coverage_grid.tables import GRID, all_tables  # noqa: E402
-from coverage_grid.verdicts import high, low, poor  # noqa: E402
-from showing import Shown, wrapped  # noqa: E402
-
-from lintra_analysis.estimators import notes  # noqa: E402
 
 FILE = ROOT / "benchmarks/data/coverage.jsonl"
 KNOWN = kept.read(FILE)

@@ -4,11 +4,11 @@ import math
 
 import numpy as np
 import pytest
+from papers.inherent_privacy import inherent_privacy
 
 from lintra_curator.ndis.closed import rp_pstar
 from lintra_curator.ndis.pair import pair_from_gaussians
 from lintra_curator.ndis.profile import delta
-from lintra_curator.papers.inherent_privacy import inherent_privacy
 from lintra_curator.projection.random_projection import rp_sigma
 
 CANCER, FLIGHT, SONG = 2809, 327_346, 515_345

@@ -1,25 +1,23 @@
 """Tables of the page of benchmarks about estimators and plans are what their benchmarks print: cheap lines again."""
 
 import re
-import sys
 from dataclasses import replace
 from pathlib import Path
 
+import bench_calibrations
+import bench_linear_score
+import bench_missing
+import bench_path
+import bench_residual_variance
 import numpy as np
 import pytest
+from coverage_grid.tables import all_tables
+from showing import Shown, wrapped
+
+from lintra_protocol.crypto.ring import FloatArray
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "benchmarks"))
 
-import bench_calibrations  # noqa: E402
-import bench_linear_score  # noqa: E402
-import bench_missing  # noqa: E402
-import bench_path  # noqa: E402
-import bench_residual_variance  # noqa: E402
-from coverage_grid.tables import all_tables  # noqa: E402
-from showing import Shown, wrapped  # noqa: E402
-
-from lintra_protocol.crypto.ring import FloatArray  # noqa: E402
 
 PAGE = (ROOT / "docs/explanation/benchmarks.md").read_text("utf-8")
 BLOCKS = dict(re.findall(r"<!-- (\S+) -->\n(.*?)<!-- end \1 -->", PAGE, re.DOTALL))

@@ -2,28 +2,26 @@
 
 import math
 import re
-import sys
 from dataclasses import replace
 from pathlib import Path
 
+import bench_demo
+import bench_ndis_figures
+import bench_peers
+import bench_ron_gauss_figures
+import bench_second_moment_figures
+import bench_secure_sketching
 import numpy as np
 import pytest
+import showing
+from bench_second_moment_regression import MULTI, SINGLE, Design, raw
+from secure_sketching import figures
+from spectrum.flights import FLIGHT_SKETCH_ROWS, flights, longest
+
+from lintra_curator.ndis.closed import rp_pstar
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "benchmarks"))
 
-import bench_demo  # noqa: E402
-import bench_ndis_figures  # noqa: E402
-import bench_peers  # noqa: E402
-import bench_ron_gauss_figures  # noqa: E402
-import bench_second_moment_figures  # noqa: E402
-import bench_secure_sketching  # noqa: E402
-import showing  # noqa: E402
-from bench_second_moment_regression import MULTI, SINGLE, Design, raw  # noqa: E402
-from secure_sketching import figures  # noqa: E402
-from spectrum.flights import FLIGHT_SKETCH_ROWS, flights, longest  # noqa: E402
-
-from lintra_curator.ndis.closed import rp_pstar  # noqa: E402
 
 PAGE = (ROOT / "docs/explanation/paper-figures.md").read_text("utf-8")
 README = (ROOT / "README.md").read_text("utf-8")

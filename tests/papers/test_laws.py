@@ -4,14 +4,9 @@ Means of 4,000 draws are compared with closed forms; one comparison raises a fal
 """
 
 import math
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
-
 from secure_sketching.designs import Table, low_rank_table, regression_table
 from secure_sketching.mechanisms import noised_rows, sketched
 

@@ -1,13 +1,9 @@
 """The peers that the race had to write itself do what their papers say."""
 
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
-
 import showing
 from peers.tukey import safe_distance, tukey_em
 

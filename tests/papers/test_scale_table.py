@@ -1,15 +1,13 @@
 """The page's table of scale is what the benchmark wrote from its figures, and says whose floor is beyond its aim."""
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
+from scale.tables import BEGIN, END, missed, rows_table, section
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "benchmarks"))
 
-from scale.tables import BEGIN, END, missed, rows_table, section  # noqa: E402
 
 FIGURES = json.loads((ROOT / "benchmarks/data/scale.json").read_text("utf-8"))
 PAGE = (ROOT / "docs/explanation/benchmarks.md").read_text("utf-8")

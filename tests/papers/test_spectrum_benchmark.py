@@ -1,17 +1,12 @@
 """What `bench_ndis_figures.py` measures is what it says, by another way of computing it."""
 
 import math
-import sys
 from collections.abc import Callable
-from pathlib import Path
 
+import bench_ndis_figures
 import numpy as np
 import pytest
 from scipy.optimize import brentq
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
-
-import bench_ndis_figures
 from spectrum import logistic, process, redundant, version4
 from spectrum.figures import expected_error, sketched_errors
 from spectrum.utility import correlation, distance_ratio, information_sigma

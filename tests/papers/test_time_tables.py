@@ -1,15 +1,11 @@
 """What the tables of times reckon from what was measured: ratios, the worst of them, and what more openers can take."""
 
 import re
-import sys
 from pathlib import Path
-
-import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
 import bench_store
 import bench_verified
+import pytest
 from bench_verified import NANOSECONDS, NOTE, Line, slowness, worst
 from bench_workers import Round, middle
 

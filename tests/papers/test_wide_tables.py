@@ -1,25 +1,23 @@
 """Tables of organisations, wide rows and synthetic rows hold what their commands print: some lines are made again."""
 
 import re
-import sys
 from pathlib import Path
 
+import bench_bootstrap
+import bench_organisations
+import bench_synthetic_race
+import bench_two_rounds
+import bench_wide
 import numpy as np
 import pytest
+from race.measures import Race
+from race.tables import from_file
+from showing import spread
 
 from support.figures import written
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "benchmarks"))
 
-import bench_bootstrap  # noqa: E402
-import bench_organisations  # noqa: E402
-import bench_synthetic_race  # noqa: E402
-import bench_two_rounds  # noqa: E402
-import bench_wide  # noqa: E402
-from race.measures import Race  # noqa: E402
-from race.tables import from_file  # noqa: E402
-from showing import spread  # noqa: E402
 
 NUMBER = re.compile(r"-?\d[\d,]*\.?\d*(?:e[+-]?\d+)?")
 

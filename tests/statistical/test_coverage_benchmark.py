@@ -4,23 +4,21 @@
 cells would fall below .88 in less than 1 in 100 repetitions if all covered .95; seeds are fixed.
 """
 
-import sys
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
+from bench_path import measure_choice
+from coverage_grid.cells import measure
+from coverage_grid.cohorts import cohort, seeded
+from coverage_grid.population import Population, measure_pairs, measure_population
+from coverage_grid.tables import made_tables, stored_tables
+
+from lintra_protocol.crypto.ring import FloatArray
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
-sys.path.insert(0, str(BENCHMARKS))
 
-from bench_path import measure_choice  # noqa: E402
-from coverage_grid.cells import measure  # noqa: E402
-from coverage_grid.cohorts import cohort, seeded  # noqa: E402
-from coverage_grid.population import Population, measure_pairs, measure_population  # noqa: E402
-from coverage_grid.tables import made_tables, stored_tables  # noqa: E402
-
-from lintra_protocol.crypto.ring import FloatArray  # noqa: E402
 
 DRAWS = 150
 NAMES = ("uci_concrete", "made_near_copy", "made_dependent", "made_heavy_tails")

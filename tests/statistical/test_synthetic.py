@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from papers.ron_gauss import PaperQuestion, release_paper
 
 from lintra_analysis.kinds.planning.ron_gauss import JointQuestion, plan_ron_gauss
 from lintra_analysis.releases.features import NumericLabel
@@ -15,7 +16,6 @@ from lintra_analysis.synthetic.fitting import logistic_accuracy
 from lintra_analysis.synthetic.generator import synthesize
 from lintra_analysis.synthetic.model import fit
 from lintra_analysis.synthetic.rows import SyntheticRows
-from lintra_curator.papers.ron_gauss import PaperQuestion, release_paper
 from lintra_curator.promise.claim import curator_claim
 from lintra_curator.ron_gauss.ron_gauss import category_column, exact_sum, mapped_column, release_ron_gauss
 from lintra_protocol.fields.schema import Schema

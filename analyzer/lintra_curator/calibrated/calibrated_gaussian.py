@@ -98,8 +98,8 @@ def split_envelope(epsilon: float, sensitivity: Sensitivity) -> float:
     """Return an upper bound of delta(epsilon) over all pairs within a sensitivity, mean and covariance taken apart.
 
     Wei et al. 2023, v4 Theorem 4.2, with the profile of the covariance in its harder order: exact if only one direction
-    moves, else by `renyi_envelope`. The paper's own profile is not an upper bound; see `papers.calibrated`. `epsilon`
-    is at least 0.
+    moves, else by `renyi_envelope`. The paper's own profile is not an upper bound (benchmarks/papers/calibrated.py).
+    `epsilon` is at least 0.
     """
     if not sensitivity.bounded or sensitivity.log_ratio > _LARGEST_RATIO:
         return 1.0

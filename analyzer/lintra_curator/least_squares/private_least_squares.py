@@ -143,11 +143,11 @@ def plan_least_squares(
     """Return the smallest ridge with which private least squares keeps a claim.
 
     It takes the worst p, s >= 0 with p + s <= l^2 / (l^2 + sigma^2), which is all that rows of norm l can reach; that
-    needs no monotonicity. The published rule stands in `lintra_curator.papers.least_squares_corner`, to compare. The
-    law "sketch" is post-processing of a random projection of [B b]: proved. `claim` has neighbours "zero-out"; with the
-    law "sketch" also "replace-one". `sketch_rows` are r; at least d + 2 for the laws "t" and "sketch", whose scatter
-    has no variance before. `features` are d; `row_bound` is l of a row of [B b], public. `law` is that of the release;
-    see `private_least_squares`.
+    needs no monotonicity. The published rule is in benchmarks/papers, to compare. The law "sketch" is post-processing
+    of a random projection of [B b]: proved. `claim` has neighbours "zero-out"; with the law "sketch" also
+    "replace-one". `sketch_rows` are r; at least d + 2 for the laws "t" and "sketch", whose scatter has no variance
+    before. `features` are d; `row_bound` is l of a row of [B b], public. `law` is that of the release; see
+    `private_least_squares`.
     """
     _require(claim, sketch_rows, features, row_bound, law)
     if law == "sketch":

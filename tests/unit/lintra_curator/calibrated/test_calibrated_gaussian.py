@@ -4,6 +4,15 @@ import math
 
 import numpy as np
 import pytest
+from papers.calibrated import published_covariance_delta, published_logistic_sensitivity
+from papers.gaussian_process import (
+    RadialKernel,
+    gaussian_process_prediction,
+    mean_shift,
+    plan_gaussian_process,
+    posterior,
+    process_sensitivity,
+)
 from scipy.special import expit
 
 from lintra_curator.calibrated.calibrated_gaussian import (
@@ -21,15 +30,6 @@ from lintra_curator.calibrated.logistic_regression import (
 )
 from lintra_curator.ndis.pair import Pair
 from lintra_curator.ndis.profile import delta
-from lintra_curator.papers.calibrated import published_covariance_delta, published_logistic_sensitivity
-from lintra_curator.papers.gaussian_process import (
-    RadialKernel,
-    gaussian_process_prediction,
-    mean_shift,
-    plan_gaussian_process,
-    posterior,
-    process_sensitivity,
-)
 from lintra_curator.promise.claim import curator_claim
 from lintra_protocol.privacy.gaussian import gaussian_delta, gaussian_mu
 from support import source

@@ -4,6 +4,8 @@ import math
 
 import numpy as np
 import pytest
+from papers.inherent_least_squares import inherent_least_squares
+from papers.least_squares_corner import corner_sigma
 
 from lintra_curator.least_squares.private_least_squares import (
     Law,
@@ -16,8 +18,6 @@ from lintra_curator.least_squares.private_least_squares import (
 )
 from lintra_curator.ndis.least_squares import als_max_loss, delta_als, delta_ols, influences, ols_pair
 from lintra_curator.ndis.profile import delta
-from lintra_curator.papers.inherent_least_squares import inherent_least_squares
-from lintra_curator.papers.least_squares_corner import corner_sigma
 from lintra_curator.projection.random_projection import rp_sigma
 from lintra_curator.promise.claim import curator_claim
 from support import source

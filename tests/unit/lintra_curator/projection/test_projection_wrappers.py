@@ -5,10 +5,10 @@ import math
 
 import numpy as np
 import pytest
+from papers.calibrated import plan_ptr_published
+from papers.subsampled_projection import plan_subsampled, subsampled_projection, unsampled_claim
 
 from lintra_curator.ndis.closed import delta_rp, rp_pstar
-from lintra_curator.papers.calibrated import plan_ptr_published
-from lintra_curator.papers.subsampled_projection import plan_subsampled, subsampled_projection, unsampled_claim
 from lintra_curator.projection.eigenvalue_look import EigenvalueTest
 from lintra_curator.projection.ptr_projection import (
     joint_delta,

@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 
-from lintra_curator.papers import published
 from lintra_curator.promise.claim import CalibrationError, curator_claim
 from lintra_curator.second_moment.adaptive import LOOK_SHARE, gaussian_then_projection, look_at_eigenvalue
 from lintra_curator.second_moment.calibration import (
@@ -19,6 +18,7 @@ from lintra_curator.second_moment.calibration import (
 from lintra_curator.second_moment.curves import projection_delta, wishart_delta
 from lintra_protocol.privacy.gaussian import gaussian_delta, gaussian_mu
 from lintra_protocol.privacy.statement import Claim, Neighbours
+from papers import published
 
 NINE = math.exp(-9)
 WEAK = curator_claim(0.1, NINE)

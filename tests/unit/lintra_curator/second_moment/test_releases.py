@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
-
-from lintra_analysis.estimators.means import means
-from lintra_analysis.estimators.pca import pca
-from lintra_analysis.estimators.regression import regression
-from lintra_curator.papers.gaussian_inverse import GaussianInverse
-from lintra_curator.papers.second_moment import (
+from papers.gaussian_inverse import GaussianInverse
+from papers.second_moment import (
     PublishedGaussianNoise,
     PublishedInverseWishartDraw,
     PublishedProjection,
     PublishedWishartNoise,
 )
+
+from lintra_analysis.estimators.means import means
+from lintra_analysis.estimators.pca import pca
+from lintra_analysis.estimators.regression import regression
 from lintra_curator.promise.claim import CalibrationError, curator_claim
 from lintra_curator.second_moment.bounded_table import BoundedTable, plain_columns
 from lintra_curator.second_moment.calibration import projection_weight

@@ -6,8 +6,8 @@ from fractions import Fraction
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from papers.zero_concentrated import zcdp_delta, zcdp_epsilon
 
-from lintra_curator.papers.zero_concentrated import zcdp_delta, zcdp_epsilon
 from lintra_protocol.encoding.canonical import canonical_json, parse_canonical_json
 from lintra_protocol.encoding.documents import fraction
 from lintra_protocol.errors import InvalidMessageError

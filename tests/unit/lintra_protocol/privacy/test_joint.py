@@ -6,8 +6,8 @@ from itertools import product
 
 import numpy as np
 import pytest
+from papers.ron_gauss_sensitivity import augmented_distance, centred_covariance_distance
 
-from lintra_curator.papers.ron_gauss_sensitivity import augmented_distance, centred_covariance_distance
 from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.mechanisms.joint_rows import Layout
 from lintra_protocol.noise.clipping import clip_exactly

@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 import pytest
+from papers.loss_distribution import LossDistribution
 
-from lintra_curator.papers.loss_distribution import LossDistribution
 from lintra_protocol.privacy.gaussian import gaussian_delta
 
 EPSILONS = [0.0, 0.2, 0.5, 1.0, 2.0, 3.0]

@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 import pytest
+from papers.inherent_privacy import inherent_privacy, leverages
 
 from lintra_curator.ndis.closed import delta_rp, rp_pstar
-from lintra_curator.papers.inherent_privacy import inherent_privacy, leverages
 
 GENERATOR = np.random.default_rng(8)
 DATA = GENERATOR.uniform(-0.5, 0.5, size=(60, 3))

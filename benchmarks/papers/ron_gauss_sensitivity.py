@@ -9,8 +9,8 @@ import math
 
 import numpy as np
 
-from lintra_curator.papers.loss_distribution import LossDistribution
 from lintra_protocol.crypto.ring import FloatArray
+from papers.loss_distribution import LossDistribution
 
 _GRID_CELLS = 1 << 21
 

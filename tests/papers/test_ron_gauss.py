@@ -5,9 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-
-from lintra_curator.papers.ron_gauss import PaperQuestion, release_paper
-from lintra_curator.papers.ron_gauss_noise import (
+from papers.ron_gauss import PaperQuestion, release_paper
+from papers.ron_gauss_noise import (
     COUNT_SHARE,
     MEAN_SHARE,
     Sizes,
@@ -15,7 +14,8 @@ from lintra_curator.papers.ron_gauss_noise import (
     laplace_noise,
     published_noise,
 )
-from lintra_curator.papers.ron_gauss_sensitivity import triangle_distance
+from papers.ron_gauss_sensitivity import triangle_distance
+
 from lintra_curator.promise.claim import CalibrationError, curator_claim
 from lintra_protocol.errors import InvalidAnalysisError, InvalidRowError
 from lintra_protocol.privacy.gaussian import gaussian_mu

@@ -4,8 +4,7 @@ import math
 
 import numpy as np
 import pytest
-
-from lintra_curator.papers.ron_gauss_sensitivity import (
+from papers.ron_gauss_sensitivity import (
     attained_product_distance,
     attained_triangle_distance,
     product_distance,

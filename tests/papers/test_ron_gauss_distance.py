@@ -7,9 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-
-from lintra_analysis.kinds.planning.ron_gauss import JointQuestion, plan_ron_gauss
-from lintra_curator.papers.ron_gauss_noise import (
+from papers.ron_gauss_noise import (
     MEAN_SHARE,
     PaperNoise,
     Sizes,
@@ -17,6 +15,8 @@ from lintra_curator.papers.ron_gauss_noise import (
     laplace_noise,
     published_noise,
 )
+
+from lintra_analysis.kinds.planning.ron_gauss import JointQuestion, plan_ron_gauss
 from lintra_curator.promise.claim import curator_claim
 from lintra_curator.ron_gauss.pure import PureShares, pure_scales
 from lintra_curator.ron_gauss.ron_gauss import category_column, mapped_column

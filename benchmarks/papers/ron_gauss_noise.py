@@ -11,7 +11,6 @@ from typing import Literal
 
 import numpy as np
 
-from lintra_curator.papers.ron_gauss_sensitivity import triangle_distance
 from lintra_curator.promise.claim import CalibrationError
 from lintra_curator.ron_gauss.laplace import MAX_SCALE, discrete_laplace, laplace_sd
 from lintra_protocol.crypto.randomness import RandomBytes
@@ -19,6 +18,7 @@ from lintra_protocol.crypto.ring import IntArray
 from lintra_protocol.noise.discrete_gaussian import MAX_SIGMA, discrete_gaussian
 from lintra_protocol.privacy.discrete import discrete_epsilon, discrete_mu, row_slack
 from lintra_protocol.privacy.statement import MAX_SLACK, SMOOTHING, Claim, PrivacyStatement
+from papers.ron_gauss_sensitivity import triangle_distance
 
 MEAN_SHARE = 0.3
 """Part of epsilon, or of mu, that goes to the mean; the published split is not known."""

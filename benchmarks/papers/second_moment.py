@@ -7,7 +7,6 @@ import math
 from dataclasses import dataclass
 
 from lintra_analysis.releases.sampling import FLOATING_POINT_LAW
-from lintra_curator.papers import published
 from lintra_curator.promise.rows import require_count
 from lintra_curator.second_moment.bounded_table import BoundedTable
 from lintra_curator.second_moment.central_second_moment import CentralSecondMoment, NoiseRecord
@@ -17,6 +16,7 @@ from lintra_curator.second_moment.projection import draw_projection, fixed_ridge
 from lintra_curator.second_moment.wishart_noise import draw_wishart
 from lintra_protocol.crypto.randomness import RandomBytes
 from lintra_protocol.privacy.statement import Claim
+from papers import published
 
 
 @dataclass(frozen=True)

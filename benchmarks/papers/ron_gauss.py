@@ -18,7 +18,6 @@ from lintra_analysis.synthetic.model import split_by_largest_remainder
 from lintra_analysis.synthetic.repair import repair, symmetric_root
 from lintra_analysis.synthetic.rows import SyntheticRows
 from lintra_analysis.synthetic.sampling import seed_bytes
-from lintra_curator.papers.ron_gauss_noise import PaperNoise, Sizes, gaussian_noise, laplace_noise, published_noise
 from lintra_curator.promise.claim import CalibrationError, curator_claim
 from lintra_curator.second_moment.gaussian_noise import exact_products
 from lintra_protocol.crypto.randomness import RandomBytes, derive_seed, keystream
@@ -28,6 +27,7 @@ from lintra_protocol.errors import InvalidRowError
 from lintra_protocol.noise.clipping import quantise
 from lintra_protocol.privacy.statement import Claim, PrivacyStatement
 from lintra_protocol.transforms.orthonormal import FRAME_BITS, frame
+from papers.ron_gauss_noise import PaperNoise, Sizes, gaussian_noise, laplace_noise, published_noise
 
 Algorithm = Literal["unsupervised", "regression", "mixture"]
 
