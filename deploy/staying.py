@@ -32,7 +32,8 @@ def stay(make_link: Callable[[], str], console: Console, typed: TextIO = sys.std
         console: where to print.
         typed: at its end nobody can ask for another link, and only a signal ends the wait.
     """
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # A shell lets its background jobs ignore SIGINT; here it ends the wait all the same.
+    before = [(each, signal.signal(each, signal.default_int_handler)) for each in (signal.SIGTERM, signal.SIGINT)]
     try:
         console.print("\n[bold]The services stay up.[/bold] Their tasks, releases and figures are in a browser at")
         while True:
@@ -44,4 +45,5 @@ def stay(make_link: Callable[[], str], console: Console, typed: TextIO = sys.std
     except KeyboardInterrupt:
         console.print("Ending the services")
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for each, handler in before:
+            signal.signal(each, handler)

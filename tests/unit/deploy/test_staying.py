@@ -3,6 +3,7 @@
 import argparse
 import io
 import signal
+from collections.abc import Iterator
 
 import pytest
 from rich.console import Console
@@ -25,8 +26,18 @@ class Typing(io.StringIO):
         return line
 
 
+@pytest.fixture(params=[signal.SIG_IGN, signal.default_int_handler], ids=["background", "foreground"])
+def interrupting(request: pytest.FixtureRequest) -> Iterator[object]:
+    """Do with SIGINT what a shell lets a job do, in the background or in the foreground."""
+    before = signal.signal(signal.SIGINT, request.param)
+    yield request.param
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.parametrize("then", [signal.SIGINT, signal.SIGTERM])
-def test_every_line_typed_prints_another_link_until_somebody_ends_it(then: signal.Signals) -> None:
+def test_every_line_typed_prints_another_link_until_somebody_ends_it(
+    then: signal.Signals, interrupting: object
+) -> None:
     before = signal.getsignal(signal.SIGTERM)
     links = iter([LINK + str(number) for number in range(9)])
     printed = io.StringIO()
@@ -36,7 +47,7 @@ def test_every_line_typed_prints_another_link_until_somebody_ends_it(then: signa
     assert [line for line in lines if line.startswith("http")] == [LINK + "0", LINK + "1", LINK + "2"]
     assert next(links) == LINK + "3"
     assert lines[-1] == "Ending the services"
-    assert signal.getsignal(signal.SIGTERM) is before
+    assert (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)) == (before, interrupting)
 
 
 def test_nobody_is_made_to_stay() -> None:
