@@ -130,7 +130,7 @@ async def test_after_a_power_cut_at_any_moment_a_server_says_the_same(tmp_path: 
     await prepared(tmp_path)
     found = run("power_cut", tmp_path, 1, 1000, 1, START)
     *cut, _, whole = found
-    assert len(cut) > 100
+    assert len(cut) > 80  # each moment at which the server synchronises something or commits what it wrote, twice
     assert (whole["ended"], whole["said"]) == (0, whole["after"])
     for each in cut:
         require_once(each)

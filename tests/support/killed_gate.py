@@ -19,7 +19,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import structlog
-from sqlalchemy import event
+from sqlalchemy import Connection, event
 
 from faults.test_attacks import corrupt_cohorts, corrupt_request
 from lintra_protocol.crypto.randomness import system_randomness
@@ -59,13 +59,26 @@ def kill_at(number: int) -> None:
 
     for name in WRITES:
         setattr(os, name, watched(getattr(os, name)))
-    made = Database.__init__
+    before_commits(count)
 
-    def counting(self: Database, path: Path, brought_to: str = "") -> None:
+
+def before_commits(act: Callable[[], None]) -> None:
+    """Let something be called before each transaction of a server's database that writes is committed."""
+    made, at_once = Database.__init__, Database.at_once
+
+    def commit(connection: Connection) -> None:
+        if connection.get_execution_options().get("lintra_immediate"):
+            act()
+
+    def making(self: Database, path: Path, brought_to: str) -> None:
         made(self, path, brought_to)
-        event.listen(self._engine, "commit", count)
+        event.listen(self._engine, "commit", commit)
 
-    Database.__init__ = counting  # type: ignore[method-assign]
+    def acting(self: Database, *arguments: Any) -> bool:
+        act()
+        return at_once(self, *arguments)
+
+    Database.__init__, Database.at_once = making, acting  # type: ignore[method-assign]
 
 
 def exchange(folder: Path, task: Task, others: dict[int, SigningKey], say: Callable[[bytes], None]) -> None:

@@ -26,14 +26,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import structlog
-from sqlalchemy import event
 
 from lintra_protocol.crypto.randomness import system_randomness
 from lintra_protocol.crypto.signing import SigningKey
 from lintra_protocol.task import Task
-from lintra_server.storage.database import Database
 from lintra_server.storage.key_folder import JOURNAL_FILE
-from support.killed_gate import exchange, forked, settings_in
+from support.killed_gate import before_commits, exchange, forked, settings_in
 
 _SQLITE = (".sqlite", ".sqlite-wal", ".sqlite-shm")
 
@@ -114,7 +112,7 @@ def watched(
 
 def cut_at(number: int, since: int, folder: Path, to: Path, *, torn: bool, lying: str) -> None:
     """Let this process lose power before a synchronisation; what is left goes to a new folder."""
-    disk, made = Disk(folder), Database.__init__
+    disk = Disk(folder)
 
     def cut(counted: int) -> None:
         if counted == number:
@@ -123,14 +121,8 @@ def cut_at(number: int, since: int, folder: Path, to: Path, *, torn: bool, lying
 
     synchronising, count = watched(disk, since, lying, cut)
 
-    def counting(self: Database, path: Path) -> None:
-        made(self, path)
-        with self.reading() as connection:
-            assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == 2
-        event.listen(self._engine, "commit", count)
-
     os.fsync = synchronising  # type: ignore[assignment]
-    Database.__init__ = counting  # type: ignore[method-assign]
+    before_commits(count)
 
 
 def main(folder: Path, first: int, last: int, step: int, since: int, lying: str = "") -> None:
