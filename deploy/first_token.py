@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from lintra_protocol.crypto.randomness import system_randomness
-from lintra_service.tokens import new_token, token_hash
+from lintra_service.bearer_tokens import new_token, token_hash
 
 
 def ensure_token(hashes: Path, token: Path) -> None:

@@ -14,7 +14,7 @@ from lintra_analyzer.storage.users import Users
 from lintra_protocol.crypto.randomness import RandomBytes
 from lintra_protocol.encoding.canonical import base64url
 from lintra_protocol.errors import ForbiddenError, InvalidMessageError, UnauthorizedError, UnknownResourceError
-from lintra_service.tokens import bearer_of, new_token, token_hash
+from lintra_service.bearer_tokens import bearer_of, new_token, token_hash
 
 SESSION_SECONDS = 12 * 3600
 """A session ends after a working day, however often it is used."""

@@ -34,9 +34,9 @@ from lintra_analyzer.settings import Settings
 from lintra_analyzer.storage.keys import load_keys
 from lintra_protocol.crypto.randomness import system_randomness
 from lintra_protocol.task import Task
+from lintra_service.bearer_tokens import new_token, token_hash
 from lintra_service.findings import print_findings
 from lintra_service.settings import InvalidSettingsError
-from lintra_service.tokens import new_token, token_hash
 
 app = typer.Typer(help="The analyst's service: tasks, releases, analyses.", no_args_is_help=True)
 task_app = typer.Typer(help="Make and look at tasks.", no_args_is_help=True)

@@ -10,7 +10,7 @@ from lintra_analyzer.storage.keys import load_keys
 from lintra_analyzer.web.app import create_app
 from lintra_analyzer.web.internal import create_internal_app
 from lintra_protocol.crypto.randomness import system_randomness
-from lintra_service import serve
+from lintra_service import process
 from lintra_service.logs import configure_logging
 from lintra_service.supervisor import Supervisor
 
@@ -20,7 +20,7 @@ log = structlog.get_logger()
 def run(settings: Settings) -> None:
     """Serve until SIGTERM or SIGINT."""
     configure_logging(settings.log_level, settings.log_format)
-    serve.run(lambda: _serve(settings), Supervisor())
+    process.run(lambda: _serve(settings), Supervisor())
     log.info("stopped")
 
 
@@ -38,4 +38,4 @@ async def _serve(settings: Settings) -> None:
         if service.access.lets_nobody_in:
             log.warning("no token is valid, so nobody is let in; see `lintra analyzer access add`")
         async with service.running():
-            await serve.serve_until_stopped(settings, create_app(service), create_internal_app(service))
+            await process.serve_until_stopped(settings, create_app(service), create_internal_app(service))

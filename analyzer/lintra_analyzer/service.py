@@ -48,9 +48,9 @@ from lintra_protocol.errors import (
 )
 from lintra_protocol.messages.documents import BATCH, Counters, TaskRecord, sign
 from lintra_protocol.task import ServerEntry, Task
+from lintra_service.process import repeat
 from lintra_service.readiness import PROBE_SECONDS, Readiness
-from lintra_service.serve import repeat
-from lintra_service.supervisor import forever
+from lintra_service.supervisor import require_endless
 
 INTERACTIVE_ATTEMPTS = 3
 
@@ -125,7 +125,7 @@ class Service:
         """Resume interrupted jobs, and interrupt them again at the end."""
         self.jobs.resume()
         looking = repeat(PROBE_SECONDS, self.readiness.probe, "readiness")
-        following = forever(asyncio.create_task(self.schedule.follow(), name="the schedule"))
+        following = require_endless(asyncio.create_task(self.schedule.follow(), name="the schedule"))
         try:
             yield
         finally:

@@ -8,7 +8,7 @@ import numpy as np
 from lintra_protocol.cohort.merkle import LEAF_IDS, merkle_root, verify_absence, verify_inclusion
 from lintra_protocol.cohort.report_ids import ComparedLists, ReportIds
 from lintra_protocol.crypto.randomness import bulk_system_randomness
-from lintra_service.lists import ListFolder
+from lintra_service.mapped_lists import ListFolder
 from lintra_service.scratch import Scratch
 from scale.figures import Asked, Measured, best, row
 

@@ -37,13 +37,13 @@ from lintra_server.storage.keys import Keyring
 from lintra_server.storage.parts import Parts, lock_folders, open_parts
 from lintra_server.storage.steps import Stepper
 from lintra_server.storage.writer import Writer
-from lintra_service.bodies import BodyFolder
-from lintra_service.lists import ListFolder
-from lintra_service.peers import peer_of
+from lintra_service.byte_budget import ByteBudget, OneAtATime
+from lintra_service.client_address import peer_of
+from lintra_service.mapped_lists import ListFolder
 from lintra_service.readiness import Readiness
-from lintra_service.room import OneAtATime, Room
 from lintra_service.scratch import Scratch
-from lintra_service.supervisor import Supervisor, end_process, working
+from lintra_service.spooled_bodies import BodyFolder
+from lintra_service.supervisor import Supervisor, end_process, track_work
 
 NOTE_SECONDS = 1.0
 """How often what was stored is noted in the key folder, if it changed."""
@@ -100,9 +100,9 @@ class Node:
         self.registry = Registry(parts.store, settings, parts.identity, self.now, self.keys.find)
         queue = settings.queue
         # Whoever fills one of them leaves the others alone.
-        self.uploads = Room(queue.max_pending_bytes)
-        self.control = Room(queue.max_control_bytes)
-        self.registrations = Room(queue.max_registration_bytes)
+        self.uploads = ByteBudget(queue.max_pending_bytes)
+        self.control = ByteBudget(queue.max_control_bytes)
+        self.registrations = ByteBudget(queue.max_registration_bytes)
         # Proofs are costly, and anybody may ask for one.
         self.proving = OneAtATime("another proof is being computed")
         self.writer = Writer(parts.store.add_reports, queue.max_pending_bytes, self.metrics.observe_commit, halt)
@@ -277,7 +277,7 @@ class Node:
 
     def _keep_noting(self) -> None:
         while not self._stopping.wait(NOTE_SECONDS):
-            with working("the note-taker"):
+            with track_work("the note-taker"):
                 self._note_if_changed()
 
     def _note_if_changed(self) -> None:

@@ -10,10 +10,10 @@ from lintra_server.web.app import create_app
 from lintra_server.web.internal import create_internal_app
 from lintra_server.web.upload_route import UploadRoute
 from lintra_server.web.workers import Workers
-from lintra_service import serve
+from lintra_service import process
 from lintra_service.logs import configure_logging
 from lintra_service.readiness import PROBE_SECONDS
-from lintra_service.supervisor import Supervisor, working
+from lintra_service.supervisor import Supervisor, track_work
 
 MAINTENANCE_SECONDS = 3600
 
@@ -37,23 +37,23 @@ def run(settings: Settings, workers: int = 1) -> None:
         identity_key=app.node.identity.public_key,
     )
     try:
-        serve.run(lambda: _serve(settings, app, workers, supervisor), supervisor)
+        process.run(lambda: _serve(settings, app, workers, supervisor), supervisor)
     finally:
-        with working("the end"):
+        with track_work("the end"):
             app.node.close()
         log.info("stopped")
 
 
 async def _serve(settings: Settings, app: UploadRoute, workers: int, supervisor: Supervisor) -> None:
-    maintenance = serve.repeat(MAINTENANCE_SECONDS, app.node.maintain, "maintenance")
-    looking = serve.repeat(PROBE_SECONDS, app.node.readiness.probe, "readiness")
+    maintenance = process.repeat(MAINTENANCE_SECONDS, app.node.maintain, "maintenance")
+    looking = process.repeat(PROBE_SECONDS, app.node.readiness.probe, "readiness")
     if workers == 1:
-        await serve.serve_until_stopped(settings, app, create_internal_app(app.node))
+        await process.serve_until_stopped(settings, app, create_internal_app(app.node))
     else:
         openers = Workers(app.node, app.inner, workers, supervisor)
         internal = create_internal_app(app.node, openers.check)
         try:
-            await serve.until_stopped([(serve.operators_listener(settings, internal), None)])
+            await process.until_stopped([(process.operators_listener(settings, internal), None)])
         finally:
             await openers.stop()
     for background in (maintenance, looking):

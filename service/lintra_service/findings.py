@@ -16,7 +16,7 @@ WELL, SICK = 0, 1
 
 
 @dataclass(frozen=True)
-class Finding:
+class HealthFinding:
     """One thing that is not as it should be.
 
     Attributes:
@@ -40,7 +40,7 @@ class Finding:
         )
 
 
-def print_findings(findings: Iterable[Finding], write: Callable[[str], None] = print) -> int:
+def print_findings(findings: Iterable[HealthFinding], write: Callable[[str], None] = print) -> int:
     """Print every finding as it comes, and return the exit code: 1 if there is trouble, else 0.
 
     `findings` are may be a generator, so that what was found before a long look is seen at once.

@@ -28,7 +28,7 @@ _AT_ONCE = 4096
 """Bytes that a pipe takes whole if it takes any (PIPE_BUF)."""
 
 
-class SureStream(io.TextIOBase):
+class NeverRaisingStream(io.TextIOBase):
     """A text stream to a descriptor, whose `write` neither raises nor waits for long."""
 
     def __init__(self, descriptor: int) -> None:
@@ -49,7 +49,7 @@ class SureStream(io.TextIOBase):
         try:
             lost = self._lost
             if lost:
-                text = said("warning", "log lines were lost", lines=lost) + text
+                text = log_line("warning", "log lines were lost", lines=lost) + text
             if self._torn:
                 text = "\n" + text
             self._put(text.encode("utf-8", "backslashreplace"), 0.0 if lost else WAIT_SECONDS)
@@ -90,14 +90,14 @@ def configure_logging(level: LogLevel, log_format: LogFormat) -> None:
     renderers: list[Processor] = (
         [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()] if _as_json else [console]
     )
-    stream = cast("TextIO", SureStream(_descriptor))
+    stream = cast("TextIO", NeverRaisingStream(_descriptor))
     processors: list[Processor] = [
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         *renderers,
     ]
     structlog.configure(
-        processors=[sure(processors)],
+        processors=[never_raising(processors)],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
         logger_factory=structlog.WriteLoggerFactory(stream),
         cache_logger_on_first_use=True,
@@ -106,7 +106,7 @@ def configure_logging(level: LogLevel, log_format: LogFormat) -> None:
     logging.lastResort.setLevel(logging.WARNING)
 
 
-def sure(processors: Sequence[Processor]) -> Processor:
+def never_raising(processors: Sequence[Processor]) -> Processor:
     """Return what does as some processors do, one after the other, and gives the bare event if one of them raises."""
 
     def rendered(logger: WrappedLogger, method: str, event: EventDict) -> str:
@@ -116,18 +116,18 @@ def sure(processors: Sequence[Processor]) -> Processor:
                 found = each(logger, method, found)  # type: ignore[arg-type]
             return str(found)
         except Exception as error:  # a value that cannot be shown
-            return said(method, str(event.get("event")), unsaid=type(error).__name__).rstrip("\n")
+            return log_line(method, str(event.get("event")), unsaid=type(error).__name__).rstrip("\n")
 
     return rendered
 
 
-def last_words(reason: str) -> None:
+def write_last_line(reason: str) -> None:
     """Write why the process ends, past everything that may be broken; nothing is raised."""
     with suppress(Exception):
-        SureStream(_descriptor).write(said("critical", "halted", reason=reason))
+        NeverRaisingStream(_descriptor).write(log_line("critical", "halted", reason=reason))
 
 
-def said(level: str, event: str, **values: object) -> str:
+def log_line(level: str, event: str, **values: object) -> str:
     """Return a line of the plainest kind, with its end."""
     now = datetime.now(UTC).isoformat()
     if _as_json:

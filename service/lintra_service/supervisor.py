@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 
-from lintra_service.logs import last_words
+from lintra_service.logs import write_last_line
 
 HALTED = 70
 """The exit status of a process that must not go on: a part of it died or hangs, its disk failed, or its database is not
@@ -41,7 +41,7 @@ def end_process(reason: str) -> None:
     """End the process at once with status 70; one line on the standard error says why, if it can be written."""
     try:
         # In a thread, since a disk that hangs may hang whoever writes to it.
-        saying = threading.Thread(target=last_words, args=(reason,), daemon=True)
+        saying = threading.Thread(target=write_last_line, args=(reason,), daemon=True)
         saying.start()
         saying.join(1.0)
     finally:
@@ -56,7 +56,7 @@ class _Work:
         name: says what it is.
         ident: the thread's, as Python numbers it.
         thread: the thread's, as the kernel numbers it.
-        elsewhere: whether it waits for another machine, of whose progress nobody here knows.
+        is_remote: whether it waits for another machine, of whose progress nobody here knows.
         began, moved, excused: when it was first seen, was last seen to make progress, and when last a thread did that
             it may wait for; in seconds that the supervisor ran.
     """
@@ -64,7 +64,7 @@ class _Work:
     name: str
     ident: int
     thread: int
-    elsewhere: bool = False
+    is_remote: bool = False
     began: float | None = None
     seen: object = None
     moved: float = 0.0
@@ -76,7 +76,7 @@ _own_work = threading.local()
 
 
 @contextmanager
-def working(name: str) -> Iterator[None]:
+def track_work(name: str) -> Iterator[None]:
     """Say that this thread has work until the end of the block; without progress for a minute it is a hang."""
     work = _Work(name, threading.get_ident(), threading.get_native_id())
     before, _own_work.work = getattr(_own_work, "work", None), work
@@ -89,21 +89,21 @@ def working(name: str) -> Iterator[None]:
 
 
 @contextmanager
-def elsewhere() -> Iterator[None]:
+def track_remote_work() -> Iterator[None]:
     """Say that this thread's work is being done by another machine: nothing that it does here is progress."""
     work: _Work | None = getattr(_own_work, "work", None)
     if work is None:  # a thread of a pool
-        with working("another machine's work"), elsewhere():
+        with track_work("another machine's work"), track_remote_work():
             yield
         return
-    work.elsewhere = True
+    work.is_remote = True
     try:
         yield
     finally:
-        work.elsewhere = False
+        work.is_remote = False
 
 
-def forever(work: asyncio.Task[None]) -> asyncio.Task[None]:
+def require_endless(work: asyncio.Task[None]) -> asyncio.Task[None]:
     """End the process when a task of the event loop ends that should go on until it is cancelled; return the task."""
     work.add_done_callback(_require_cancelled)
     return work
@@ -168,7 +168,7 @@ class Supervisor:
     def _hung(self, works: list[_Work]) -> str | None:
         moved: list[float] = []
         for work in works:
-            seen = object() if work.elsewhere else progress_of(work.thread)
+            seen = object() if work.is_remote else progress_of(work.thread)
             if work.began is None or seen != work.seen:
                 if work.began is None:
                     work.began = self._ran

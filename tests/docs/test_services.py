@@ -25,7 +25,7 @@ from lintra_analysis.trial.pilot import pilot_document
 from lintra_client import Client, Ledger, SendSummary
 from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.task import Task
-from lintra_service.tokens import token_hash
+from lintra_service.bearer_tokens import token_hash
 from support.names import answering
 from support.pages import ROOT, blocks, commands, every_block, pages, run_python
 from support.tasks import make_task

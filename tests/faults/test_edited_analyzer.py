@@ -17,8 +17,8 @@ from lintra_analyzer.storage.database import TrustedCounter, open_database
 from lintra_analyzer.storage.trusted_file import FILE, Note, Trusted, TrustedFile, reset
 from lintra_analyzer.storage.users import Users
 from lintra_protocol.errors import LintraError, UnavailableError
+from lintra_service.bearer_tokens import token_hash
 from lintra_service.settings import InvalidSettingsError
-from lintra_service.tokens import token_hash
 from support.analyzer_world import NOW, seeded
 
 MINE = "lintra_a-token-that-the-editor-made"

@@ -19,9 +19,9 @@ from lintra_protocol.errors import LintraError
 from lintra_server.node import Node
 from lintra_server.web.forwarding import Forward, answer_forwarded
 from lintra_server.web.upload_route import Front
-from lintra_service.answers import as_lintra_error, problem, read_body
-from lintra_service.envelope import Envelope
-from lintra_service.room import Room
+from lintra_service.byte_budget import ByteBudget
+from lintra_service.middleware import ServiceMiddleware
+from lintra_service.responses import as_lintra_error, problem, read_body
 from support.raw_connections import SECONDS, listening, upload_head
 from support.server_world import a_world
 
@@ -51,7 +51,7 @@ def routes() -> FastAPI:
 
     @app.put("/up")
     async def up(request: Request) -> Response:
-        with Room(1 << 24).lease("a") as lease:
+        with ByteBudget(1 << 24).lease("a") as lease:
             body = await read_body(request.receive, request.headers.get("content-length"), 1 << 20, lease)
         return Response(str(len(body)))
 
@@ -85,7 +85,7 @@ async def facing(kind: str, node: Node) -> AsyncIterator[Face]:
     if kind == "server":
         yield Face(Front(node, routes()))
     elif kind == "analyzer":
-        yield Face(Envelope(routes(), node.new_request_id, 1 << 20, node.metrics, Room(1 << 24)))
+        yield Face(ServiceMiddleware(routes(), node.new_request_id, 1 << 20, node.metrics, ByteBudget(1 << 24)))
     else:
         channel, far = socket.socketpair()
         inner, loop = routes(), asyncio.get_running_loop()

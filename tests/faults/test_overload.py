@@ -14,8 +14,8 @@ from lintra_analyzer.web.app import create_app
 from lintra_protocol.errors import InvalidMessageError, UnavailableError
 from lintra_protocol.http.requests import media_type
 from lintra_server.web import upload_route
-from lintra_service import answers
-from lintra_service.room import Lease, Room
+from lintra_service import responses
+from lintra_service.byte_budget import ByteBudget, Lease
 from support.analyzer_world import TOKEN, living
 from support.raw_connections import SECONDS, Attacker, listening, until_closed, upload_head
 from support.server_world import World, a_world, token
@@ -48,7 +48,7 @@ async def test_a_connection_that_announces_much_takes_no_room_from_others(
 ) -> None:
     async with a_world(tmp_path, max_pending_bytes=ROOM) as world:
         if not rule:
-            monkeypatch.setattr(upload_route, "read_body", reserving(answers.read_body))
+            monkeypatch.setattr(upload_route, "read_body", reserving(responses.read_body))
         async with listening(world.apps[0]) as port, Attacker(port) as attacker:
             announced = world.apps[0].node.registry.find(world.task.task_id).max_upload_bytes
             assert announced > ROOM // 2
@@ -81,7 +81,7 @@ async def test_silent_connections_are_closed_and_then_others_are_answered(tmp_pa
 async def test_a_body_that_trickles_is_cut_off_long_before_the_longest_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rule: bool
 ) -> None:
-    monkeypatch.setattr(answers, "GRACE_SECONDS", 0.2 if rule else 3600)
+    monkeypatch.setattr(responses, "GRACE_SECONDS", 0.2 if rule else 3600)
     async with a_world(tmp_path) as world, listening(world.apps[0]) as port, Attacker(port) as attacker:
         body = await world.body(0, world.reports(20))
         reader = await attacker.connect(upload_head(world.task.task_id, len(body)) + body[:100])
@@ -118,12 +118,12 @@ async def test_a_channel_that_ends_early_without_saying_so_is_refused(rule: bool
     async def ends() -> dict[str, object]:
         return {"type": "http.request", "body": b"half", "more_body": False}
 
-    with Room(100).lease("a") as lease:
+    with ByteBudget(100).lease("a") as lease:
         if rule:
             with pytest.raises(InvalidMessageError, match="8 bytes were announced and 4 came"):
-                await answers.read_body(ends, "8", 100, lease)
+                await responses.read_body(ends, "8", 100, lease)
         else:
-            assert await answers.read_body(ends, None, 100, lease) == b"half"
+            assert await responses.read_body(ends, None, 100, lease) == b"half"
 
 
 @pytest.mark.parametrize("rule", [True, False], ids=["who has a token", "anybody"])

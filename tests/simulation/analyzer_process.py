@@ -38,7 +38,7 @@ from lintra_protocol.crypto.ring import FloatArray, RingArray, from_ring, to_rin
 from lintra_protocol.encoding.canonical import parse_base64url
 from lintra_protocol.errors import LintraError
 from lintra_protocol.task import Task
-from lintra_service.tokens import token_hash
+from lintra_service.bearer_tokens import token_hash
 from simulation.books import ONCE, law
 from simulation.outside import _FORKS, OutsideServer, RealTimes, ensure_forks, outside_settings
 from simulation.processes import free_ports

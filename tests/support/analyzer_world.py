@@ -31,7 +31,7 @@ from lintra_server.settings import Settings as ServerSettings
 from lintra_server.storage import database
 from lintra_server.web.app import create_app as create_server
 from lintra_server.web.upload_route import UploadRoute
-from lintra_service.tokens import token_hash
+from lintra_service.bearer_tokens import token_hash
 from support.compiled_once import create_engine
 
 for module in (database, analyzer_database):

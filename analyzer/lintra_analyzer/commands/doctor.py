@@ -19,7 +19,7 @@ from lintra_analyzer.storage.store import DATABASE
 from lintra_analyzer.storage.trusted_file import FILE, Trusted, read_trusted
 from lintra_protocol.crypto.randomness import system_randomness
 from lintra_protocol.errors import LintraError
-from lintra_service.findings import Finding
+from lintra_service.findings import HealthFinding
 from lintra_service.settings import InvalidSettingsError
 
 FREE_BYTES = 1 << 30
@@ -30,13 +30,13 @@ OTHER_VERSION = "use the version of Lintra that wrote it, or put your newest cop
 COPY_COST = "what was stored after the copy was made"
 
 
-def examine(settings: Settings, config: Path) -> Iterator[Finding]:
+def examine(settings: Settings, config: Path) -> Iterator[HealthFinding]:
     """Yield what is wrong, each with the command that mends it; stop where nothing more can be said.
 
     `config` says where they stand, for commands that name the file.
     """
     if not settings.data_dir.is_dir():
-        yield Finding(
+        yield HealthFinding(
             "trouble",
             f"{settings.data_dir} is missing: either nothing was started yet, or its volume is not mounted",
             f"mount it, or, for a new analyzer: lintra analyzer run --config {config}",
@@ -51,7 +51,7 @@ def examine(settings: Settings, config: Path) -> Iterator[Finding]:
     yield from _database(settings, trusted, config)
 
 
-def _space(settings: Settings) -> Iterator[Finding]:
+def _space(settings: Settings) -> Iterator[HealthFinding]:
     for folder in {settings.data_dir, settings.key_folder}:
         if not folder.is_dir():
             continue
@@ -59,16 +59,18 @@ def _space(settings: Settings) -> Iterator[Finding]:
         said = f"{folder} has {free / 2**30:.1f} GiB of free space"
         if free < settings.min_free_bytes:
             need = f"{settings.min_free_bytes / 2**30:.1f} GiB"
-            yield Finding("trouble", f"{said}, and min_free_bytes asks for {need}", "make room on its volume", NOTHING)
+            yield HealthFinding(
+                "trouble", f"{said}, and min_free_bytes asks for {need}", "make room on its volume", NOTHING
+            )
         elif free < FREE_BYTES:
-            yield Finding("advice", said, "make room on its volume", NOTHING)
+            yield HealthFinding("advice", said, "make room on its volume", NOTHING)
 
 
-def _keys(settings: Settings, config: Path) -> Iterator[Finding]:
+def _keys(settings: Settings, config: Path) -> Iterator[HealthFinding]:
     folder = settings.key_folder
     if not folder.is_dir() or not any(folder.glob("*.key")):
         if not settings.create_keys:
-            yield Finding(
+            yield HealthFinding(
                 "trouble",
                 f"{folder} holds no keys",
                 f"put your copy of the keys back to {folder}; for a new analyzer, set create_keys = true in {config}",
@@ -79,7 +81,7 @@ def _keys(settings: Settings, config: Path) -> Iterator[Finding]:
         load_keys(folder, create=False, random_bytes=system_randomness)
     except InvalidSettingsError as error:
         mode = "mode" in str(error)
-        yield Finding(
+        yield HealthFinding(
             "trouble",
             str(error),
             f"chmod 600 {folder}/*.key" if mode else f"put your copy of that file back to {folder}",
@@ -87,7 +89,7 @@ def _keys(settings: Settings, config: Path) -> Iterator[Finding]:
         )
 
 
-def _trusted(settings: Settings, config: Path) -> tuple[Trusted | None, list[Finding]]:
+def _trusted(settings: Settings, config: Path) -> tuple[Trusted | None, list[HealthFinding]]:
     path = settings.key_folder / FILE
     noted = _noted(settings)
     if not path.exists() and not noted:
@@ -101,7 +103,7 @@ def _trusted(settings: Settings, config: Path) -> tuple[Trusted | None, list[Fin
     if not wrong:
         return trusted, []
     cost = "every token but those of the settings, and every session; keys of servers are kept if the file is intact"
-    return trusted, [Finding("trouble", wrong, f"lintra analyzer access reset --config {config}", cost)]
+    return trusted, [HealthFinding("trouble", wrong, f"lintra analyzer access reset --config {config}", cost)]
 
 
 def _noted(settings: Settings) -> int:
@@ -112,18 +114,18 @@ def _noted(settings: Settings) -> int:
         return 0
 
 
-def _advice(settings: Settings, trusted: Trusted | None, config: Path) -> Iterator[Finding]:
+def _advice(settings: Settings, trusted: Trusted | None, config: Path) -> Iterator[HealthFinding]:
     pinned = {} if trusted is None else trusted.pins
     for server in settings.servers:
         if server.identity_key is None and server.url in pinned:
-            yield Finding(
+            yield HealthFinding(
                 "advice",
                 f"the key of {server.url} is the one that answered first; compare it with what its operator says",
                 f'identity_key = "{pinned[server.url]}" below that url in {config}',
                 "a restart",
             )
     if settings.key_folder.is_relative_to(settings.data_dir):
-        yield Finding(
+        yield HealthFinding(
             "advice",
             f"{settings.key_folder} is inside data_dir: whoever puts an old copy of data_dir back makes tokens valid "
             "that were revoked since",
@@ -133,7 +135,9 @@ def _advice(settings: Settings, trusted: Trusted | None, config: Path) -> Iterat
     aside = sorted(settings.data_dir.glob(f"{DATABASE}.before-*")) + sorted(settings.key_folder.glob("*.replaced-*"))
     if aside:
         named = " ".join(map(str, aside))
-        yield Finding("advice", "old copies are left that nothing needs", f"rm {named}", "the way back to these copies")
+        yield HealthFinding(
+            "advice", "old copies are left that nothing needs", f"rm {named}", "the way back to these copies"
+        )
 
 
 def _opened(path: Path) -> sqlite3.Connection:
@@ -142,19 +146,19 @@ def _opened(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def _database(settings: Settings, trusted: Trusted | None, config: Path) -> Iterator[Finding]:
+def _database(settings: Settings, trusted: Trusted | None, config: Path) -> Iterator[HealthFinding]:
     path = settings.data_dir / DATABASE
     put_back = f"stop the analyzer, and cp YOUR-COPY {path}"
     if not path.exists() or not path.stat().st_size:
         if trusted is not None:
             what = "is missing" if not path.exists() else "is empty"
-            yield Finding("trouble", f"{path} {what}, and it was there before", put_back, COPY_COST)
+            yield HealthFinding("trouble", f"{path} {what}, and it was there before", put_back, COPY_COST)
         return
     try:
         with closing(_opened(path)) as connection:
             complaints = [" ".join(str(row[0]).split()) for row in connection.execute("PRAGMA integrity_check(3)")]
             if complaints != ["ok"]:
-                yield Finding("trouble", f"{path} is damaged: {'; '.join(complaints)}", put_back, COPY_COST)
+                yield HealthFinding("trouble", f"{path} is damaged: {'; '.join(complaints)}", put_back, COPY_COST)
                 return
             revision = connection.execute("SELECT version_num FROM alembic_version").fetchone()
             if revision is None or revision[0] != REVISION:
@@ -162,19 +166,19 @@ def _database(settings: Settings, trusted: Trusted | None, config: Path) -> Iter
                 return
             yield from _rows(connection, settings)
     except (sqlite3.Error, OverflowError) as error:
-        yield Finding("trouble", f"{path} is damaged: {error}", put_back, COPY_COST)
+        yield HealthFinding("trouble", f"{path} is damaged: {error}", put_back, COPY_COST)
 
 
-def _version(path: Path, revision: str, config: Path) -> Finding:
+def _version(path: Path, revision: str, config: Path) -> HealthFinding:
     if revision.isdigit() and revision < REVISION:
         what = f"{path} is of schema {revision}, and this version needs {REVISION}"
         cost = "a moment; a copy is put aside first"
-        return Finding("advice", what, f"lintra analyzer run --config {config} brings it up to date", cost)
+        return HealthFinding("advice", what, f"lintra analyzer run --config {config} brings it up to date", cost)
     what = f"{path} is of schema {revision!r}, which this version does not know"
-    return Finding("trouble", what, OTHER_VERSION, NOTHING)
+    return HealthFinding("trouble", what, OTHER_VERSION, NOTHING)
 
 
-def _rows(connection: sqlite3.Connection, settings: Settings) -> Iterator[Finding]:
+def _rows(connection: sqlite3.Connection, settings: Settings) -> Iterator[HealthFinding]:
     tasks = "SELECT task_id, record, specification, created_at, population FROM tasks ORDER BY number"
     for row in connection.execute(tasks):
         try:
@@ -191,7 +195,7 @@ def _rows(connection: sqlite3.Connection, settings: Settings) -> Iterator[Findin
         yield from _said("jobs", f"task {job.task_id}, batch {job.batch}", job.problem)
 
 
-def _release(release_id: str, record: object, settings: Settings) -> Iterator[Finding]:
+def _release(release_id: str, record: object, settings: Settings) -> Iterator[HealthFinding]:
     if not isinstance(record, bytes):
         yield _unreadable("releases", release_id, TypeError("no bytes"), "the release cannot be opened until then")
         return
@@ -206,17 +210,19 @@ def _release(release_id: str, record: object, settings: Settings) -> Iterator[Fi
     except (LintraError, OSError) as error:
         what = error.detail if isinstance(error, LintraError) else f"{path}: {error.strerror}"
         cost = "nothing; without a copy the numbers of this release are gone for good"
-        yield Finding("trouble", what, f"cp YOUR-COPY/{path.name} {path}", cost)
+        yield HealthFinding("trouble", what, f"cp YOUR-COPY/{path.name} {path}", cost)
 
 
-def _unreadable(table: str, name: str, error: Exception, cost: str) -> Finding:
+def _unreadable(table: str, name: str, error: Exception, cost: str) -> HealthFinding:
     why = error.detail.partition(";")[0] if isinstance(error, LintraError) else f"{name} cannot be read ({error})"
-    return Finding("trouble", f"table {table}: {why}", OTHER_VERSION, cost)
+    return HealthFinding("trouble", f"table {table}: {why}", OTHER_VERSION, cost)
 
 
-def _said(table: str, where: str, problem: dict[str, str | int] | None) -> Sequence[Finding]:
+def _said(table: str, where: str, problem: dict[str, str | int] | None) -> Sequence[HealthFinding]:
     detail = "" if problem is None else str(problem.get("detail", ""))
     if "what is stored of it cannot be read" not in detail:
         return ()
     why = detail.partition(";")[0]
-    return (Finding("trouble", f"table {table}: {where}: {why}", OTHER_VERSION, "this part stands still until then"),)
+    return (
+        HealthFinding("trouble", f"table {table}: {where}: {why}", OTHER_VERSION, "this part stands still until then"),
+    )

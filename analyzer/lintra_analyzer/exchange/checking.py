@@ -26,7 +26,7 @@ from lintra_protocol.rules.verification import (
     judgement_of,
     verdict_of,
 )
-from lintra_service.bodies import BodyFolder
+from lintra_service.spooled_bodies import BodyFolder
 
 _LENGTH = struct.Struct(">I")
 

@@ -34,8 +34,8 @@ from lintra_protocol.errors import (
 from lintra_protocol.http import problems
 from lintra_protocol.http.requests import NONCE_BYTES, MessageName, media_type, require_media_type, sign_request
 from lintra_protocol.messages.documents import KeyList, Progress, Signed
-from lintra_service.bodies import BodyFolder
-from lintra_service.lists import ListFolder
+from lintra_service.mapped_lists import ListFolder
+from lintra_service.spooled_bodies import BodyFolder
 
 T = TypeVar("T")
 

@@ -13,7 +13,7 @@ from sqlalchemy.dialects.sqlite import insert as upsert
 from lintra_analyzer.storage import tables
 from lintra_protocol.cohort.report_ids import ReportIds
 from lintra_protocol.errors import InvalidReleaseError
-from lintra_service.lists import ListFolder
+from lintra_service.mapped_lists import ListFolder
 
 ListKind = Literal["ids", "cohort_ids", "accepted_ids", "census_ids"]
 

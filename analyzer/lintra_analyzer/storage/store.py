@@ -25,8 +25,8 @@ from lintra_protocol.cohort.report_ids import ReportIds
 from lintra_protocol.errors import TaskConflictError, UnknownResourceError, UnknownTaskError
 from lintra_protocol.fields.windows import MAX_WINDOWS
 from lintra_protocol.messages.documents import BATCH
-from lintra_service.bodies import BodyFolder
 from lintra_service.settings import InvalidSettingsError
+from lintra_service.spooled_bodies import BodyFolder
 
 T = TypeVar("T")
 

@@ -17,7 +17,7 @@ from lintra_analyzer.service import Service
 from lintra_analyzer.storage.access_tokens import Role
 from lintra_analyzer.storage.rows import StoredTask
 from lintra_protocol.errors import ForbiddenError, UnauthorizedError, UnknownResourceError, UnknownTaskError
-from lintra_service.peers import Network, peer_of, trusted_peer
+from lintra_service.client_address import Network, peer_of, trusted_peer
 
 READING = frozenset({"GET", "HEAD"})
 

@@ -61,9 +61,9 @@ from lintra_protocol import __version__
 from lintra_protocol.errors import UnknownBatchError
 from lintra_protocol.fields.windows import MAX_WINDOWS
 from lintra_protocol.messages.documents import BATCH
-from lintra_service.answers import RETRY_AFTER_SECONDS
-from lintra_service.envelope import Envelope
-from lintra_service.room import Room
+from lintra_service.byte_budget import ByteBudget
+from lintra_service.middleware import ServiceMiddleware
+from lintra_service.responses import RETRY_AFTER_SECONDS
 
 OPENAPI_PATH = "/v1/openapi.json"
 
@@ -74,13 +74,13 @@ Population = Annotated[str, Query(min_length=1, max_length=MOST_NAME, pattern=r"
 def create_app(service: Service) -> ASGIApp:
     """Return the public application; whoever serves it also enters `service.running`."""
     settings = service.settings
-    return Envelope(
+    return ServiceMiddleware(
         _routes(),
         service.new_request_id,
         # The routes without a token have no body, but for signing in.
         lambda scope: most_bytes(scope, service),
         service.metrics,
-        Room(settings.max_pending_bytes),
+        ByteBudget(settings.max_pending_bytes),
         trusted_proxies=settings.trusted_proxies,
         state={"service": service, "attempts": Attempts(time.monotonic)},
     )

@@ -3,7 +3,7 @@
 from starlette.types import ASGIApp
 
 from lintra_analyzer.service import Service
-from lintra_service.internal import internal_app
+from lintra_service.health_app import internal_app
 
 
 def create_internal_app(service: Service) -> ASGIApp:

@@ -19,7 +19,7 @@ from lintra_protocol.errors import InvalidMessageError, InventoryMismatchError, 
 from lintra_server.batches.pieces import Pieces
 from lintra_server.storage.history import edited
 from lintra_server.storage.store import Store
-from lintra_service.lists import ListFolder, copy_of
+from lintra_service.mapped_lists import ListFolder, copy_of
 from lintra_service.scratch import Scratch
 
 K = TypeVar("K")

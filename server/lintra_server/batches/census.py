@@ -17,7 +17,7 @@ from lintra_server.batches.registry import HeldBatch
 from lintra_server.storage.looks import Look, Mac, look_at
 from lintra_server.storage.segments import sort_ids
 from lintra_server.storage.store import Store
-from lintra_service.lists import copy_of
+from lintra_service.mapped_lists import copy_of
 from lintra_service.scratch import Scratch
 
 Tell = Callable[[HeldBatch, int, Counters | None], Counters]

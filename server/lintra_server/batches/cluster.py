@@ -11,7 +11,7 @@ from lintra_protocol.errors import LintraError, UnavailableError
 from lintra_server.batches.executor import PartShare
 from lintra_server.batches.key_door import Certificates
 from lintra_server.batches.remote_part import RemotePart, compute
-from lintra_service.supervisor import elsewhere
+from lintra_service.supervisor import track_remote_work
 
 
 @contextmanager
@@ -58,7 +58,7 @@ def tree(
         futures = [pair[0] if len(pair) == 1 else client.submit(added, *pair, pure=False) for pair in pairs]
     for future in futures:
         try:
-            with elsewhere():
+            with track_remote_work():
                 found = future.result()
             yield found
         except LintraError as error:

@@ -19,7 +19,7 @@ import structlog
 from lintra_protocol.errors import OverloadedError, UnavailableError
 from lintra_protocol.messages.documents import Progress, StepName
 from lintra_server.batches.executor import Tell
-from lintra_service.supervisor import working
+from lintra_service.supervisor import track_work
 
 ANSWER_SECONDS = 1.0
 """What takes longer is told to be under way."""
@@ -133,7 +133,7 @@ class Jobs:
         with self._turns:
             if not job.outcome.set_running_or_notify_cancel():
                 return
-            with working(f"the {job.step} of a batch"):
+            with track_work(f"the {job.step} of a batch"):
                 try:
                     job.outcome.set_result(work(job.tell))
                 except BaseException as error:

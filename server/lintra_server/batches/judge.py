@@ -49,8 +49,8 @@ from lintra_server.batches.turns import Busy, Turns
 from lintra_server.storage.states import BatchStates
 from lintra_server.storage.steps import Stepper, Values
 from lintra_server.storage.store import Batch, Store
-from lintra_service.bodies import BodyFolder
 from lintra_service.scratch import Scratch
+from lintra_service.spooled_bodies import BodyFolder
 
 CHECKED_AT_ONCE = 4096
 """Reports whose check shares are computed together: some kilobytes each, while they are."""

@@ -18,7 +18,7 @@ from lintra_protocol.cohort.differences import POSITION_BYTES, ListDifference, p
 from lintra_protocol.cohort.report_ids import decode_positions
 from lintra_protocol.errors import InvalidMessageError, MessageTooLargeError, UnavailableError, UnknownResourceError
 from lintra_protocol.messages.documents import CohortRequest, DifferenceInPieces
-from lintra_service.lists import ListCopy
+from lintra_service.mapped_lists import ListCopy
 from lintra_service.scratch import Scratch
 
 KEPT_SECONDS = 24 * 3600.0

@@ -22,7 +22,7 @@ from lintra_server.storage.key_folder import JOURNAL_FILE, JOURNAL_KEY_FILE, NOT
 from lintra_server.storage.keys import StoredKey
 from lintra_server.storage.parts import database_path, has_database, open_witness, reading_only
 from lintra_server.storage.reading import ReadOnlyDatabase
-from lintra_service.findings import Finding
+from lintra_service.findings import HealthFinding
 from lintra_service.settings import InvalidSettingsError
 
 FREE_BYTES = 1 << 30
@@ -54,7 +54,7 @@ class Doctor:
     running: Callable[[], float] = time.monotonic
     wait: Callable[[float], None] = time.sleep
 
-    def examine(self) -> Iterator[Finding]:
+    def examine(self) -> Iterator[HealthFinding]:
         """Yield what is wrong, each needing only what came before; stop where nothing more can be said."""
         for folder in (self.settings.data_dir, self.settings.key_dir):
             yield from self._permissions(folder)
@@ -79,23 +79,25 @@ class Doctor:
 
     # --- folders ----------------------------------------------------------------------------------------------
 
-    def _permissions(self, folder: Path) -> Iterator[Finding]:
+    def _permissions(self, folder: Path) -> Iterator[HealthFinding]:
         try:
             require_private(folder)
         except FileNotFoundError:
-            yield Finding(
+            yield HealthFinding(
                 "trouble", f"the folder {folder} is not there", f"mount its volume, or {self.command('init')}",
                 "init makes a new server, which knows nothing of what an older one took",
             )  # fmt: skip
         except InvalidSettingsError as error:
-            yield Finding("trouble", str(error), f"chmod -R go= {folder}", "nothing")
+            yield HealthFinding("trouble", str(error), f"chmod -R go= {folder}", "nothing")
         except OSError as error:
-            yield Finding("trouble", f"{folder} cannot be read: {error}", f"look at the volume of {folder}", "nothing")
+            yield HealthFinding(
+                "trouble", f"{folder} cannot be read: {error}", f"look at the volume of {folder}", "nothing"
+            )
 
-    def _volumes(self) -> Iterator[Finding]:
+    def _volumes(self) -> Iterator[HealthFinding]:
         data, keys = self.settings.data_dir, self.settings.key_dir
         if data.exists() and keys.exists() and data.stat().st_dev == keys.stat().st_dev:
-            yield Finding(
+            yield HealthFinding(
                 "advice",
                 "data_dir and key_dir are on one volume: a snapshot of it sets both back at once, which only a witness "
                 "notices",
@@ -105,7 +107,7 @@ class Doctor:
         witness = self.settings.witness_dir
         beside = {folder.stat().st_dev for folder in (data, keys) if folder.exists()}
         if witness is not None and witness.exists() and witness.stat().st_dev in beside:
-            yield Finding(
+            yield HealthFinding(
                 "advice",
                 "witness_dir is on one volume with data_dir or key_dir: a snapshot of it sets the witness back, too, "
                 "and certificates say `witnessed` all the same",
@@ -114,40 +116,40 @@ class Doctor:
                 "a restart",
             )
 
-    def _space(self) -> Iterator[Finding]:
+    def _space(self) -> Iterator[HealthFinding]:
         for folder in (self.settings.data_dir, self.settings.key_dir):
             free = shutil.disk_usage(folder).free if folder.exists() else FREE_BYTES
             if free < FREE_BYTES:
-                yield Finding(
+                yield HealthFinding(
                     "trouble" if free < self.settings.min_free_bytes else "advice",
                     f"only {free / 2**30:.2f} GiB are free on the volume of {folder}",
                     f"make room on the volume of {folder}",
                     "nothing; the server takes no reports while there is less than min_free_bytes",
                 )
 
-    def clock(self) -> Iterator[Finding]:
+    def clock(self) -> Iterator[HealthFinding]:
         """Yield what is wrong with the machine's clock."""
         seen, step = last_seen(self.settings.key_dir), self.settings.max_clock_step_days * DAY
         if complaint := Clock(self.now, self.running, seen, step).complaint:
-            yield Finding(
+            yield HealthFinding(
                 "trouble", f"{complaint}, if the machine's clock is right", self.command("clock --accept"),
                 "what is due by this clock is destroyed after the server has run for an hour",
             )  # fmt: skip
 
-    def _missing(self) -> Iterator[Finding]:
+    def _missing(self) -> Iterator[HealthFinding]:
         settings = self.settings
         for there, name, path in (
             (settings.has_identity_key(), "identity key", "identity.key"),
             (settings.has_storage_root_key(), "storage root key", "storage-root.key"),
         ):
             if not there:
-                yield Finding(
+                yield HealthFinding(
                     "trouble", f"the {name} is missing from {settings.key_dir}",
                     f"bring {path} back from the folder that `lintra server keys --backup` wrote",
                     "nothing; without it no report can be opened, or no task knows this server",
                 )  # fmt: skip
         if not all((settings.key_dir / name).exists() for name in (JOURNAL_FILE, JOURNAL_KEY_FILE)):
-            yield Finding(
+            yield HealthFinding(
                 "trouble", f"the journal or its key is missing from {settings.key_dir}",
                 self.command("restore --journal-lost"),
                 f"{_UNRELEASED}; only tasks that begin later are taken",
@@ -160,20 +162,20 @@ class Doctor:
         except (InvalidSettingsError, SQLAlchemyError, OSError) as error:
             yield self._database_lost(_words(error))
 
-    def _notes_lost(self, what: str) -> Finding:
+    def _notes_lost(self, what: str) -> HealthFinding:
         cost = f"{_UNRELEASED}, since nobody knows whether reports of it are gone"
-        return Finding("trouble", what, self.command("restore --key-folder-never-copied"), cost)
+        return HealthFinding("trouble", what, self.command("restore --key-folder-never-copied"), cost)
 
-    def _database_lost(self, what: str) -> Finding:
+    def _database_lost(self, what: str) -> HealthFinding:
         if self.settings.database_url is not None:
-            return Finding(
+            return HealthFinding(
                 "trouble", what,
                 "put PostgreSQL's backup in place with its own commands, then "
                 + self.command("restore --key-folder-never-copied"),
                 _SINCE,
             )  # fmt: skip
         path = database_path(self.settings)
-        return Finding(
+        return HealthFinding(
             "trouble", what, self.command("restore --from BACKUP --key-folder-never-copied"),
             f"{_SINCE}. Without a backup move {path} away and leave out --from: then all stored reports are lost, and "
             "the batches go on. If the key folder was ever set back leave out --key-folder-never-copied, and "
@@ -182,12 +184,12 @@ class Doctor:
 
     # --- the key folder ---------------------------------------------------------------------------------------
 
-    def _keys(self) -> Iterator[Finding]:
+    def _keys(self) -> Iterator[HealthFinding]:
         try:
             vault = Vault(self.settings.storage_root_keys(bytes), bytes)
             self.settings.signing_key(bytes)
         except (InvalidSettingsError, ValueError, OSError) as error:
-            yield Finding(
+            yield HealthFinding(
                 "trouble", _words(error), "bring it back from the folder that `lintra server keys --backup` wrote",
                 "nothing",
             )  # fmt: skip
@@ -195,15 +197,15 @@ class Doctor:
         try:
             read_journal(self.settings, vault)
         except DamagedJournalError as error:
-            yield Finding(
+            yield HealthFinding(
                 "trouble", _words(error), self.command("restore --journal-lost"),
                 f"{_UNRELEASED}; only tasks that begin later are taken. Look first whether the disk can bring the file "
                 "back: that costs nothing",
             )  # fmt: skip
         except UnknownLineError as error:
-            yield Finding("trouble", _words(error), "install that version of lintra, or a later one", "nothing")
+            yield HealthFinding("trouble", _words(error), "install that version of lintra, or a later one", "nothing")
         except (InvalidSettingsError, OSError) as error:
-            yield Finding(
+            yield HealthFinding(
                 "trouble", _words(error), "bring storage-root.key back from its backup, and look again",
                 "nothing",
             )  # fmt: skip
@@ -212,11 +214,11 @@ class Doctor:
         except (DamagedNotesError, OSError) as error:
             yield self._notes_lost(_words(error))
 
-    def _witness(self) -> Iterator[Finding]:
+    def _witness(self) -> Iterator[HealthFinding]:
         vault = Vault(self.settings.storage_root_keys(bytes), bytes)
         witness = open_witness(self.settings, self.settings.key_dir, vault, os.urandom)
         if witness is None:
-            yield Finding(
+            yield HealthFinding(
                 "advice",
                 "there is no witness: a snapshot of the whole machine that is restored would not be noticed",
                 f"name a folder on another machine as witness_dir in {self.config}, then {self.command('witness')}",
@@ -227,7 +229,7 @@ class Doctor:
             try:
                 seen = witness.read()
             except OSError as error:
-                yield Finding("trouble", str(error), f"look at {self.settings.witness_dir}", "nothing")
+                yield HealthFinding("trouble", str(error), f"look at {self.settings.witness_dir}", "nothing")
                 return
             journal = read_journal(self.settings, vault)
             if journal.lacks_little(seen, journal.head):
@@ -236,8 +238,8 @@ class Doctor:
                 self.wait(SETTLING_SECONDS)
         yield self._other_journal(journal)
 
-    def _other_journal(self, journal: Journal) -> Finding:
-        return Finding(
+    def _other_journal(self, journal: Journal) -> HealthFinding:
+        return HealthFinding(
             "trouble",
             f"the witness {self.settings.witness_dir} knows another journal than this one of {journal.head.length} "
             "lines: another copy of this server runs, or both folders were set back",
@@ -245,7 +247,7 @@ class Doctor:
             _UNRELEASED,
         )
 
-    def _sealing_keys(self) -> Iterator[Finding]:
+    def _sealing_keys(self) -> Iterator[HealthFinding]:
         files = sealing_key_files(self.settings.key_dir, Vault(self.settings.storage_root_keys(bytes), bytes))
         for name in sorted(files.names()):
             try:
@@ -254,14 +256,14 @@ class Doctor:
                     StoredKey.decode(data)
             except (InvalidSettingsError, LintraError):
                 path = self.settings.key_dir / "sealing" / f"{name.hex()}.key"
-                yield Finding(
+                yield HealthFinding(
                     "trouble", f"{path} is not what this server wrote, so it does not start", f"rm {path}",
                     "clients that know this key fetch the list of keys once more",
                 )  # fmt: skip
 
     # --- the database -----------------------------------------------------------------------------------------
 
-    def _database(self) -> Iterator[Finding]:
+    def _database(self) -> Iterator[HealthFinding]:
         database = reading_only(self.settings)
         try:
             first = list(self._verified(database))
@@ -272,8 +274,8 @@ class Doctor:
         finally:
             database.close()
 
-    def _verified(self, database: ReadOnlyDatabase) -> Iterable[Finding]:
-        found = list[Finding]()
+    def _verified(self, database: ReadOnlyDatabase) -> Iterable[HealthFinding]:
+        found = list[HealthFinding]()
         try:
             keys: KeySide = key_side(self.settings)
             for finding in Verifier(self.settings, database, keys, self.command).findings():
@@ -282,11 +284,11 @@ class Doctor:
             found.append(self._database_lost(f"the database cannot be read: {_words(error)}"))
         return found
 
-    def _old_copies(self) -> Iterator[Finding]:
+    def _old_copies(self) -> Iterator[HealthFinding]:
         data = self.settings.data_dir
         old = sorted(path for pattern in ("*.before-*", "*.replaced-*") for path in data.glob(pattern))
         if old:
-            yield Finding(
+            yield HealthFinding(
                 "advice", f"old copies lie beside the database: {', '.join(path.name for path in old)}",
                 f"rm {' '.join(map(str, old))}", "nothing, once the server runs well",
             )  # fmt: skip

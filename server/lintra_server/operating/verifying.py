@@ -28,7 +28,7 @@ from lintra_server.storage.segments import SegmentTable, opened_payloads
 from lintra_server.storage.states import Standing, standing_in
 from lintra_server.storage.steps import StepFiles
 from lintra_server.storage.tasks import TOKEN_KEY
-from lintra_service.findings import Finding
+from lintra_service.findings import HealthFinding
 from lintra_service.settings import InvalidSettingsError
 
 _VOUCHED = tuple(name for names in COLUMNS.values() for name in names)
@@ -61,7 +61,7 @@ class Verifier:
         self._history = History(keys.journal)
         self._public_key = settings.signing_key(bytes).public_key
 
-    def findings(self) -> Iterator[Finding]:
+    def findings(self) -> Iterator[HealthFinding]:
         """Yield what is wrong."""
         with self._database.reading() as connection:
             yield from self._pages(connection)
@@ -74,7 +74,7 @@ class Verifier:
             yield from self._standing(standing)
         self._history = self._keys.history(standing)
         if unknown := unknown_notes(self._history, self._keys.notes):
-            yield Finding(
+            yield HealthFinding(
                 "trouble",
                 f"the journal lacks lines: there are notes of {len(unknown)} batches that it does not know",
                 self._command("restore --journal-lost"),
@@ -91,32 +91,32 @@ class Verifier:
 
     # --- the whole --------------------------------------------------------------------------------------------
 
-    def _pages(self, connection: Connection) -> Iterator[Finding]:
+    def _pages(self, connection: Connection) -> Iterator[HealthFinding]:
         if connection.dialect.name != "sqlite":
             return  # it checks a page when it reads it, if its cluster has data checksums
         found = connection.exec_driver_sql("PRAGMA integrity_check").scalars().all()
         if found != ["ok"]:
-            yield Finding(
+            yield HealthFinding(
                 "trouble", f"the database is damaged: {'; '.join(map(str, found[:3]))}",
                 self._command("restore --from BACKUP --key-folder-never-copied"),
                 "reports that were stored since the backup are lost; each batch says how many",
             )  # fmt: skip
 
-    def _beside(self, connection: Connection) -> Iterator[Finding]:
+    def _beside(self, connection: Connection) -> Iterator[HealthFinding]:
         for what, command in foreign(connection, batches.metadata):
             typed = command.replace("lintra server restore", self._command("restore"))
-            yield Finding(
+            yield HealthFinding(
                 "trouble", f"this is not the database that the server wrote: {what}",
                 typed if typed != command else f"stop the server, and in sqlite3 or psql: {command}",
                 _UNRELEASED if typed != command else "nothing; run doctor again, which looks at what was stored",
             )  # fmt: skip
 
-    def _revision(self, connection: Connection) -> Iterator[Finding]:
+    def _revision(self, connection: Connection) -> Iterator[HealthFinding]:
         found = connection.execute(select(alembic_version.c.version_num)).scalars().all()
         brought = [line.facts.get("revision") for line in self._keys.journal.lines if line.state == "migrated"]
         expected = brought[-1] if brought else REVISION
         if found != [expected]:
-            yield Finding(
+            yield HealthFinding(
                 "trouble",
                 f"table alembic_version says {', '.join(map(str, found)) or 'nothing'}, and the journal {expected}: it "
                 "is an old copy, or was edited",
@@ -124,12 +124,12 @@ class Verifier:
                 "reports that were stored since the backup are lost; each batch says how many",
             )
 
-    def _standing(self, standing: Standing | None) -> Iterator[Finding]:
+    def _standing(self, standing: Standing | None) -> Iterator[HealthFinding]:
         journal = self._keys.journal
         if standing is None:
             what = "table journal: the database belongs to no journal"
         elif not journal.has(standing.head):
-            yield Finding(
+            yield HealthFinding(
                 "trouble",
                 f"the journal lacks lines that the database has, up to line {standing.head.length}: the key folder was "
                 "set back, or belongs to another server",
@@ -142,7 +142,7 @@ class Verifier:
             if len(lacking) < 2 and all(self._has_step(line) for line in lacking):
                 return
             what = f"the database lacks the journal's last {len(lacking)} steps: it is an old copy"
-        yield Finding("trouble", what, self._command("restore"), _UNRELEASED)
+        yield HealthFinding("trouble", what, self._command("restore"), _UNRELEASED)
 
     def _lacking(self, standing: Standing) -> Sequence[Line]:
         applied = {line.number for line in self._keys.lines(standing)}
@@ -154,7 +154,7 @@ class Verifier:
 
     # --- tasks ------------------------------------------------------------------------------------------------
 
-    def _tasks(self, connection: Connection) -> Iterator[Finding]:
+    def _tasks(self, connection: Connection) -> Iterator[HealthFinding]:
         rows = {row.task: row for row in connection.execute(as_read(tasks)).all()}
         over = {
             task_id: all(batch.line is not None and batch.is_destroyed for batch in self._history.of_task(task_id))
@@ -165,7 +165,7 @@ class Verifier:
             if over[task_id] and (row is None or row.definition == b""):
                 continue  # it was cut, long after its end
             if wrong := self._wrong_task(task, row):
-                yield Finding(
+                yield HealthFinding(
                     "trouble", f"table tasks, row {task.place}{wrong}",
                     "have the task's author register it again, as `lintra analyzer` does with each task that it asks "
                     "servers about",
@@ -193,13 +193,13 @@ class Verifier:
 
     # --- batches ----------------------------------------------------------------------------------------------
 
-    def _batch(self, batch: BatchHistory, row: Row[*tuple[Any, ...]] | None) -> Iterator[Finding]:
+    def _batch(self, batch: BatchHistory, row: Row[*tuple[Any, ...]] | None) -> Iterator[HealthFinding]:
         wrong = self._wrong_columns(batch, row)
         if wrong is not None and wrong.is_end:
-            yield Finding("trouble", wrong.what, "stop and start the server", "nothing: the row is written again")
+            yield HealthFinding("trouble", wrong.what, "stop and start the server", "nothing: the row is written again")
         elif wrong is not None and batch.line is not None and batch.line.state == "released":
             kept = self._has_step(batch.line)
-            yield Finding(
+            yield HealthFinding(
                 "trouble", f"{batch.batch}: {wrong.what}",
                 self._command("restore --key-folder-never-copied") if kept
                 else "ask the analyzer for what it was given: this server has it no more",
@@ -215,13 +215,13 @@ class Verifier:
                     "costs less: " + self._command("restore --from BACKUP --key-folder-never-copied")
                 )
                 command = self._command(f"accept-loss {batch.batch.words}")
-                yield Finding("trouble", f"{batch.batch}: {lacking.what}", command, cost)
+                yield HealthFinding("trouble", f"{batch.batch}: {lacking.what}", command, cost)
             else:
                 yield self._abandoned(batch, lacking)
 
-    def _abandoned(self, batch: BatchHistory, wrong: _Wrong) -> Finding:
+    def _abandoned(self, batch: BatchHistory, wrong: _Wrong) -> HealthFinding:
         cost = f"{_GIVEN_UP}. A backup that is sound costs less: restore --from BACKUP --key-folder-never-copied"
-        return Finding(
+        return HealthFinding(
             "trouble", f"{batch.batch}: {wrong.what}", self._command(f"abandon {batch.batch.words}"),
             "nothing: it is over" if batch.is_final else cost,
         )  # fmt: skip
@@ -267,9 +267,9 @@ class Verifier:
             return _Wrong(f"table segments, row {number} of the batch, column payloads was changed")
         return None
 
-    def _look(self, batch: BatchHistory, row: Row[*tuple[Any, ...]] | None) -> Iterator[Finding]:
+    def _look(self, batch: BatchHistory, row: Row[*tuple[Any, ...]] | None) -> Iterator[HealthFinding]:
         if row is not None and look_of(row, self._keys.journal.mac, batch.batch.name) is None:
-            yield Finding(
+            yield HealthFinding(
                 "advice", f"table looks, row {batch.place}: this server did not write it, so it is not used",
                 f"no command: the next look at {batch.batch} replaces it", "one time unit without a census",
             )  # fmt: skip

@@ -18,7 +18,7 @@ from sqlalchemy import Connection
 from lintra_protocol.errors import UnavailableError
 from lintra_server.disk.journal import Halt
 from lintra_server.storage.steps import ForkedError
-from lintra_service.supervisor import working
+from lintra_service.supervisor import track_work
 
 log = structlog.get_logger()
 
@@ -169,7 +169,7 @@ class _Regularly:
         while not self._stopping.wait(LOOK_SECONDS):
             failed = ""
             try:
-                with working("the look at the database"):
+                with track_work("the look at the database"):
                     self._look()
             except Exception as error:  # it may not answer now: readiness says so, and half a second later it may
                 failed = type(error).__name__

@@ -25,7 +25,7 @@ from lintra_server.storage.kept import Conditional, Info
 from lintra_server.storage.schema import SEARCH_PATH
 from lintra_server.storage.steps import ForkedError
 from lintra_service.settings import InvalidSettingsError
-from lintra_service.supervisor import elsewhere
+from lintra_service.supervisor import track_remote_work
 
 log = structlog.get_logger()
 
@@ -152,7 +152,7 @@ class PostgresDatabase(AnyDatabase):
 
     def forget_log(self) -> None:
         """Give the room of deleted rows to the next ones; the log is PostgreSQL's, and secrets are destroyed here."""
-        with elsewhere(), self._engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        with track_remote_work(), self._engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
             connection.exec_driver_sql("VACUUM segments")
 
     def _revision(self) -> str:
@@ -210,7 +210,7 @@ class PostgresDatabase(AnyDatabase):
         """Let go of nothing."""
 
     def _look_regularly(self) -> None:
-        with elsewhere():
+        with track_remote_work():
             try:
                 self._look()
             except UnavailableError:  # of a connection that broke: a new one may lead to another PostgreSQL

@@ -15,7 +15,7 @@ from lintra_protocol.errors import LintraError, OverloadedError, UnavailableErro
 from lintra_server.disk.journal import Halt
 from lintra_server.storage.steps import ForkedError
 from lintra_server.storage.store import Outcome, Upload
-from lintra_service.supervisor import working
+from lintra_service.supervisor import track_work
 
 log = structlog.get_logger()
 
@@ -94,7 +94,7 @@ class Writer:
                 group = list(self._waiting)
                 self._waiting.clear()
                 self._bytes = 0
-            with working("the writer"):
+            with track_work("the writer"):
                 self._store(group)
 
     def _store(self, group: Sequence[tuple[Upload, Tell]]) -> None:

@@ -46,8 +46,8 @@ from lintra_server.web.bodies_in import receive_bodies
 from lintra_server.web.description import DescribedApp
 from lintra_server.web.ranges import listed
 from lintra_server.web.upload_route import UploadRoute
-from lintra_service.answers import answer, as_lintra_error, problem, read_body
-from lintra_service.room import Room
+from lintra_service.byte_budget import ByteBudget
+from lintra_service.responses import answer, as_lintra_error, problem, read_body
 from lintra_service.supervisor import end_process
 
 MAX_TASK_BYTES = 4 << 20
@@ -357,7 +357,7 @@ def _asked_url(node: Node, request: Request) -> str:
     return f"{node.settings.public_url}{path}{'?' if query else ''}{query}"
 
 
-async def _body(room: Room, node: Node, request: Request, name: MessageName | None, limit: int) -> bytes:
+async def _body(room: ByteBudget, node: Node, request: Request, name: MessageName | None, limit: int) -> bytes:
     if name is not None:
         require_media_type(request.headers.get("content-type"), name)
     with room.lease(node.peer(request.scope)) as lease:

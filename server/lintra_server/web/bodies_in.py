@@ -10,8 +10,8 @@ from starlette.types import Receive
 
 from lintra_protocol.errors import InvalidMessageError, MessageTooLargeError, UnavailableError
 from lintra_protocol.http.requests import SignedRequest
-from lintra_service.answers import GRACE_SECONDS, announced_length, next_chunk
-from lintra_service.bodies import BodyFolder, BodyWriter
+from lintra_service.responses import GRACE_SECONDS, announced_length, next_chunk
+from lintra_service.spooled_bodies import BodyFolder, BodyWriter
 
 MAX_HEAD_BYTES = 1 << 20
 """Of the signed check shares of 16 servers."""

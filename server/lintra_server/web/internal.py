@@ -5,7 +5,7 @@ from collections.abc import Callable
 from starlette.types import ASGIApp
 
 from lintra_server.node import Node
-from lintra_service.internal import internal_app
+from lintra_service.health_app import internal_app
 
 
 def create_internal_app(node: Node, check: Callable[[], None] | None = None) -> ASGIApp:

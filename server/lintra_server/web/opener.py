@@ -38,13 +38,13 @@ from lintra_server.storage.writer import Tell
 from lintra_server.web.forwarding import Forward
 from lintra_server.web.line import Frame, Line, Words, decode_outcomes, refusal
 from lintra_server.web.upload_route import Front
-from lintra_service import serve
+from lintra_service import process
+from lintra_service.byte_budget import ByteBudget
+from lintra_service.client_address import Network, peer_of
 from lintra_service.listener import listener
 from lintra_service.logs import configure_logging
-from lintra_service.peers import Network, peer_of
-from lintra_service.room import Room
 from lintra_service.settings import LogFormat, LogLevel
-from lintra_service.supervisor import Supervisor, forever, working
+from lintra_service.supervisor import Supervisor, require_endless, track_work
 
 GATE_GONE = 75
 """The exit status of an opener whose gate is gone."""
@@ -288,7 +288,7 @@ class Opener:
         self.registry = Remembered(gate)
         self.readiness = Space()
         most = int(str(said.words["max_pending_bytes"]))
-        self.uploads = Room(most)
+        self.uploads = ByteBudget(most)
         self.metrics = OpenerMetrics()
         self.intake = OpenerIntake(
             RemoteWriter(gate, most), self.registry.key, self.registry.stored, lambda *_: False,
@@ -336,8 +336,8 @@ def _listed(value: object) -> list[object]:
 async def _serve(opener: Opener, said: Frame, forward: socket.socket, own: socket.socket) -> None:
     app = Front(opener, Forward(forward))
     serving = listener(app, str(said.words["host"]), own.getsockname()[1], int(str(said.words["max_connections"])))
-    telling = forever(asyncio.create_task(opener.keep_telling(), name="what tells the gate"))
-    await serve.until_stopped([(serving, [own])])
+    telling = require_endless(asyncio.create_task(opener.keep_telling(), name="what tells the gate"))
+    await process.until_stopped([(serving, [own])])
     telling.cancel()
     opener.tell()
 
@@ -351,8 +351,8 @@ def main(line: int, forward: int, own: int) -> None:
     configure_logging(cast("LogLevel", said.words["log_level"]), cast("LogFormat", said.words["log_format"]))
     opener = Opener(Gate(end), said)
     ends = socket.socket(fileno=forward), socket.socket(fileno=own)
-    serve.run(lambda: _serve(opener, said, *ends), Supervisor())
-    with working("the end"):
+    process.run(lambda: _serve(opener, said, *ends), Supervisor())
+    with track_work("the end"):
         opener.intake.close()
         end.close()
 

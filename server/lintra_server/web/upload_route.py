@@ -16,10 +16,10 @@ from lintra_server.batches.intake import Intake, screening
 from lintra_server.batches.registry import HeldTask
 from lintra_server.disk.reserve import is_full
 from lintra_server.node import Node
-from lintra_service.answers import content_headers, problem, read_body, send_message
-from lintra_service.exchange import Exchange
+from lintra_service.access_log import LoggedRequest
+from lintra_service.byte_budget import ByteBudget
 from lintra_service.metrics import RequestMetrics
-from lintra_service.room import Room
+from lintra_service.responses import content_headers, problem, read_body, send_message
 
 _PREFIX, _SUFFIX = "/v1/tasks/", "/reports"
 _UPLOAD = "/v1/tasks/{task_id}/reports"
@@ -53,7 +53,7 @@ class Taker(Protocol):
         """Whether there is room on the disk."""
 
     @property
-    def uploads(self) -> Room:
+    def uploads(self) -> ByteBudget:
         """The room for what is being read, opened or written."""
 
     @property
@@ -83,7 +83,7 @@ class Front:
         """Answer one request."""
         if scope["type"] != "http":
             return await self.inner(scope, receive, send)
-        exchange = Exchange(self._taker.metrics, self._taker.new_request_id(), scope, send)
+        exchange = LoggedRequest(self._taker.metrics, self._taker.new_request_id(), scope, send)
         try:
             if task_id := _uploaded_task(scope):
                 exchange.resource = _UPLOAD

@@ -20,7 +20,7 @@ from proxy.certificates import LEAF_DAYS, RENEW_DAYS, Pair, ensure_authority, en
 from proxy.start import Settings, configuration
 from trusting import joined
 
-from lintra_service.tokens import token_hash
+from lintra_service.bearer_tokens import token_hash
 
 ROOT = Path(__file__).resolve().parents[3]
 NOW = datetime(2026, 5, 4, tzinfo=UTC)

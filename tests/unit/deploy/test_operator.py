@@ -21,7 +21,7 @@ from lintra_analyzer.settings import Settings as AnalyzerSettings
 from lintra_server.cli import app as server_app
 from lintra_server.metrics import Metrics as ServerMetrics
 from lintra_server.settings import Settings
-from lintra_service.internal import internal_app
+from lintra_service.health_app import internal_app
 
 ROOT = Path(__file__).resolve().parents[3]
 BUNDLE = ROOT / "deploy/operator"

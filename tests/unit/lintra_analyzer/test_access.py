@@ -11,7 +11,7 @@ from lintra_analyzer.storage.database import TrustedCounter, open_database
 from lintra_analyzer.storage.trusted_file import TrustedFile
 from lintra_analyzer.storage.users import MOST_SESSIONS, Users
 from lintra_protocol.errors import ForbiddenError, InvalidMessageError, UnauthorizedError, UnknownResourceError
-from lintra_service.tokens import new_token, token_hash
+from lintra_service.bearer_tokens import new_token, token_hash
 from support.analyzer_world import seeded
 
 FIXED = new_token(seeded("fixed"))

@@ -23,7 +23,7 @@ from lintra_protocol.errors import (
     InvalidTaskError,
     UnavailableError,
 )
-from lintra_service.tokens import token_hash
+from lintra_service.bearer_tokens import token_hash
 from support import analyzer_world
 from support.analyzer_world import CLIENTS, KEYS, NOW, TOKEN, Life, living, specification
 from support.blocking import Bridge, Loop

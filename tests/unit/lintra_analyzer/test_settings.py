@@ -8,8 +8,8 @@ from typer.testing import CliRunner
 from lintra_analyzer.cli import app
 from lintra_analyzer.settings import Settings
 from lintra_analyzer.storage.keys import load_keys
+from lintra_service.bearer_tokens import token_hash
 from lintra_service.settings import InvalidSettingsError
-from lintra_service.tokens import token_hash
 from support.analyzer_world import seeded
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "deploy" / "config" / "analyzer.toml"

@@ -12,7 +12,7 @@ import pytest
 import structlog
 
 from lintra_service import logs
-from lintra_service.logs import SureStream, configure_logging, last_words
+from lintra_service.logs import NeverRaisingStream, configure_logging, write_last_line
 
 FULL = Path("/dev/full")
 
@@ -59,7 +59,7 @@ def test_a_full_disk_that_holds_the_log_raises_nothing_and_the_first_line_afterw
         log.exception("two")
         log.error("three")
         logging.getLogger("a library").warning("four")
-    last_words("five")
+    write_last_line("five")
     os.dup2(well, descriptor)
     log.info("six")
     lines = (tmp_path / "log").read_text().splitlines()
@@ -115,7 +115,7 @@ def test_nobody_who_reads_holds_nobody_up_for_long(monkeypatch: pytest.MonkeyPat
 
 def test_a_write_that_hangs_holds_up_one_thread_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logs, "WAIT_SECONDS", 0.1)
-    stream, free, inside = SureStream(2), threading.Event(), threading.Event()
+    stream, free, inside = NeverRaisingStream(2), threading.Event(), threading.Event()
 
     def hang(*_: object) -> None:
         inside.set()

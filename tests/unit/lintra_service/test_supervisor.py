@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from lintra_service.supervisor import HALTED, Supervisor, elsewhere, working
+from lintra_service.supervisor import HALTED, Supervisor, track_remote_work, track_work
 
 HANG = 3.0
 
@@ -35,14 +35,14 @@ def looks(supervisor: Supervisor, count: int) -> list[str | None]:
 
 def waiting_for(event: threading.Event, name: str = "a step") -> Callable[[], None]:
     def wait() -> None:
-        with working(name):
+        with track_work(name):
             event.wait(30)
 
     return wait
 
 
 def busy_until(event: threading.Event) -> None:
-    with working("a long sum"):
+    with track_work("a long sum"):
         while not event.is_set():
             sum(range(1000))
 
@@ -83,7 +83,7 @@ def test_what_another_machine_does_is_no_hang() -> None:
     supervisor, free = Supervisor(pytest.fail, HANG), threading.Event()
 
     def ask() -> None:
-        with working("a release"), elsewhere():
+        with track_work("a release"), track_remote_work():
             free.wait(30)
 
     with thread_of(ask):
@@ -95,7 +95,7 @@ def test_a_thread_whose_child_process_works_is_left_alone() -> None:
     supervisor = Supervisor(pytest.fail, HANG)
 
     def compute() -> None:
-        with working("a release"):
+        with track_work("a release"):
             subprocess.run([sys.executable, "-c", "import time\nend=time.time()+1.5\nwhile time.time()<end: pass"])
 
     with thread_of(compute) as thread:
@@ -148,12 +148,13 @@ def test_something_that_died_is_told_by_its_name() -> None:
 
 SCRIPT = """
 import asyncio, os, signal, sys, threading, time
-from lintra_service import serve, supervisor
+from lintra_service import supervisor
+from lintra_service import process
 from lintra_service.logs import configure_logging
 configure_logging("info", "json")
 supervisor.LOOK_SECONDS = 0.1
 def hang():
-    with supervisor.working("the writer"):
+    with supervisor.track_work("the writer"):
         threading.Event().wait()
 def die():
     raise OSError(28, "a secret of the disk")
@@ -163,7 +164,7 @@ async def main():
 def watched():
     return supervisor.Supervisor(hang_seconds=2)
 {before}
-serve.run(main, watched())
+process.run(main, watched())
 """
 
 
@@ -178,7 +179,10 @@ def ended(main: str, before: str = "", **options: object) -> "subprocess.Complet
         ("threading.Thread(target=die, name='lintra-notes').start()", "lintra-notes died: OSError"),
         ("threading.Thread(target=hang).start()", "the writer has made no progress for 2 s"),
         ("time.sleep(30)", "the event loop has not answered for 2 s"),
-        ("supervisor.forever(asyncio.create_task(asyncio.sleep(0.1), name='the schedule'))", "the schedule ended"),
+        (
+            "supervisor.require_endless(asyncio.create_task(asyncio.sleep(0.1), name='the schedule'))",
+            "the schedule ended",
+        ),
     ],
     ids=["dead thread", "hanging thread", "hanging loop", "ended task"],
 )

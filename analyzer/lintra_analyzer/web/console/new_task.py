@@ -16,7 +16,7 @@ from lintra_analyzer.web.console.plan import ShownPlan, shown_plan
 from lintra_analyzer.web.console.routing import console_router, see
 from lintra_protocol.errors import LintraError
 from lintra_protocol.http.problems import STATUS
-from lintra_service.room import OneAtATime
+from lintra_service.byte_budget import OneAtATime
 
 router = console_router()
 

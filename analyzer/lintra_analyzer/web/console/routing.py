@@ -18,7 +18,7 @@ from lintra_analyzer.web.console.forms import require_own_form, require_own_orig
 from lintra_analyzer.web.console.pages import page, with_headers
 from lintra_protocol.errors import LintraError, UnauthorizedError
 from lintra_protocol.http.problems import STATUS
-from lintra_service.answers import RETRY_AFTER_SECONDS, as_lintra_error
+from lintra_service.responses import RETRY_AFTER_SECONDS, as_lintra_error
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 

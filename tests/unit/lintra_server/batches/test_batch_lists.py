@@ -11,7 +11,7 @@ from lintra_protocol.cohort.report_ids import ReportIds
 from lintra_protocol.errors import InventoryMismatchError
 from lintra_protocol.messages.inclusion import Absence, Inclusion
 from lintra_server.batches.batch_lists import roots_of
-from lintra_service import lists
+from lintra_service import mapped_lists
 from support.server_world import BASE, a_world, text
 
 
@@ -73,7 +73,7 @@ async def test_a_full_disk_keeps_no_list_and_no_batch_from_being_closed_and_froz
     async with a_world(tmp_path) as world:
         reports = world.reports(13)
         await world.upload_everywhere(reports)
-        monkeypatch.setattr(lists.tempfile, "mkstemp", full)
+        monkeypatch.setattr(mapped_lists.tempfile, "mkstemp", full)
         request = await world.aggregate_request()
         answer = await world.http[0].get(f"{BASE.format(world.task.task_id)}/inclusion/{text(reports[3])}")
         Inclusion.from_canonical(answer.content).verify(request.cohorts[0].message, reports[3].report_id)

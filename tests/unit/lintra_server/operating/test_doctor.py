@@ -16,14 +16,14 @@ from lintra_protocol.encoding.canonical import base64url, canonical_json
 from lintra_server.cli import _failing_in_words, app
 from lintra_server.operating.doctor import Doctor
 from lintra_server.storage.database import SPAN
-from lintra_service.findings import Finding
+from lintra_service.findings import HealthFinding
 from lintra_service.settings import InvalidSettingsError
 from support.server_world import World, a_world, configured
 
 ADVICE = ("one volume", "no witness")
 
 
-def found(world: World, *, running: bool = False) -> list[Finding]:
+def found(world: World, *, running: bool = False) -> list[HealthFinding]:
     """Return what the doctor says of the honest server, but for advice that every test's folders get."""
     settings = world.settings[HONEST]
     doctor = Doctor(settings, Path("server.toml"), world.clock, world.clock, lambda _: None)
@@ -51,7 +51,7 @@ def failed_in_words(work: Callable[[], object]) -> bool:
     return bool(ended)
 
 
-def only(world: World) -> Finding:
+def only(world: World) -> HealthFinding:
     (finding,) = found(world)
     return finding
 

@@ -17,7 +17,7 @@ from lintra_protocol.messages.documents import TaskRecord, sign
 from lintra_protocol.task import ServerEntry, Task
 from lintra_server.settings import Policy
 from lintra_server.web.app import MAX_TASK_BYTES
-from lintra_service import answers
+from lintra_service import responses
 from support.checked_world import verified
 from support.server_world import ANALYZER, AUTHOR, STRANGER, World, a_world, new_world, token, url
 
@@ -370,7 +370,7 @@ async def test_a_sender_that_is_too_slow_or_leaves_is_cut_off_and_its_room_is_fr
             return {"type": "http.request", "body": body[100:], "more_body": False}
 
         assert (await upload(gone))[0] == 400
-        monkeypatch.setattr(answers, "READ_SECONDS", 0.05)
+        monkeypatch.setattr(responses, "READ_SECONDS", 0.05)
         assert (await upload(slow))[0] == 503
         node = world.apps[0].node
         assert node.uploads.used == 0

@@ -20,7 +20,7 @@ from lintra_protocol.errors import (
 )
 from lintra_protocol.http.problems import MEDIA_TYPE, STATUS, to_problem
 from lintra_protocol.http.requests import MessageName, media_type
-from lintra_service.room import Lease
+from lintra_service.byte_budget import Lease
 
 READ_SECONDS = 60
 """A sender that takes longer for its body is cut off."""

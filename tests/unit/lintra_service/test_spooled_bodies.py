@@ -7,7 +7,7 @@ import pytest
 
 from lintra_protocol.encoding.canonical import domain_hash
 from lintra_protocol.errors import ChecksMismatchError
-from lintra_service.bodies import BodyFolder, path_of
+from lintra_service.spooled_bodies import BodyFolder, path_of
 
 ROWS = np.random.default_rng(3).integers(0, 256, (1000, 96), np.uint8)
 BODY = ROWS.tobytes()

@@ -14,7 +14,7 @@ _NO_SNIFFING = (b"x-content-type-options", b"nosniff")
 _log = structlog.get_logger()
 
 
-class Exchange:
+class LoggedRequest:
     """What is known of one request and its answer, for its log line and its metrics.
 
     Attributes:

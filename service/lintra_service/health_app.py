@@ -9,9 +9,9 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp
 
 from lintra_protocol.errors import LintraError, UnavailableError
-from lintra_service.envelope import Envelope
+from lintra_service.byte_budget import ByteBudget
 from lintra_service.metrics import CONTENT_TYPE, RequestMetrics
-from lintra_service.room import Room
+from lintra_service.middleware import ServiceMiddleware
 
 MAX_BODY_BYTES = 1 << 16
 ROOM_BYTES = 1 << 20
@@ -54,4 +54,4 @@ def internal_app(
 
     for router in routers:
         app.include_router(router)
-    return Envelope(app, new_request_id, MAX_BODY_BYTES, None, Room(ROOM_BYTES))
+    return ServiceMiddleware(app, new_request_id, MAX_BODY_BYTES, None, ByteBudget(ROOM_BYTES))

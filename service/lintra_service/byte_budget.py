@@ -1,6 +1,6 @@
 """How much of what strangers send may be held at once: bytes that came, never bytes that were announced.
 
-A sender that announces much and sends little takes no room from anybody. One that sends much is bounded by the room,
+A sender that announces much and sends little takes no room from anybody. One that sends much is bounded by the budget,
 and, once half of it is used, by a share of its own: before that a share would only hurt honest clients behind one
 address.
 """
@@ -12,10 +12,10 @@ from typing import Self
 from lintra_protocol.errors import OverloadedError
 
 PEER_SHARE = 8
-"""A peer may hold this part of a room, one over it, while more than half is used."""
+"""A peer may hold this part of a budget, one over it, while more than half is used."""
 
 
-class Room:
+class ByteBudget:
     """A budget of bytes; used from one event loop only."""
 
     def __init__(self, size: int, peer_share: int = PEER_SHARE) -> None:
@@ -67,29 +67,29 @@ class Room:
 
 
 class Lease:
-    """What one request holds of a room, from its first byte until it is dealt with."""
+    """What one request holds of a budget, from its first byte until it is dealt with."""
 
-    def __init__(self, room: Room, peer: str) -> None:
+    def __init__(self, budget: ByteBudget, peer: str) -> None:
         """Hold nothing yet."""
-        self._room = room
+        self._budget = budget
         self._peer = peer
         self.held = 0
 
     def take(self, count: int) -> None:
         """Hold more."""
-        self._room.take(self._peer, count, self.held)
+        self._budget.take(self._peer, count, self.held)
         self.held += count
 
     def __enter__(self) -> Self:
         """Begin, if anything could be taken."""
-        self._room.require()
+        self._budget.require()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Give back everything."""
-        self._room.give(self._peer, self.held)
+        self._budget.give(self._peer, self.held)
         self.held = 0
 
 

@@ -15,18 +15,18 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lintra_protocol.errors import InternalError, LintraError, UnauthorizedError
-from lintra_service.answers import as_lintra_error, problem, read_body
-from lintra_service.exchange import Exchange
+from lintra_service.access_log import LoggedRequest
+from lintra_service.byte_budget import ByteBudget
+from lintra_service.client_address import Network, peer_of
 from lintra_service.metrics import RequestMetrics
-from lintra_service.peers import Network, peer_of
-from lintra_service.room import Room
+from lintra_service.responses import as_lintra_error, problem, read_body
 
 _CHALLENGE = {"www-authenticate": 'Bearer realm="lintra"'}
 
 _log = structlog.get_logger()
 
 
-class Envelope:
+class ServiceMiddleware:
     """An application with identifiers, a body limit, a last resort, metrics and log lines around it."""
 
     def __init__(
@@ -35,7 +35,7 @@ class Envelope:
         new_request_id: Callable[[], str],
         max_body_bytes: int | Callable[[Scope], int],
         metrics: RequestMetrics | None,
-        room: Room,
+        room: ByteBudget,
         *,
         trusted_proxies: Sequence[Network] = (),
         state: Mapping[str, object] | None = None,
@@ -63,7 +63,7 @@ class Envelope:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        exchange = Exchange(self._metrics, self._new_request_id(), scope, send)
+        exchange = LoggedRequest(self._metrics, self._new_request_id(), scope, send)
         scope["state"].update(self._state)
         try:
             limit = self._limit(scope)

@@ -4,7 +4,7 @@ from ipaddress import ip_network
 
 import pytest
 
-from lintra_service.peers import peer_of
+from lintra_service.client_address import peer_of
 
 PROXIES = (ip_network("10.0.0.0/8"), ip_network("fd00::/8"))
 

@@ -28,7 +28,7 @@ from lintra_service.scratch import PIECE_BYTES, Look, Scratch
 _LIST, _TREE, _COMING = ".ids", ".tree", "coming-"
 
 
-class MappedRows(Rows):
+class MappedIdList(Rows):
     """Identifiers in a file that nobody changes any more; what was read is given back to the system."""
 
     def __init__(self, look: Look) -> None:
@@ -90,7 +90,7 @@ class ListWriter:
         root = self.root
         path = self._folder / (base64url(root) + _LIST)
         _name(self._file, self._path, path, self._durable)
-        return ReportIds(MappedRows(_mapped(path)), root)
+        return ReportIds(MappedIdList(_mapped(path)), root)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -135,7 +135,7 @@ class ListCopy:
         """
         if self._builder.num_bytes != self._num_bytes:
             raise InvalidMessageError(f"a list of {self._num_bytes} bytes has {self._builder.num_bytes} only")
-        return ReportIds(MappedRows(self._file.look()), self._builder.tree().root)
+        return ReportIds(MappedIdList(self._file.look()), self._builder.tree().root)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -149,7 +149,7 @@ def copy_of(report_ids: ReportIds, scratch: Scratch) -> ReportIds:
     with scratch.file(HASH_BYTES * len(report_ids)) as file:
         for piece in report_ids.rows.pieces():
             file.write(np.ascontiguousarray(piece).reshape(-1).data)
-        return ReportIds(MappedRows(file.look()))
+        return ReportIds(MappedIdList(file.look()))
 
 
 class ListFolder:
@@ -180,7 +180,7 @@ class ListFolder:
 
     def read(self, root: bytes) -> ReportIds:
         """Return the list that was stored under a root, which is not compared with what the file holds."""
-        return ReportIds(MappedRows(_mapped(self._path(root, _LIST))))
+        return ReportIds(MappedIdList(_mapped(self._path(root, _LIST))))
 
     def copied(self, root: bytes, count: int, scratch: Scratch) -> ReportIds | None:
         """Return a copy of the list of a root and length that nobody else can change; None if it is not here.

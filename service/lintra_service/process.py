@@ -12,7 +12,7 @@ from starlette.types import ASGIApp
 from lintra_service.listener import Listener, listener
 from lintra_service.memory import give_back_large_blocks
 from lintra_service.settings import ServiceSettings
-from lintra_service.supervisor import Supervisor, forever
+from lintra_service.supervisor import Supervisor, require_endless
 
 OPERATOR_CONNECTIONS = 100
 
@@ -64,7 +64,7 @@ def repeat(seconds: float, work: Callable[[], None], name: str) -> asyncio.Task[
 
     A failure is logged, and the next time it may succeed.
     """
-    return forever(asyncio.create_task(_repeat(seconds, work, name), name=name))
+    return require_endless(asyncio.create_task(_repeat(seconds, work, name), name=name))
 
 
 async def _repeat(seconds: float, work: Callable[[], None], name: str) -> None:

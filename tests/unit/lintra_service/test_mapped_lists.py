@@ -10,7 +10,7 @@ import pytest
 
 from lintra_protocol.cohort.report_ids import ReportIds
 from lintra_protocol.errors import InvalidMessageError
-from lintra_service.lists import ListCopy, ListFolder, copy_of
+from lintra_service.mapped_lists import ListCopy, ListFolder, copy_of
 from lintra_service.scratch import Scratch
 
 IDS = ReportIds.of(number.to_bytes(32, "big") for number in range(1000))
@@ -121,7 +121,7 @@ PROGRAM = """
 import sys, numpy as np
 from pathlib import Path
 from lintra_protocol.cohort.report_ids import ComparedLists
-from lintra_service.lists import ListFolder
+from lintra_service.mapped_lists import ListFolder
 folder = ListFolder(Path(sys.argv[1]))
 lists = [folder.read(bytes.fromhex(root)) for root in sys.argv[2:]]
 assert lists[0].root.hex() == sys.argv[2]
