@@ -89,6 +89,6 @@ def specifications(num_rows: int) -> list[dict[str, Any]]:
 def analyses() -> list[dict[str, Any]]:
     """Return what is asked of either release, ready for `POST /v1/releases/{id}/analyses`."""
     return [
-        {"kind": "ridge", "target": TARGET, "features": list(FEATURES), "regularization": REGULARIZATION},
-        {"kind": "low-rank", "rank": RANK},
+        {"kind": "regression", "target": TARGET, "features": list(FEATURES), "regularization": REGULARIZATION},
+        {"kind": "pca", "components": RANK, "about": "centers"},
     ]

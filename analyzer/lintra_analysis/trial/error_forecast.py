@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
+from scipy.stats import qmc
 
 from lintra_analysis.estimators.correlation import correlation
 from lintra_analysis.estimators.design import design
@@ -156,13 +157,10 @@ def spread_rows(task: Task) -> FloatArray:
     these have a Latin hypercube (McKay, Beckman, Conover 1979), always the same.
     """
     arrays = task.schema_arrays
+    points = qmc.Halton(HALTON_COLUMNS, scramble=False).fast_forward(1).random(SPREAD_ROWS)
     parts = []
     for position, column in enumerate(task.columns):
-        places = (
-            _radical_inverse(np.arange(1, SPREAD_ROWS + 1), _prime(position))
-            if position < HALTON_COLUMNS
-            else _shuffled(position)
-        )
+        places = points[:, position] if position < HALTON_COLUMNS else _shuffled(position)
         low, high = arrays.lower[position], arrays.upper[position]
         if column.kind == "real":
             parts.append(low + (high - low) * places)
@@ -277,29 +275,9 @@ def _as_declared(column: Column, sample: FileTable) -> FloatArray:
     return np.array(numbers)[found.values.astype(np.int64)]
 
 
-def _radical_inverse(numbers: IntArray, base: int) -> FloatArray:
-    result, scale, left = np.zeros(len(numbers)), 1.0 / base, numbers.copy()
-    while left.any():
-        result += scale * (left % base)
-        left //= base
-        scale /= base
-    return result
-
-
 def _shuffled(position: int) -> FloatArray:
     """Return the middles of `SPREAD_ROWS` equal cells in an order of the position's own."""
     drawn = expand(bytes(32), f"spread rows {position}")(8 * SPREAD_ROWS)
     order = np.argsort(np.frombuffer(drawn, "<u8"))
     places: FloatArray = (order + 0.5) / SPREAD_ROWS
     return places
-
-
-def _prime(position: int) -> int:
-    """Return the prime of a position, from 2; by trial, since a task has few columns."""
-    found: list[int] = []
-    candidate = 2
-    while len(found) <= position:
-        if all(candidate % prime for prime in found if prime * prime <= candidate):
-            found.append(candidate)
-        candidate += 1
-    return found[position]

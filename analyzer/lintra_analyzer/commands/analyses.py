@@ -36,16 +36,15 @@ Confidence = Annotated[
 def analyse(
     release_id: ReleaseId,
     kind: Annotated[
-        str, typer.Option("--kind", help="One of ridge, low-rank, moments, pca, correlation, means and others.")
+        str, typer.Option("--kind", help="One of regression, pca, correlation, means, histogram and others.")
     ],
     url: Url = DEFAULT_URL,
     token: Token = "",
-    target: Annotated[str | None, typer.Option("--target", help="The column that a ridge regression explains.")] = None,
+    target: Annotated[str | None, typer.Option("--target", help="The column that a regression explains.")] = None,
     feature: Features = None,
     regularization: Annotated[
-        float | None, typer.Option("--regularization", help="The penalty of a ridge regression.")
+        float | None, typer.Option("--regularization", help="The penalty of a regression.")
     ] = None,
-    rank: Annotated[int | None, typer.Option("--rank", help="How many components a low-rank answer has.")] = None,
     components: Annotated[
         int | None, typer.Option("--components", help="How many components pca has; all by default.")
     ] = None,
@@ -61,7 +60,6 @@ def analyse(
         "target": target,
         "features": feature or None,
         "regularization": regularization,
-        "rank": rank,
         "components": components,
         "columns": column or None,
         "confidence": confidence,

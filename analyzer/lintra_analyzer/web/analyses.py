@@ -66,45 +66,6 @@ class _AskedOf(_Asked):
     of: Of = "population"
 
 
-class RidgeRequest(_AskedOf):
-    """A regression with a penalty, by default 1: an earlier name, which answers like `regression`."""
-
-    kind: Literal["ridge"]
-    target: str
-    features: list[str] | None = None
-    regularization: Penalty = 1.0
-
-    def run(self, release: Release) -> RegressionEstimate:
-        """Run the estimator."""
-        return regression(
-            release, self.target, self.features, self.regularization, of=self.of, confidence=self.confidence
-        )
-
-
-class LowRankRequest(_AskedOf):
-    """Principal components about the public centres: an earlier name, which answers like `pca`."""
-
-    kind: Literal["low-rank"]
-    rank: int = Field(ge=1, strict=True)
-    columns: list[str] | None = None
-
-    def run(self, release: Release) -> PcaEstimate:
-        """Run the estimator."""
-        return pca(release, self.rank, self.columns, self.confidence, about="centers", of=self.of)
-
-
-class MomentsRequest(_AskedOf):
-    """Means and mean squares of the cohort: an earlier name, which answers like `means`."""
-
-    kind: Literal["moments"]
-    columns: list[str] | None = None
-    of: Of = "cohort"
-
-    def run(self, release: Release) -> MeansEstimate:
-        """Run the estimator."""
-        return means(release, self.columns, self.confidence, of=self.of)
-
-
 class RegressionRequest(_AskedOf):
     """Least squares or ridge of one column on others, with tests; by default on all others."""
 
@@ -284,10 +245,7 @@ class FidelityRequest(_Asked):
 
 
 Request = (
-    RidgeRequest
-    | LowRankRequest
-    | MomentsRequest
-    | RegressionRequest
+    RegressionRequest
     | RegressionPathRequest
     | LinearScoreRequest
     | PcaRequest
@@ -302,9 +260,6 @@ Request = (
     | FidelityRequest
 )
 REQUESTS: dict[str, type[Request]] = {
-    "ridge": RidgeRequest,
-    "low-rank": LowRankRequest,
-    "moments": MomentsRequest,
     "regression": RegressionRequest,
     "regression-path": RegressionPathRequest,
     "linear-score": LinearScoreRequest,

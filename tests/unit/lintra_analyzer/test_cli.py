@@ -112,7 +112,7 @@ def test_the_client_walks_the_whole_way(empty_desk: Desk) -> None:
     assert len(client.cohort(release_id)["report_ids"]) == CLIENTS
     assert client.sketch(release_id).startswith(b"PK")
     assert client.sketch(release_id, "text/csv").startswith(b"a,b,c")
-    assert client.analyse(release_id, "ridge", target="a")["result"]["target"] == "a"
+    assert client.analyse(release_id, "regression", target="a")["result"]["target"] == "a"
 
 
 @pytest.mark.slow
@@ -182,13 +182,13 @@ def test_the_commands_walk_the_whole_way(desk: Desk, tmp_path: Path, monkeypatch
     code, release_id, said = desk.type("release", task_id)
     assert code == 0
     assert f"server http://server-0.test: {NOT_WITNESSED}" in said.splitlines()
-    code, table, _ = desk.type("analyse", release_id, "--kind", "ridge", "--target", "a", "--feature", "b")
+    code, table, _ = desk.type("analyse", release_id, "--kind", "regression", "--target", "a", "--feature", "b")
     assert code == 0
     assert "P>|t|" in table
     assert "spent nothing more" in " ".join(table.split())
-    for words in (("--kind", "low-rank", "--rank", "2"), ("--kind", "moments", "--column", "c")):
+    for words in (("--kind", "pca", "--components", "2"), ("--kind", "means", "--column", "c")):
         assert desk.type("analyse", release_id, *words)[0] == 0
-    answer = json.loads(desk.type("analyse", release_id, "--kind", "moments", "--json")[1])
+    answer = json.loads(desk.type("analyse", release_id, "--kind", "means", "--json")[1])
     assert answer["result"]["columns"] == ["a", "b", "c"]
     assert desk.type("analyse", release_id, "--kind", "magic")[0] == 1
 
@@ -227,18 +227,18 @@ def test_components_correlations_and_means_are_printed(desk: Desk) -> None:
         assert "about the public centers" in text
         assert desk.type("analyse", release_id, "--kind", kind, *words, "--csv")[0] == 0
     assert "std err" in desk.type("analyse", desk.released("sum"), "--kind", "means")[1]
-    assert desk.type("analyse", release_id, "--kind", "moments", "--csv")[1].startswith("name,mean,")
+    assert desk.type("analyse", release_id, "--kind", "means", "--csv")[1].startswith("name,mean,")
 
 
 def test_a_table_of_means_is_printed_for_a_sum(desk: Desk) -> None:
-    code, table, _ = desk.type("analyse", desk.released("sum"), "--kind", "moments")
+    code, table, _ = desk.type("analyse", desk.released("sum"), "--kind", "means")
     assert code == 0
     assert "mean" in table
 
 
 def test_an_identifier_may_begin_with_hyphens(desk: Desk) -> None:
     for identifier in ("-nPd", "--nPd", "-h", "-"):
-        for words in (("release",), ("task", "show"), ("analyse", "--kind", "moments")):
+        for words in (("release",), ("task", "show"), ("analyse", "--kind", "means")):
             code, _, complaint = desk.type(*words, identifier + "x" * 40)
             assert code == 1
             assert "no such" in complaint.lower()

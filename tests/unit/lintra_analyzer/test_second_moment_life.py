@@ -27,9 +27,9 @@ async def analysis(life: Life, release_id: str, body: dict[str, object]) -> dict
 async def test_with_an_intercept_one_release_holds_means_and_regressions_with_a_constant(life: Life) -> None:
     rows = np.array([row for row, _ in clients(CLIENTS)])
     release_id = await released(life, BOTH)
-    moments = await analysis(life, release_id, {"kind": "moments"})
+    means = await analysis(life, release_id, {"kind": "means", "of": "cohort"})
     regression = await analysis(life, release_id, {"kind": "regression", "target": "a"})
-    found = moments["means"]
+    found = means["means"]
     assert isinstance(found, list)
     for mean, truth in zip(found, rows.mean(axis=0), strict=True):
         # Six deviations, about 0.06 each.

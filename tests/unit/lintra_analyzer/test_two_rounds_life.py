@@ -74,7 +74,7 @@ async def test_rows_and_their_report_come_from_both_releases(life: Life) -> None
     body = {"kind": "synthetic", "num_rows": 400, "seed": 7}
     drawn, alone = [await ask(life, name, body) for name in (release_id, first_release)]
     report = await ask(life, release_id, {"kind": "fidelity"})
-    other = await ask(life, release_id, {"kind": "moments"})
+    other = await ask(life, release_id, {"kind": "means"})
     async with life.rest() as rest:
         numbers = await rest.get(f"/v1/releases/{release_id}/sketch", headers={"accept": "application/json"})
     result = drawn.json()["result"]

@@ -51,12 +51,11 @@ async def holder(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Hold
 @pytest.mark.parametrize(
     ("kind", "request_body", "expected"),
     [
-        ("second_moment", {"kind": "ridge", "target": "a"}, {"features": ["b", "c"]}),
-        ("osnap", {"kind": "ridge", "target": "a", "features": ["c"], "regularization": 0.5}, {"features": ["c"]}),
-        ("second_moment", {"kind": "low-rank", "rank": 2}, {"about_means": False, "of": "population"}),
-        ("osnap", {"kind": "low-rank", "rank": 1, "columns": ["b", "c"]}, {"columns": ["b", "c"]}),
-        ("sum", {"kind": "moments", "confidence": 0.9}, {"columns": ["a", "b", "c"], "confidence": 0.9}),
-        ("second_moment", {"kind": "moments", "columns": ["c"]}, {"columns": ["c"], "of": "cohort", "means": None}),
+        ("osnap", {"kind": "regression", "target": "a", "features": ["c"], "regularization": 0.5}, {"features": ["c"]}),
+        ("second_moment", {"kind": "pca", "components": 2, "about": "centers"}, {"about_means": False}),
+        ("osnap", {"kind": "pca", "components": 1, "columns": ["b", "c"]}, {"columns": ["b", "c"]}),
+        ("sum", {"kind": "means", "confidence": 0.9}, {"columns": ["a", "b", "c"], "confidence": 0.9}),
+        ("second_moment", {"kind": "means", "columns": ["c"], "of": "cohort"}, {"columns": ["c"], "means": None}),
         ("second_moment", {"kind": "regression", "target": "a", "of": "cohort"}, {"of": "cohort", "bounded": True}),
         ("second_moment", {"kind": "regression", "target": "a", "simultaneous": True}, {"features": ["b", "c"]}),
         ("osnap", {"kind": "regression", "target": "a", "intercept": False}, {"intercept_fitted": False}),
@@ -82,10 +81,10 @@ async def test_every_analysis_answers_and_spends_nothing(
 
 async def test_an_analysis_is_that_of_the_estimator(holder: Holder) -> None:
     release_id = await holder.release("second_moment")
-    answer = await holder.rest.post(f"/v1/releases/{release_id}/analyses", json={"kind": "ridge", "target": "b"})
+    answer = await holder.rest.post(f"/v1/releases/{release_id}/analyses", json={"kind": "regression", "target": "b"})
     record = holder.life.service.record(release_id).record
     release = read(holder.life.service.task(record.task_id), *holder.life.service.archive.read(record))
-    assert answer.json()["result"] == regression(release, "b", regularization=1.0).to_dict()
+    assert answer.json()["result"] == regression(release, "b").to_dict()
 
 
 @pytest.mark.slow
@@ -136,11 +135,8 @@ async def test_bounds_that_rest_on_gaussian_noise_are_refused_for_random_example
 @pytest.mark.slow
 async def test_the_accept_header_chooses_between_json_csv_and_text(holder: Holder) -> None:
     path = f"/v1/releases/{await holder.release('second_moment', **LITTLE_NOISE)}/analyses"
-    needed: dict[str, dict[str, object]] = {
-        kind: {"target": "a"} for kind in ("ridge", "regression", "regression-path")
-    }
-    needed["low-rank"] = {"rank": 2}
-    for kind in ("ridge", "low-rank", "moments", "regression", "regression-path", "pca", "correlation"):
+    needed: dict[str, dict[str, object]] = {kind: {"target": "a"} for kind in ("regression", "regression-path")}
+    for kind in ("regression", "regression-path", "pca", "correlation", "means"):
         asked = {"kind": kind, **needed.get(kind, {})}
         table = await holder.rest.post(path, json=asked, headers={"accept": "text/csv"})
         assert table.headers["content-type"] == "text/csv; charset=utf-8"
@@ -170,25 +166,24 @@ async def test_the_interface_description_knows_every_kind_and_form(holder: Holde
 
 MISFITS: dict[str, list[tuple[dict[str, object], str]]] = {
     "sum": [
-        ({}, "kind: expected one of ridge, low-rank, moments"),
-        ({"kind": "magic"}, "kind: expected one of ridge, low-rank, moments"),
+        ({}, "kind: expected one of regression, regression-path, linear-score"),
+        ({"kind": "ridge"}, "kind: expected one of regression, regression-path, linear-score"),
         ({"kind": "logistic"}, "fit lintra_curator's logistic_regression where the rows are"),
         ({"kind": "logistic-regression", "target": "a"}, "cannot be had from second moments"),
-        ({"kind": "ridge", "target": "a"}, "a sum of rows holds no second moments"),
+        ({"kind": "regression", "target": "a"}, "a sum of rows holds no second moments"),
     ],
     "second_moment": [
-        ({"kind": "ridge"}, "target: Field required"),
-        ({"kind": "ridge", "target": "z"}, "unknown columns: z; known are: a, b, c"),
-        ({"kind": "ridge", "target": "a", "features": ["a"]}, "cannot be one of its own features"),
-        ({"kind": "ridge", "target": "a", "regularization": -1}, "regularization"),
-        ({"kind": "low-rank", "rank": 4}, "from 1 to the 3 columns"),
-        ({"kind": "low-rank", "rank": 1.5}, "rank"),
-        ({"kind": "moments", "confidence": 1}, "confidence"),
-        ({"kind": "moments", "surprise": 1}, "moments has no argument 'surprise'; it has: confidence, of, columns"),
-        ({"kind": "ridge", "target": "a", "regularization": True}, "expected a number, got true or false"),
+        ({"kind": "regression"}, "target: Field required"),
+        ({"kind": "regression", "target": "z"}, "unknown columns: z; known are: a, b, c"),
+        ({"kind": "regression", "target": "a", "features": ["a"]}, "cannot be one of its own features"),
+        ({"kind": "regression", "target": "a", "regularization": -1}, "regularization"),
+        ({"kind": "pca", "components": 1.5}, "components"),
+        ({"kind": "means", "confidence": 1}, "confidence"),
+        ({"kind": "means", "surprise": 1}, "means has no argument 'surprise'; it has: confidence, of, columns"),
+        ({"kind": "regression", "target": "a", "regularization": True}, "expected a number, got true or false"),
         ({"kind": "regression", "target": "a", "confidence": 1 - 2**-53}, "doubt of at least 1e-12"),
         ({"kind": "regression", "target": "a", "regularization": 1e300}, "at most 1e+60"),
-        ({"kind": "moments", "columns": []}, "at least one column"),
+        ({"kind": "means", "columns": []}, "at least one column"),
         ({"kind": "regression", "target": "a", "features": []}, "no column besides the target"),
         ({"kind": "regression", "target": "a", "features": ["b", "b"]}, "once"),
         ({"kind": "regression", "target": "a", "intercept": True}, "holds no constant column"),

@@ -19,10 +19,7 @@ OF_HISTOGRAM: dict[str, dict[str, Any]] = {"histogram": {}, "power-sums": {}}
 OF_RANGE: dict[str, dict[str, Any]] = {"wide-components": {}, "wide-variances": {}, "wide-ridge": {"target": "power"}}
 OF_A_BOOLEAN: dict[str, dict[str, object]] = {"linear-score": {"target": "ill"}}
 OF_RON_GAUSS: dict[str, dict[str, object]] = {"synthetic": {"num_rows": 3, "seed": 1}, "fidelity": {}}
-NEEDED: dict[str, dict[str, object]] = {
-    **{kind: {"target": "a"} for kind in ("ridge", "regression", "regression-path")},
-    "low-rank": {"rank": 2},
-}
+NEEDED: dict[str, dict[str, object]] = {kind: {"target": "a"} for kind in ("regression", "regression-path")}
 
 
 async def described(life: Life) -> dict[str, Any]:
