@@ -62,7 +62,8 @@ class IdTable:
     Of an identifier's last two parts of eight bytes each is multiplied with a secret factor, modulo 2^64. The first
     bits of one product choose the slot; 32 of them stand there beside the number of the segment; seven of the other are
     the slot's tag. So two identifiers meet with at most twice the probability of random words, unless their last parts
-    agree in nearly all of their lower bits (Dietzfelbinger et al. 1997; what grinding costs is in decision 0095).
+    agree in nearly all of their lower bits (Dietzfelbinger et al. 1997). What grinding costs is in
+    docs/explanation/benchmarks.md#look-ups.
 
     Tags lie apart, a byte for each slot: most identifiers that are looked up are new, and find a free slot or other
     tags, in memory so small that the processor's caches hold much of it. A slot and its tag take nine bytes, 24 to 48

@@ -150,7 +150,7 @@ def test_a_run_is_ground_for_a_factor_that_somebody_knows(known: int, bad: str) 
 
 
 def test_identifiers_that_agree_in_eight_bytes_make_a_run_but_no_mistake() -> None:
-    # What 2^64 trials for each would buy. That is known, and told in decision 0095.
+    # What 2^64 trials for each would buy. That is known, and told in docs/explanation/benchmarks.md#look-ups.
     same = np.full(GROUND, 5, np.uint64)
     ids = parts(np.arange(GROUND, dtype=np.uint64) * np.uint64(ODD), same)
     table = filled(seeded("factors"), ids)
