@@ -2,20 +2,17 @@
 
 import json
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
 from lintra_analysis.commands.progress import waiting
+from lintra_analysis.trial.coefficients import RegressionComparison
 from lintra_analysis.trial.files.table import FileTable, read_table, read_table_beside
-from lintra_analysis.trial.organisations import OrganisationTrial, Whose, try_organisations
-from lintra_analysis.trial.organisations_text import show_organisations
-from lintra_analysis.trial.text import show
-from lintra_analysis.trial.trial import Trial, try_table
-from lintra_analysis.trial.wide import is_wide, try_wide_table
-from lintra_analysis.trial.wide_text import show_wide
+from lintra_analysis.trial.organisations import Whose
+from lintra_analysis.trial.text import draw, show
+from lintra_analysis.trial.trial import is_wide, try_table
 from lintra_protocol.crypto.randomness import bulk_system_randomness
 from lintra_protocol.errors import InvalidTableError
 
@@ -52,54 +49,37 @@ def try_file(
     Nothing leaves the machine. The output is not private: it shows the table's own numbers beside the private ones,
     and takes bounds and levels from the table.
     """
-    now, random_bytes = int(time.time()), bulk_system_randomness()
+    whose = None
     with waiting("reading the file") as said:
-        shown: Shown
         if organisation is not None:
             table, whose = _rows_of_organisations(file, organisation, person)
-            _refuse_wide(table, target, mechanism)
-            shown = _shown_organisations(
-                try_organisations(table, whose, target, epsilon, delta, now, random_bytes, said, rows_per_person=keep)
-            )
         elif person is not None or keep is not None:
             raise InvalidTableError("--person and --keep go with --organisation")
-        elif _takes_a_range_finder(table := read_table(file), target, mechanism):
-            _refuse_picture(picture)
-            wide = try_wide_table(table, target, epsilon, delta, now, random_bytes, said)
-            shown = Shown(wide.specification, wide.document(), show_wide(wide), None)
         else:
-            trial = try_table(table, target, epsilon, delta, now, random_bytes, said)
-            shown = Shown(trial.specification, trial.document(), show(trial), trial)
-    _write(shown, spec, picture, as_json=as_json)
-
-
-@dataclass(frozen=True)
-class Shown:
-    """What a trial shows: a specification, a document, a text, and what can be drawn."""
-
-    specification: dict[str, object]
-    document: dict[str, object]
-    text: str
-    drawn: Trial | None
-
-
-def _write(shown: Shown, spec: Path | None, picture: Path | None, *, as_json: bool) -> None:
+            table = read_table(file)
+        wide = mechanism == "range_finder" or (mechanism is None and is_wide(table, target))
+        if wide and whose is not None:
+            raise InvalidTableError(
+                "organisations are tried with all products: leave columns out, or say second_moment"
+            )
+        if wide and picture is not None:
+            raise InvalidTableError(
+                "--picture draws coefficients; a range finder of many columns has directions instead"
+            )
+        now, random_bytes = int(time.time()), bulk_system_randomness()
+        trial = try_table(
+            table, target, epsilon, delta, now, random_bytes, said, wide=wide, whose=whose, rows_per_person=keep
+        )
     if spec is not None:
-        spec.write_text(json.dumps(shown.specification, indent=2, ensure_ascii=False) + "\n", "utf-8")
-    if picture is not None and shown.drawn is not None:
-        from lintra_analysis.trial.picture import draw
-
-        draw(shown.drawn, picture)
+        spec.write_text(json.dumps(trial.specification, indent=2, ensure_ascii=False) + "\n", "utf-8")
+    if picture is not None and isinstance(trial.answer, RegressionComparison):
+        draw(trial, trial.answer, picture)
     if as_json:
-        typer.echo(json.dumps(shown.document, ensure_ascii=False, allow_nan=False))
+        typer.echo(json.dumps(trial.document(), ensure_ascii=False, allow_nan=False))
     else:
-        typer.echo(shown.text, nl=False)
+        typer.echo(show(trial), nl=False)
         if spec is not None:
             typer.echo(f"A specification was written to {spec}: replace its bounds by public ones before collecting.")
-
-
-def _shown_organisations(trial: OrganisationTrial) -> Shown:
-    return Shown(trial.specification, trial.document(), show_organisations(trial), trial.pooled)
 
 
 def _rows_of_organisations(file: Path, organisation: str, person: str | None) -> tuple[FileTable, Whose]:
@@ -109,17 +89,3 @@ def _rows_of_organisations(file: Path, organisation: str, person: str | None) ->
     beside = [organisation] if person is None else [organisation, person]
     table, texts = read_table_beside(file, beside)
     return table, Whose.named(texts[organisation], None if person is None else texts[person])
-
-
-def _takes_a_range_finder(table: FileTable, target: str, mechanism: str | None) -> bool:
-    return mechanism == "range_finder" or (mechanism is None and is_wide(table, target))
-
-
-def _refuse_wide(table: FileTable, target: str, mechanism: str | None) -> None:
-    if _takes_a_range_finder(table, target, mechanism):
-        raise InvalidTableError("organisations are tried with all products: leave columns out, or say second_moment")
-
-
-def _refuse_picture(picture: Path | None) -> None:
-    if picture is not None:
-        raise InvalidTableError("--picture draws coefficients; a range finder of many columns has directions instead")

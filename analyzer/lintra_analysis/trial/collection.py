@@ -5,7 +5,7 @@ It is the whole protocol, bit for bit what the services do, but for the transpor
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from lintra_protocol.crypto.sealing import CLASSICAL, HYBRID, SealingKey
 from lintra_protocol.crypto.sharing import combine
 from lintra_protocol.crypto.signing import SigningKey
 from lintra_protocol.encoding.canonical import base64url
-from lintra_protocol.ideal import release, server_sketch_share
+from lintra_protocol.ideal import server_sketch_share
 from lintra_protocol.messages.documents import BATCH
 from lintra_protocol.privacy.statement import PrivacyStatement
 from lintra_protocol.report.report import Report, make_report
@@ -37,11 +37,12 @@ _WORDS_TOGETHER = 1 << 20
 
 @dataclass(frozen=True)
 class Collected:
-    """What one collection gave."""
+    """What one collection gave; of organisations also what each sent, before noise, shape `(w,)`."""
 
     task: Task
     release: Release
     privacy: PrivacyStatement
+    contributions: tuple[IntArray, ...] = ()
 
     @property
     def noise(self) -> float:
@@ -57,23 +58,21 @@ def collect(
     now: int,
     random_bytes: RandomBytes,
     said: Callable[[str], None] = lambda _: None,
+    files: Sequence[tuple[IntArray, IntArray]] = (),
 ) -> Collected:
-    """Run the protocol over rows that each belong to a client of its own.
+    """Run the protocol over rows that each belong to a client of its own, or to organisations with one report each.
 
     `rows` has shape `(n, d)`, in users' units, categories as level numbers. `said` is told in words how far the
-    collection is.
+    collection is. `files` has for each organisation the places of its rows, and whose each is, numbered from 0. All
+    reports are added to one row of the release.
     """
     task = _trial_task(specification, now, random_bytes)
     checked = task.schema_arrays.rows(rows)
     nonces = [random_bytes(NONCE_BYTES) for _ in range(task.num_servers)]
-    made = _reports(task, checked, random_bytes, said)
-    if task.mechanism.num_rows == 1:
-        return added_up(task, made, nonces, random_bytes)
-    reports = [report for some in made for report in some]
-    said("adding up the shares")
-    second = [random_bytes(NONCE_BYTES) for _ in nonces] if task.verified is not None else ()
-    released = release(task, reports, nonces, [random_bytes] * task.num_servers, matrix_nonces=second)
-    return Collected(task, read(task, released.sketch, released.row_counts), released.privacy)
+    normalised = (task.schema_arrays.normalise(checked[own]) for own, _ in files)
+    exact = [task.mechanism.exact_contribution(own, of) for own, (_, of) in zip(normalised, files, strict=True)]
+    made = _contributed(task, exact, random_bytes, said) if files else _reports(task, checked, random_bytes, said)
+    return replace(added_up(task, made, nonces, random_bytes), contributions=tuple(exact))
 
 
 def _reports(
@@ -87,32 +86,14 @@ def _reports(
         yield [make_report(task, row, task.not_before, random_bytes) for row in noised]
 
 
-def collect_contributions(
-    specification: Mapping[str, object],
-    files: Sequence[tuple[FloatArray, IntArray]],
-    now: int,
-    random_bytes: RandomBytes,
-    said: Callable[[str], None] = lambda _: None,
-) -> tuple[Collected, list[IntArray]]:
-    """Run the protocol over organisations, each with one report for all of its rows.
-
-    `files` are those of each organisation its rows, shape `(n, d)`, in users' units, and whose each is, numbered from
-    0.
-
-    Returns:
-        What was collected, and each organisation's contribution without noise, shape `(w,)`.
-    """
-    task = _trial_task(specification, now, random_bytes)
-    contributions, reports = [], []
-    for number, (rows, persons) in enumerate(files, 1):
-        said(f"making the reports of organisations: {number:,} of {len(files):,}")
-        normalised = task.schema_arrays.normalise(task.schema_arrays.rows(rows))
-        exact = task.mechanism.exact_contribution(normalised, persons)
-        noised = task.mechanism.noised(exact, task.num_columns, random_bytes)
-        contributions.append(exact)
-        reports.append(make_report(task, noised, task.not_before, random_bytes))
-    nonces = [random_bytes(NONCE_BYTES) for _ in range(task.num_servers)]
-    return added_up(task, [reports], nonces, random_bytes), contributions
+def _contributed(
+    task: Task, exact: Sequence[IntArray], random_bytes: RandomBytes, said: Callable[[str], None]
+) -> Iterator[list[Report]]:
+    """Yield the report of each organisation."""
+    for number, contribution in enumerate(exact, 1):
+        said(f"making the reports of organisations: {number:,} of {len(exact):,}")
+        noised = task.mechanism.noised(contribution, task.num_columns, random_bytes)
+        yield [make_report(task, noised, task.not_before, random_bytes)]
 
 
 def added_up(task: Task, made: Iterable[list[Report]], nonces: Sequence[bytes], random_bytes: RandomBytes) -> Collected:

@@ -1,16 +1,16 @@
 """Which part of a table is tried: the columns that can be collected, and rows as a task would encode them."""
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from lintra_analysis.trial.files.bounds import Bounds
+from lintra_analysis.trial.files.bounds import Bounds, clipped
 from lintra_analysis.trial.files.table import FileTable, reasons
-from lintra_protocol.crypto.ring import FloatArray
-from lintra_protocol.encoding.documents import fraction
+from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.errors import InvalidTableError
 from lintra_protocol.fields.schema import Schema
-from lintra_protocol.noise.clipping import clip_norms
 
 MOST_MISSING = 0.5
 """A feature that is missing in a larger part of the rows is left out: every row without it would be."""
@@ -62,14 +62,46 @@ def without_sparse(table: FileTable, target: str) -> FileTable:
     return FileTable(kept, table.num_rows, table.left_out | reasons)
 
 
-def encoded(bounds: Bounds, rows: FloatArray, *, clip: bool) -> FloatArray:
-    """Return rows of shape `(n, d)` as a task encodes them, shape `(n, k)`; with or without what its bounds do.
+@dataclass(frozen=True, eq=False, repr=False)
+class EncodedRows:
+    """Rows of a table as a task encodes them, k numbers each, the target last.
 
-    `rows` are in users' units. `clip` says whether values are moved into the bounds, and long rows shrunk to the norm
-    bound.
+    Attributes:
+        scale: shape `(k,)`; and so is `center`, in the columns' own units.
+        own: shape `(n, k)`, with nothing clipped.
+        collected: shape `(n, k)`, as they are collected.
+        changed: the part of them that a bound changed.
     """
-    schema = Schema(bounds.columns, indicators=True)
-    if not clip:
+
+    names: list[str]
+    scale: FloatArray
+    center: FloatArray
+    own: FloatArray
+    collected: FloatArray
+    changed: float
+
+    @classmethod
+    def of(cls, bounds: Bounds, rows: FloatArray, persons: IntArray | None, person_norm: float | None) -> "EncodedRows":
+        """Encode rows of shape `(n, d)`, in users' units; a missing number stands at its column's centre.
+
+        `persons` has the number of each row's person, shape `(n,)`, whose rows are clipped together to `person_norm`;
+        without it every row is that of another, and without the norm the rule's bound of a row is taken.
+        """
+        schema = Schema(bounds.columns, indicators=True)
+        rows = np.where(np.isnan(rows), schema.center, rows)
+        norm = float(bounds.row_bound) if person_norm is None else person_norm
+        collected, changed = clipped(bounds.columns, norm, rows, persons)
         schema.lower, schema.upper = np.full(schema.lower.shape, -math.inf), np.full(schema.upper.shape, math.inf)
-        return schema.normalise(rows)
-    return clip_norms(schema.normalise(rows), float(fraction(bounds.row_bound)))
+        scale, center = (
+            np.array([float(getattr(column, field)) for column in schema.encoded]) for field in ("scale", "center")
+        )
+        names = [column.name for column in schema.encoded]
+        return cls(names, scale, center, schema.normalise(rows), collected, changed)
+
+    def places(self, features: Sequence[str]) -> list[int]:
+        """Return where the encoded columns of these names stand."""
+        return [place for place, name in enumerate(self.names) if name in features]
+
+    def in_units(self, block: FloatArray) -> FloatArray:
+        """Return a normalised block of shape `(n, k)` in the columns' own units."""
+        return block * self.scale + self.center

@@ -4,8 +4,9 @@ What decides it is the strength: the smallest eigenvalue of the features' produc
 the deviation of the noise in one of them, which does not (docs/explanation/estimators.md#strength).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 from lintra_analysis.estimators.tabular import number, table
 from lintra_protocol.privacy.gaussian import gaussian_mu
@@ -38,6 +39,25 @@ class Prospect:
             return "told"
         return "some told" if self.strength >= HARDLY else "hardly any told"
 
+    @property
+    def told(self) -> str:
+        """Return the verdict and the strength."""
+        return f"{self.verdict} ({self.strength:.1f})"
+
+
+@dataclass(frozen=True)
+class DirectionProspect:
+    """How many directions would stand out of the noise, of another cohort of such rows or at another epsilon."""
+
+    epsilon: float
+    num_clients: int
+    directions: int
+
+    @property
+    def told(self) -> str:
+        """Return the number as text."""
+        return str(self.directions)
+
 
 def outlook(smallest: float, noise: float, num_clients: int, epsilon: float, delta: float) -> tuple[Prospect, ...]:
     """Return the strength for other cohorts of such rows and other epsilons.
@@ -45,22 +65,23 @@ def outlook(smallest: float, noise: float, num_clients: int, epsilon: float, del
     `smallest` is the eigenvalue of the features' products in this cohort, in normalised units. `noise` is the deviation
     of a product of two columns in the release.
     """
-    here = gaussian_mu(epsilon, delta)
+    least = max(smallest, 0.0) / noise
     return tuple(
-        Prospect(
-            epsilon=epsilon * factor,
-            num_clients=num_clients * times,
-            strength=max(smallest, 0.0) * times / noise * gaussian_mu(epsilon * factor, delta) / here,
-        )
-        for times in COHORTS
-        for factor in EPSILONS
+        Prospect(other, num_clients * times, least * times / louder)
+        for times, other, louder in elsewhere(epsilon, delta)
     )
 
 
-def prospects_table(prospects: Sequence[Prospect]) -> list[str]:
-    """Return a table of verdicts and strengths: cohorts down, epsilons across."""
-    epsilons = sorted({each.epsilon for each in prospects})
-    cells = {(each.num_clients, each.epsilon): f"{each.verdict} ({each.strength:.1f})" for each in prospects}
-    sizes = sorted({each.num_clients for each in prospects})
+def elsewhere(epsilon: float, delta: float) -> Iterator[tuple[int, float, float]]:
+    """Yield how many times as large another cohort is, its epsilon, and how many times as large the noise is there."""
+    here = gaussian_mu(epsilon, delta)
+    for times, factor in product(COHORTS, EPSILONS):
+        yield times, epsilon * factor, here / gaussian_mu(epsilon * factor, delta)
+
+
+def prospects_table(prospects: Sequence[Prospect | DirectionProspect]) -> list[str]:
+    """Return a table of what numbers of rows (down) and epsilons (across) would give, in words."""
+    cells = {(each.num_clients, each.epsilon): each.told for each in prospects}
+    sizes, epsilons = (sorted(set(each)) for each in zip(*cells, strict=True))
     header = ["rows", *(f"epsilon {number(epsilon)}" for epsilon in epsilons)]
-    return table(header, [[f"{size:,}", *(cells[size, epsilon] for epsilon in epsilons)] for size in sizes])
+    return table(header, [[f"{size:,}", *(cells[int(size), epsilon] for epsilon in epsilons)] for size in sizes])

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lintra_analysis.trial.files.table import FileColumn, FileTable
-from lintra_protocol.crypto.ring import FloatArray
+from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.encoding.csv_values import DAYS
 from lintra_protocol.encoding.documents import Real, real
 from lintra_protocol.fields.schema import Column, Kind, Schema
@@ -68,12 +68,20 @@ def row_bound_of(columns: Sequence[Column], spreads: Sequence[Spread]) -> Bounds
     return Bounds(tuple(columns), _rounded(bound), _rounded(bound / 2))
 
 
-def clipped_share(columns: Sequence[Column], row_bound: float, rows: FloatArray) -> float:
-    """Return which part of rows of shape `(n, d)`, in users' units, a bound of a column or of the norm changes."""
-    schema = Schema(columns, indicators=True)
+def clipped(
+    columns: Sequence[Column], norm: float, rows: FloatArray, persons: IntArray | None = None
+) -> tuple[FloatArray, float]:
+    """Return rows of shape `(n, d)`, in users' units, as they are collected, shape `(n, k)`, and the part that changed.
+
+    A bound of a column changes a row, or `norm`, which all rows of a person have together in normalised units.
+    `persons` has the number of each row's person, shape `(n,)`; without it every row is that of another.
+    """
+    schema, persons = Schema(columns, indicators=True), np.arange(len(rows)) if persons is None else persons
+    normalised = schema.normalise(rows)
+    lengths = np.sqrt(np.bincount(persons, weights=np.square(normalised).sum(axis=1)))
+    shrink = np.minimum(1.0, norm / np.maximum(lengths, norm))[persons]
     moved = ((rows < schema.lower) | (rows > schema.upper)).any(axis=1)
-    longer = np.linalg.norm(schema.normalise(rows), axis=1) > row_bound
-    return float((moved | longer).mean())
+    return normalised * shrink[:, np.newaxis], float((moved | (shrink < 1)).mean())
 
 
 def column_of(column: FileColumn) -> Column:

@@ -9,13 +9,13 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
-from lintra_protocol.crypto.ring import FloatArray
+from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.encoding.csv_values import MISSING, days_in, number_in, truth_in
 from lintra_protocol.errors import InvalidTableError
 from lintra_protocol.fields.schema import MAX_NAME, OTHER
@@ -104,6 +104,11 @@ class FileTable:
     def keep(self, names: Sequence[str]) -> "FileTable":
         """Return the table of some columns only, in that order (see `column` for errors)."""
         return FileTable(tuple(self.column(name) for name in names), self.num_rows, {})
+
+    def rows(self, places: IntArray) -> "FileTable":
+        """Return the table of the rows at some places, shape `(k,)`."""
+        columns = tuple(replace(column, values=column.values[places]) for column in self.columns)
+        return FileTable(columns, len(places), self.left_out)
 
     def block(self) -> FloatArray:
         """Return all rows, shape `(n, d)`; a missing number is NaN."""

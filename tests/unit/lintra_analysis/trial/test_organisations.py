@@ -9,9 +9,11 @@ import pytest
 from typer.testing import CliRunner
 
 from lintra_analysis.spec.specification import Specification
+from lintra_analysis.trial.coefficients import RegressionComparison
 from lintra_analysis.trial.files.table import read_table_beside
-from lintra_analysis.trial.organisations import OrganisationTrial, Whose, try_organisations
-from lintra_analysis.trial.organisations_text import show_organisations
+from lintra_analysis.trial.organisations import PooledComparison, Whose
+from lintra_analysis.trial.text import show
+from lintra_analysis.trial.trial import Trial, try_table
 from lintra_protocol.command import build
 from lintra_protocol.crypto.randomness import keystream
 from lintra_protocol.crypto.ring import FloatArray
@@ -42,12 +44,22 @@ def write(folder: Path) -> Path:
     return file
 
 
-def tried(file: Path, person: str | None = None, **options: int) -> OrganisationTrial:
+def tried(file: Path, person: str | None = None, **options: int) -> Trial:
     beside = ["place", "who"] if person else ["place"]
     table, texts = read_table_beside(file, beside)
     whose = Whose.named(texts["place"], texts["who"] if person else None)
     chosen, keep = table.keep(["y", "a", "b"]), options.get("keep")
-    return try_organisations(chosen, whose, "y", 4.0, 1e-6, NOW, keystream(bytes(32)), rows_per_person=keep)
+    return try_table(chosen, "y", 4.0, 1e-6, NOW, keystream(bytes(32)), whose=whose, rows_per_person=keep)
+
+
+def pooled_in(found: Trial) -> PooledComparison:
+    assert found.pooled is not None
+    return found.pooled
+
+
+def coefficients_in(found: Trial) -> RegressionComparison:
+    assert isinstance(found.answer, RegressionComparison)
+    return found.answer
 
 
 @pytest.fixture(scope="module")
@@ -56,40 +68,40 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def trial(file: Path) -> OrganisationTrial:
+def trial(file: Path) -> Trial:
     return tried(file)
 
 
-def test_all_together_learn_nearly_what_the_table_says_and_a_small_one_alone_less(trial: OrganisationTrial) -> None:
+def test_all_together_learn_nearly_what_the_table_says_and_a_small_one_alone_less(trial: Trial) -> None:
     """At epsilon 4 the noise of three organisations costs R2 about .002 (seeded); a third of it is far away."""
-    assert trial.r2_non_private == pytest.approx(0.95, abs=0.01)
-    assert trial.r2 == pytest.approx(trial.r2_non_private, abs=0.02)
-    large, small, tiny = trial.alone
-    assert [(each.name, each.rows, each.persons) for each in trial.alone] == [
+    pooled = pooled_in(trial)
+    assert pooled.r2.non_private == pytest.approx(0.95, abs=0.01)
+    assert pooled.r2.private == pytest.approx(pooled.r2.non_private, abs=0.02)
+    large, small, tiny = pooled.alone
+    assert [(each.organisation, each.rows, each.persons) for each in pooled.alone] == [
         ("large", 2500, 2500),
         ("small", 497, 497),
         ("tiny", 3, 3),
     ]
-    assert large.r2 is not None
-    assert large.r2 > (small.r2 or 0.0)
-    assert tiny.r2 is None or tiny.r2 < 0.5
-    assert small.r2_non_private == pytest.approx(0.95, abs=0.01)
+    assert large.r2.private is not None
+    assert large.r2.private > (small.r2.private or 0.0)
+    assert tiny.r2.private is None or tiny.r2.private < 0.5
+    assert small.r2.non_private == pytest.approx(0.95, abs=0.01)
 
 
-def test_least_squares_alone_is_scored_on_the_rows_of_everybody(trial: OrganisationTrial) -> None:
+def test_least_squares_alone_is_scored_on_the_rows_of_everybody(trial: Trial) -> None:
     rows = np.round(values()[0], 4)
     design = np.column_stack([np.ones(ROWS), rows[:, 1:]])
     own = np.linalg.lstsq(design[2500:2997], rows[2500:2997, 0], rcond=None)[0]
     left = rows[:, 0] - design @ own
     expected = 1 - left @ left / np.square(rows[:, 0] - rows[:, 0].mean()).sum()
-    assert trial.alone[1].r2_non_private == pytest.approx(expected, abs=1e-9)
+    assert pooled_in(trial).alone[1].r2.non_private == pytest.approx(expected, abs=1e-9)
 
 
-def test_the_pooled_part_is_a_trial_like_any_other(trial: OrganisationTrial) -> None:
-    pooled = trial.pooled
-    assert (pooled.rows, pooled.epsilon) == (ROWS, pytest.approx(4.0, abs=1e-3))
-    assert pooled.here.num_clients == ROWS
-    for each in pooled.coefficients:
+def test_the_pooled_part_is_a_trial_like_any_other(trial: Trial) -> None:
+    assert (trial.rows, trial.epsilon) == (ROWS, pytest.approx(4.0, abs=1e-3))
+    assert coefficients_in(trial).here.num_clients == ROWS
+    for each in coefficients_in(trial).coefficients:
         assert each.interval is not None
         assert each.clipped is not None
         low, high = each.interval
@@ -97,14 +109,14 @@ def test_the_pooled_part_is_a_trial_like_any_other(trial: OrganisationTrial) -> 
         assert abs(each.clipped - (low + high) / 2) <= 2.6 * (high - low) / 2, each.name
 
 
-def test_the_specification_asks_for_as_many_organisations_and_their_largest(trial: OrganisationTrial) -> None:
+def test_the_specification_asks_for_as_many_organisations_and_their_largest(trial: Trial) -> None:
     asked = Specification.model_validate(json.loads(json.dumps(trial.specification)))
     assert asked.contributors is not None
     assert (asked.min_clients, asked.contributors.max_rows, asked.contributors.rows_per_person) == (3, 2500, 1)
 
 
-def test_what_is_shown_names_the_promise_and_every_organisation(trial: OrganisationTrial) -> None:
-    text = show_organisations(trial)
+def test_what_is_shown_names_the_promise_and_every_organisation(trial: Trial) -> None:
+    text = show(trial)
     for words in (
         "3,000 rows of 3 organisations; epsilon 4",
         "persons, each with at most 1 row in at most 1 organisation; epsilon 2",
@@ -126,16 +138,16 @@ def test_rows_of_a_person_are_clipped_together_and_counted_with_noise(file: Path
     assert (contributors["rows_per_person"], contributors["organisations_per_person"]) == (2, 2)
     squared = 2 * float(str(found.specification["row_bound"])) ** 2
     assert float(contributors["person_bound"]) ** 2 < squared
-    assert "2 rows in at most 2 organisations" in found.promised_to
-    assert found.alone[0].persons == 1250
-    assert any("counted their rows with noise" in said for said in found.pooled.estimate.warnings)
+    assert "2 rows in at most 2 organisations" in pooled_in(found).promised_to
+    assert pooled_in(found).alone[0].persons == 1250
+    assert any("counted their rows with noise" in said for said in coefficients_in(found).estimate.warnings)
 
 
 def test_only_the_first_rows_of_each_person_are_kept_if_asked(file: Path) -> None:
     found = tried(file, "who", keep=1)
     # Person 1498 has one row at the small organisation and one at the tiny one, which are both kept.
-    assert (found.pooled.rows, found.dropped_rows) == (1501, 1499)
-    assert "1,499 rows beyond those that are kept" in show_organisations(found)
+    assert (found.rows, pooled_in(found).dropped_rows) == (1501, 1499)
+    assert "1,499 rows beyond those that are kept" in show(found)
 
 
 def test_whose_numbers_persons_within_organisations_and_across() -> None:
@@ -143,7 +155,7 @@ def test_whose_numbers_persons_within_organisations_and_across() -> None:
     assert whose.organisations == ("a", "b")
     assert (whose.rows_per_person, whose.organisations_per_person) == (2, 2)
     assert whose.first(1).tolist() == [0, 1, 2]
-    places, persons = whose.rows_of(0)
+    places, persons = whose.files[0]
     assert (places.tolist(), persons.tolist()) == ([1, 2, 4], [0, 1, 1])
 
 

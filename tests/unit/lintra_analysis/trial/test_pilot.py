@@ -15,7 +15,7 @@ from lintra_analysis.releases.columns import ScaledColumn
 from lintra_analysis.spec.build_task import build_task
 from lintra_analysis.spec.specification import Specification
 from lintra_analysis.trial.collection import placeholder_keys, placeholder_servers
-from lintra_analysis.trial.files.bounds import bounds_of, clipped_share
+from lintra_analysis.trial.files.bounds import bounds_of, clipped
 from lintra_analysis.trial.files.table import read_table
 from lintra_analysis.trial.pilot import SHARE, bounds_of_pilot, main_document, pilot_document
 from lintra_protocol.crypto.ring import FloatArray
@@ -146,7 +146,7 @@ def test_with_the_noise_of_a_tenth_hardly_a_row_is_clipped_and_bounds_stay_insid
     pilot = task_of(pilot_document(STUDY | {"min_clients": len(rows)}))
     sd = math.sqrt(len(rows)) * pilot.mechanism.sigma / 4096
     found = bounds_of_pilot(counted(rows, sd))
-    assert clipped_share(found.columns, float(found.row_bound), rows) < 0.05
+    assert clipped(found.columns, float(found.row_bound), rows)[1] < 0.05
     for given, column in zip(COLUMNS, found.columns, strict=True):
         assert given.lower <= float(column.lower) < float(column.upper) <= given.upper
 

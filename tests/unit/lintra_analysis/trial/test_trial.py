@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from lintra_analysis.commands.progress import waiting
 from lintra_analysis.spec.specification import Specification
+from lintra_analysis.trial.coefficients import RegressionComparison
 from lintra_analysis.trial.files.table import read_table
 from lintra_analysis.trial.text import show
 from lintra_analysis.trial.trial import Trial, try_table
@@ -39,6 +40,11 @@ def tried(file: Path, epsilon: float = 8.0, target: str = "y") -> Trial:
     return try_table(read_table(file), target, epsilon, 1e-6, NOW, keystream(bytes(32)))
 
 
+def coefficients_in(found: Trial) -> RegressionComparison:
+    assert isinstance(found.answer, RegressionComparison)
+    return found.answer
+
+
 @pytest.fixture(scope="module")
 def trial(tmp_path_factory: pytest.TempPathFactory) -> Trial:
     return tried(write(tmp_path_factory.mktemp("trial") / "rows.csv"))
@@ -46,8 +52,14 @@ def trial(tmp_path_factory: pytest.TempPathFactory) -> Trial:
 
 def test_the_intervals_hold_what_the_rows_would_give_without_noise(trial: Trial) -> None:
     # Five standard errors either way for each of four, so that a false alarm has probability 3e-6; seeded besides.
-    assert {each.name for each in trial.coefficients} == {"town[Chur]", "town[Genf]", "a", "b", "(intercept)"}
-    for each in trial.coefficients:
+    assert {each.name for each in coefficients_in(trial).coefficients} == {
+        "town[Chur]",
+        "town[Genf]",
+        "a",
+        "b",
+        "(intercept)",
+    }
+    for each in coefficients_in(trial).coefficients:
         assert each.interval is not None
         assert each.clipped is not None
         low, high = each.interval
@@ -59,14 +71,14 @@ def test_without_privacy_it_is_least_squares_of_the_complete_rows(trial: Trial, 
     design = np.column_stack([rows[:, 0] == 1, rows[:, 0] == 2, rows[:, 1], rows[:, 2], np.ones(len(rows))])
     # The reserved level never occurs; the table's levels stand in the order of how often they do.
     order = read_table(tmp_path / "rows.csv").column("town").levels
-    found = {each.name: each.non_private for each in trial.coefficients}
+    found = {each.name: each.non_private for each in coefficients_in(trial).coefficients}
     expected = np.linalg.lstsq(design.astype(float), rows[:, 3], rcond=None)[0]
     for name, value in zip([f"town[{order[1]}]", f"town[{order[2]}]", "a", "b", "(intercept)"], expected, strict=True):
         assert found[name] == pytest.approx(value, rel=1e-8)
 
 
 def test_what_noise_drowns_is_named_and_not_asked_about(trial: Trial) -> None:
-    assert set(trial.unseen) == {"rare", "town[(other)]"}
+    assert set(coefficients_in(trial).unseen) == {"rare", "town[(other)]"}
     assert "no coefficient is asked about it" in show(trial)
 
 
@@ -75,15 +87,15 @@ def test_squares_of_noise_are_dropped_whichever_way_the_noise_falls(tmp_path: Pa
     tried_again = try_table(
         read_table(write(tmp_path / "rows.csv", 1000)), "y", 8.0, 1e-6, NOW, keystream(bytes([seed]) * 32)
     )
-    assert set(tried_again.unseen) == {"rare", "town[(other)]"}
+    assert set(coefficients_in(tried_again).unseen) == {"rare", "town[(other)]"}
 
 
 def test_rows_with_a_missing_number_are_sent_as_null_rows_and_counted_with_noise(trial: Trial) -> None:
-    assert (trial.rows, trial.incomplete) == (4000, 80)
+    assert (trial.rows, trial.incomplete_rows) == (4000, 80)
     documents = {str(column["name"]): column for column in trial.specification["columns"]}  # type: ignore[attr-defined]
     assert [name for name, column in documents.items() if column.get("missing")] == ["a"]
     assert trial.specification["min_clients"] == 4000
-    (said,) = [warning for warning in trial.estimate.warnings if "a number was missing" in warning]
+    (said,) = [warning for warning in coefficients_in(trial).estimate.warnings if "a number was missing" in warning]
     about = int(said.partition("about ")[2].partition(" of 4000")[0])
     assert abs(about - 3920) < 60
     assert "80 of the rows a number is missing" in show(trial)
@@ -96,13 +108,13 @@ def test_a_feature_that_most_rows_lack_is_left_out_and_said(tmp_path: Path) -> N
     file.write_text("\n".join([first + ",seldom", *sparse]) + "\n", "utf-8")
     found = tried(file)
     assert found.left_out == {"seldom": "it is missing in 80 % of the rows"}
-    assert (found.rows, found.incomplete) == (500, 10)
+    assert (found.rows, found.incomplete_rows) == (500, 10)
 
 
 def test_r2_comes_with_an_interval_and_the_tables_own(trial: Trial) -> None:
-    low, high = trial.r2_interval
-    assert 0 <= low <= trial.r2_clipped <= high <= 1
-    assert trial.r2_non_private == pytest.approx(0.95, abs=0.03)
+    low, high = coefficients_in(trial).r2.interval
+    assert 0 <= low <= coefficients_in(trial).r2.clipped <= high <= 1
+    assert coefficients_in(trial).r2.non_private == pytest.approx(0.95, abs=0.03)
 
 
 def test_its_specification_asks_for_the_same_task_again(trial: Trial) -> None:
@@ -112,12 +124,12 @@ def test_its_specification_asks_for_the_same_task_again(trial: Trial) -> None:
 
 
 def test_strength_grows_with_rows_and_epsilon(trial: Trial) -> None:
-    strengths = {(each.num_clients, each.epsilon): each.strength for each in trial.prospects}
+    strengths = {(each.num_clients, each.epsilon): each.strength for each in coefficients_in(trial).prospects}
     for (clients, epsilon), strength in strengths.items():
         for (more, larger), other in strengths.items():
             if (more >= clients and larger > epsilon) or (more > clients and larger >= epsilon):
                 assert other > strength
-    assert strengths[trial.rows * 4, 8.0] == pytest.approx(4 * trial.here.strength)
+    assert strengths[trial.rows * 4, 8.0] == pytest.approx(4 * coefficients_in(trial).here.strength)
 
 
 def test_too_little_privacy_budget_is_told_in_words(tmp_path: Path) -> None:
@@ -129,10 +141,10 @@ def test_too_little_privacy_budget_is_told_in_words(tmp_path: Path) -> None:
     np.savetxt(file, rows, delimiter=",", header="a,b,y", comments="", fmt="%.5f")
     poor = tried(file, epsilon=4.0)
     text = show(poor)
-    assert poor.here.strength < 2
-    assert poor.r2 is None
-    assert poor.r2_interval == (0, 1)
-    assert all(each.interval is None and each.penalised is not None for each in poor.coefficients)
+    assert coefficients_in(poor).here.strength < 2
+    assert coefficients_in(poor).r2.private is None
+    assert coefficients_in(poor).r2.interval == (0, 1)
+    assert all(each.interval is None and each.penalised is not None for each in coefficients_in(poor).coefficients)
     assert "Not worth it as it is" in text
     assert "under a penalty that was fixed before looking" in text
 
@@ -204,7 +216,7 @@ def test_features_that_depend_on_each_other_are_named_and_no_number_of_rows_is_p
     file = tmp_path / "rows.csv"
     file.write_text("a,b,c,y\n" + "\n".join(rows) + "\n", "utf-8")
     found = tried(file)
-    assert found.dependent == ("a", "b")
+    assert coefficients_in(found).dependent == ("a", "b")
     assert "a, b depend on each other exactly" in show(found)
     assert "rows would be needed" not in show(found)
 

@@ -13,11 +13,14 @@ from lintra_analysis.spec.specification import Specification
 from lintra_analysis.trial import collection
 from lintra_analysis.trial.collection import collect
 from lintra_analysis.trial.default_spec import proposed_document
+from lintra_analysis.trial.directions import DirectionComparison
 from lintra_analysis.trial.error_forecast import foresee, spread_rows
+from lintra_analysis.trial.files.bounds import bounds_of
 from lintra_analysis.trial.files.table import FileColumn, FileTable
 from lintra_analysis.trial.plan_text import document, show
-from lintra_analysis.trial.wide import WideTrial, is_wide, try_wide_table
-from lintra_analysis.trial.wide_text import show_wide
+from lintra_analysis.trial.selection import EncodedRows
+from lintra_analysis.trial.text import show as show_trial
+from lintra_analysis.trial.trial import Trial, is_wide, try_table
 from lintra_protocol.command import build
 from lintra_protocol.crypto.randomness import keystream
 from lintra_protocol.crypto.ring import IntArray
@@ -41,46 +44,58 @@ def table(rows: int = 300) -> FileTable:
     return FileTable((*columns, FileColumn("power", "real", target)), rows, {})
 
 
+def directions_in(found: Trial) -> DirectionComparison:
+    assert isinstance(found.answer, DirectionComparison)
+    return found.answer
+
+
 @pytest.fixture(scope="module")
-def trial() -> WideTrial:
-    return try_wide_table(table(), "power", 40.0, None, NOW, keystream(bytes(32)))
+def trial() -> Trial:
+    return try_table(table(), "power", 40.0, None, NOW, keystream(bytes(32)), wide=True)
 
 
-def test_private_directions_are_nearly_the_best_and_predict_nearly_as_well(trial: WideTrial) -> None:
-    assert len(trial.directions) >= 2
-    assert trial.share is not None
-    assert 0.9 < trial.share <= 1 + 1e-9
-    assert trial.r2 is not None
-    assert trial.r2_components is not None
-    assert trial.r2_non_private is not None
-    assert 0.85 < trial.r2 <= trial.r2_components + 0.01 <= trial.r2_non_private + 0.02
-    assert trial.explained is not None
+def test_private_directions_are_nearly_the_best_and_predict_nearly_as_well(trial: Trial) -> None:
+    assert len(directions_in(trial).directions) >= 2
+    assert directions_in(trial).share is not None
+    assert 0.9 < directions_in(trial).share <= 1 + 1e-9
+    r2 = directions_in(trial).r2
+    assert r2.private is not None
+    assert r2.components is not None
+    assert r2.non_private is not None
+    assert 0.85 < r2.private <= r2.components + 0.01 <= r2.non_private + 0.02
+    assert directions_in(trial).explained is not None
 
 
-def test_variances_beside_each_other_are_of_the_same_rows(trial: WideTrial) -> None:
-    first = trial.directions[0]
+def test_variances_beside_each_other_are_of_the_same_rows(trial: Trial) -> None:
+    first = directions_in(trial).directions[0]
     assert first.private == pytest.approx(first.without_noise, rel=0.25)
 
 
-def test_what_a_wide_trial_found_is_told_in_words_and_as_json(trial: WideTrial) -> None:
-    text = show_wide(trial)
+def test_a_missing_number_stands_at_its_centre_and_leaves_the_others_of_its_row() -> None:
+    rows = EncodedRows.of(bounds_of(table()), table().block(), None, None)
+    assert rows.collected[7, 3] == rows.own[7, 3] == 0
+    assert (rows.collected[7, :3] != 0).all()
+
+
+def test_what_a_wide_trial_found_is_told_in_words_and_as_json(trial: Trial) -> None:
+    text = show_trial(trial)
     for said in ("power by 30 numbers", "R2 private", "In 1 of the rows a number is missing", "Worth collecting"):
         assert said in text
     plain = json.loads(json.dumps(trial.document()))
-    assert plain["r2"]["private"] == trial.r2
+    assert plain["r2"]["private"] == directions_in(trial).r2.private
     assert len(plain["prospects"]) == 12
     Specification.model_validate(plain["specification"])
 
 
 def test_without_a_direction_above_the_noise_the_verdict_says_so() -> None:
-    drowned = try_wide_table(table(60), "power", 0.1, None, NOW, keystream(bytes(32)))
-    assert (drowned.directions, drowned.r2) == ((), None)
-    assert "no direction stands out of the noise" in show_wide(drowned)
-    assert drowned.prospects[0].directions == 0
+    drowned = try_table(table(60), "power", 0.1, None, NOW, keystream(bytes(32)), wide=True)
+    assert (directions_in(drowned).directions, directions_in(drowned).r2.private) == ((), None)
+    assert "no direction stands out of the noise" in show_trial(drowned)
+    assert directions_in(drowned).prospects[0].directions == 0
 
 
-def test_more_rows_and_a_larger_epsilon_never_show_fewer_directions(trial: WideTrial) -> None:
-    cells = {(one.num_clients, one.epsilon): one.directions for one in trial.prospects}
+def test_more_rows_and_a_larger_epsilon_never_show_fewer_directions(trial: Trial) -> None:
+    cells = {(one.num_clients, one.epsilon): one.directions for one in directions_in(trial).prospects}
     assert all(cells[4 * rows, epsilon] >= found for (rows, epsilon), found in cells.items() if rows < 4 * 300)
     assert all(cells[rows, 2 * epsilon] >= found for (rows, epsilon), found in cells.items() if epsilon < 160)
 
@@ -208,4 +223,4 @@ def test_a_long_table_is_cut_in_words_and_whole_in_json() -> None:
 
 def test_a_wide_table_without_such_a_target_is_refused() -> None:
     with pytest.raises(LintraError, match="no column 'nothing'"):
-        try_wide_table(table(), "nothing", 1.0, None, NOW, keystream(bytes(32)))
+        try_table(table(), "nothing", 1.0, None, NOW, keystream(bytes(32)), wide=True)

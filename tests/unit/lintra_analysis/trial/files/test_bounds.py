@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lintra_analysis.trial.files.bounds import bounds_of, clipped_share
+from lintra_analysis.trial.files.bounds import bounds_of, clipped
 from lintra_analysis.trial.files.table import FileColumn, FileTable
 from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.encoding.documents import fraction
@@ -56,7 +56,7 @@ def test_at_most_a_fifth_of_the_rows_is_longer_than_the_bound_whatever_their_law
     block = draw()
     bounds = bounds_of(of(**{f"c{place}": block[:, place] for place in range(8)}))
     # Percentiles leave out .2 % of each column besides.
-    assert clipped_share(bounds.columns, float(fraction(bounds.row_bound)), block) <= 0.2 + 8 * 0.002
+    assert clipped(bounds.columns, float(fraction(bounds.row_bound)), block)[1] <= 0.2 + 8 * 0.002
 
 
 def test_the_bound_is_never_more_than_any_row_can_have() -> None:
