@@ -25,13 +25,13 @@ from spectrum.flights import FLIGHT_SKETCH_ROWS, flights, longest
 
 from lintra_curator.calibrated.calibrated_gaussian import Sensitivity, calibrate, renyi_envelope
 from lintra_curator.calibrated.logistic_regression import logistic_sensitivity, plan_logistic
+from lintra_curator.claims.claim import curator_claim
 from lintra_curator.least_squares.private_least_squares import ols_sigma
 from lintra_curator.ndis.bounds import renyi_bound, split_bound
-from lintra_curator.ndis.closed import delta_rp, rp_pair
+from lintra_curator.ndis.closed_form import delta_rp, rp_pair
 from lintra_curator.ndis.least_squares import delta_ols
 from lintra_curator.ndis.monte_carlo import sample_losses
 from lintra_curator.projection.random_projection import project, rp_sigma
-from lintra_curator.promise.claim import curator_claim
 from lintra_protocol.crypto.randomness import expand
 from lintra_protocol.privacy.gaussian import gaussian_mu
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from lintra_curator.ndis.bounds import renyi_bound
-from lintra_curator.ndis.closed import rp_pair, rp_pstar
+from lintra_curator.ndis.closed_form import rp_pair, rp_pstar
 from lintra_curator.projection.random_projection import rp_sigma
 
 DELTA = 1e-6

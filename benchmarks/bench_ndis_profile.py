@@ -16,7 +16,7 @@ import numpy as np
 from showing import BENCHMARKS, Shown, parser, runs_of, show
 
 from lintra_curator.ndis import (
-    Pair,
+    GaussianPair,
     delta,
     delta_als,
     delta_ols,
@@ -33,13 +33,18 @@ from lintra_protocol.crypto.randomness import expand
 
 TWO_TAILS = Path(__file__).parents[1] / "tests/support/two_tails.py"
 
-# 30-digit references, as in tests/unit/lintra_curator/ndis/test_profile.py.
-REFERENCES: list[tuple[str, Pair, float, float]] = [
+# 30-digit references, as in tests/unit/lintra_curator/ndis/test_profile_evaluation.py.
+REFERENCES: list[tuple[str, GaussianPair, float, float]] = [
     ("projection p=.05 r=30 eps=1", rp_pair(0.05, 30), 1.0, 8.8550908996802766e-6),
     ("projection p=.01 r=300 eps=1", rp_pair(0.01, 300), 1.0, 1.6462286761238336e-13),
     ("least squares r=300 d=12 eps=2", ols_pair(0.016, 0.0226, 300, 12), 2.0, 2.3057203967528187e-9),
-    ("replacement g=.02 r=100 eps=1", Pair([0.02 / 0.98, -0.02], [100, 100], [0, 0]), 1.0, 8.0801899540822704e-8),
-    ("two ratios k=8 eps=3", Pair([0.5, -0.3], [5, 3], [0, 0]), 3.0, 0.0033065369519686447),
+    (
+        "replacement g=.02 r=100 eps=1",
+        GaussianPair([0.02 / 0.98, -0.02], [100, 100], [0, 0]),
+        1.0,
+        8.0801899540822704e-8,
+    ),
+    ("two ratios k=8 eps=3", GaussianPair([0.5, -0.3], [5, 3], [0, 0]), 3.0, 0.0033065369519686447),
 ]
 
 
@@ -62,7 +67,7 @@ def oracle() -> ModuleType:
     return module
 
 
-def sampled(pair: Pair, at: float, exact: float, runs: int = 20, draws: int = 100_000) -> float:
+def sampled(pair: GaussianPair, at: float, exact: float, runs: int = 20, draws: int = 100_000) -> float:
     """Return the root of the mean squared relative error of some runs of sampling."""
     errors = []
     for run in range(runs):
@@ -91,7 +96,7 @@ def accuracy() -> Shown:
     )
 
 
-def dense_pair(size: int) -> Pair:
+def dense_pair(size: int) -> GaussianPair:
     """Return two laws whose covariances differ a little in every direction."""
     rng = np.random.default_rng(size)
     factor = rng.standard_normal((size, 4 * size))

@@ -25,7 +25,7 @@ from showing import Cell, FloatArray, IntArray, Plot, Shown, parser, runs_of, sh
 from lintra_analysis.kinds.planning.ron_gauss import JointQuestion
 from lintra_analysis.synthetic.generator import synthesize
 from lintra_analysis.synthetic.model import fit
-from lintra_curator.promise.claim import curator_claim
+from lintra_curator.claims.claim import curator_claim
 from lintra_curator.ron_gauss.ron_gauss import release_ron_gauss
 from lintra_protocol.errors import InvalidAnalysisError
 from lintra_protocol.transforms.orthonormal import frame

@@ -34,7 +34,7 @@ from bench_second_moment_regression import (
 from papers.second_moment import PublishedProjection, PublishedWishartNoise
 from showing import Cell, FloatArray, Plot, Shown, parser, runs_of, show, spread
 
-from lintra_curator.promise.claim import curator_claim
+from lintra_curator.claims.claim import curator_claim
 from lintra_curator.second_moment import calibration
 from lintra_curator.second_moment.wishart_noise import WishartNoise
 from lintra_protocol.crypto.randomness import RandomBytes, expand

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from papers.second_moment import PublishedInverseWishartDraw, PublishedProjection, PublishedWishartNoise
 
 from lintra_analysis.estimators.regression import regression
-from lintra_curator.promise.claim import curator_claim
+from lintra_curator.claims.claim import curator_claim
 from lintra_curator.second_moment import calibration
 from lintra_curator.second_moment.bounded_table import BoundedTable, plain_columns
 from lintra_curator.second_moment.central_second_moment import CentralSecondMoment, NoiseRecord

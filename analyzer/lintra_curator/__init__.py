@@ -4,7 +4,7 @@ A session keeps a budget; every other function makes one release, with a claim o
 
 | name | gives |
 | --- | --- |
-| `Session` | releases from one's own table under one budget |
+| `BudgetSession` | releases from one's own table under one budget |
 | `curator_claim` | the claim to calibrate to |
 | `BoundedTable`, `plain_columns` | rows that lie within a public bound, and their columns |
 | `GaussianNoise`, `GaussianProjection`, `WishartNoise`, `InverseWishartDraw` | a second moment, by `release` |
@@ -23,10 +23,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from lintra_curator.calibrated.calibrated_gaussian import Sensitivity, calibrate, calibrated_draw
     from lintra_curator.calibrated.logistic_regression import logistic_regression
+    from lintra_curator.claims.claim import CalibrationError, curator_claim
     from lintra_curator.least_squares.private_least_squares import private_least_squares
-    from lintra_curator.ndis.curve import PrivacyProfile, privacy_profile
+    from lintra_curator.ndis.profile import PrivacyProfile, privacy_profile
     from lintra_curator.projection.random_projection import random_projection
-    from lintra_curator.promise.claim import CalibrationError, curator_claim
     from lintra_curator.ron_gauss.pure import release_ron_gauss_pure
     from lintra_curator.ron_gauss.ron_gauss import (
         category_column,
@@ -38,18 +38,18 @@ if TYPE_CHECKING:
     from lintra_curator.second_moment.inverse_wishart import InverseWishartDraw
     from lintra_curator.second_moment.projection import GaussianProjection
     from lintra_curator.second_moment.wishart_noise import WishartNoise
-    from lintra_curator.session import BudgetExceededError, Session
+    from lintra_curator.session import BudgetExceededError, BudgetSession
 
 __all__ = [
     "BoundedTable",
     "BudgetExceededError",
+    "BudgetSession",
     "CalibrationError",
     "GaussianNoise",
     "GaussianProjection",
     "InverseWishartDraw",
     "PrivacyProfile",
     "Sensitivity",
-    "Session",
     "WishartNoise",
     "calibrate",
     "calibrated_draw",
@@ -68,23 +68,23 @@ __all__ = [
 _HOMES = {
     "BoundedTable": "second_moment.bounded_table",
     "BudgetExceededError": "session",
-    "CalibrationError": "promise.claim",
+    "CalibrationError": "claims.claim",
     "GaussianNoise": "second_moment.gaussian_noise",
     "GaussianProjection": "second_moment.projection",
     "InverseWishartDraw": "second_moment.inverse_wishart",
-    "PrivacyProfile": "ndis.curve",
+    "PrivacyProfile": "ndis.profile",
     "Sensitivity": "calibrated.calibrated_gaussian",
-    "Session": "session",
+    "BudgetSession": "session",
     "WishartNoise": "second_moment.wishart_noise",
     "calibrate": "calibrated.calibrated_gaussian",
     "calibrated_draw": "calibrated.calibrated_gaussian",
     "category_column": "ron_gauss.ron_gauss",
-    "curator_claim": "promise.claim",
+    "curator_claim": "claims.claim",
     "private_least_squares": "least_squares.private_least_squares",
     "logistic_regression": "calibrated.logistic_regression",
     "mapped_column": "ron_gauss.ron_gauss",
     "plain_columns": "second_moment.bounded_table",
-    "privacy_profile": "ndis.curve",
+    "privacy_profile": "ndis.profile",
     "random_projection": "projection.random_projection",
     "release_ron_gauss": "ron_gauss.ron_gauss",
     "release_ron_gauss_pure": "ron_gauss.pure",

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from lintra_analysis.kinds.planning.ron_gauss import JointQuestion
 from lintra_analysis.releases.columns import INTERCEPT, ScaledColumn
 from lintra_analysis.releases.joint_sums import ProjectedSums
-from lintra_curator.promise.claim import curator_claim
+from lintra_curator.claims.claim import curator_claim
 from lintra_curator.ron_gauss.ron_gauss import category_column, mapped_column, prepare_ron_gauss
 from lintra_curator.second_moment.bounded_table import BoundedTable
 from lintra_curator.second_moment.central_second_moment import CentralSecondMoment
@@ -49,7 +49,7 @@ class NamedColumns(Protocol):
         """Return one column."""
 
 
-class Session:
+class BudgetSession:
     """A table whose holder may release from it until a budget is spent.
 
     The number of rows, the names, bounds and levels are public, and must be chosen without a look at the rows.
@@ -71,7 +71,7 @@ class Session:
     >>> generator = np.random.default_rng(0)
     >>> hours = generator.uniform(0, 10, 4000)
     >>> frame = {"hours": hours, "grade": 1 + 0.4 * hours + generator.normal(0, 0.3, 4000)}
-    >>> session = Session(frame, epsilon=1.0, delta=1e-6, bounds={"hours": (0, 10), "grade": (0, 6)})
+    >>> session = BudgetSession(frame, epsilon=1.0, delta=1e-6, bounds={"hours": (0, 10), "grade": (0, 6)})
     >>> release = session.second_moment(["hours", "grade"], epsilon=0.8)
     >>> release.num_clients
     4000
@@ -104,7 +104,7 @@ more than its budget of epsilon 1; it has spent epsilon 0.8
 
     def __repr__(self) -> str:
         return (
-            f"Session(columns={list(self._columns)}, rows={len(self._values)}, spent {self.epsilon_spent:.3g} of "
+            f"BudgetSession(columns={list(self._columns)}, rows={len(self._values)}, spent {self.epsilon_spent:.3g} of "
             f"epsilon {self._budget.float_epsilon:g} at delta {self._budget.float_delta:g}, {self._budget.neighbours})"
         )
 

@@ -8,11 +8,11 @@ import math
 from scipy.special import ndtri
 
 from lintra_curator.calibrated.calibrated_gaussian import Sensitivity, renyi_envelope
-from lintra_curator.ndis.closed import rp_pstar
-from lintra_curator.projection.eigenvalue_look import EigenvalueTest
+from lintra_curator.claims.claim import point_statement
+from lintra_curator.claims.row_checks import CLIPPED
+from lintra_curator.ndis.closed_form import rp_pstar
+from lintra_curator.projection.eigenvalue_test import EigenvalueTest
 from lintra_curator.projection.ptr_projection import PtrPlan, require_ptr
-from lintra_curator.promise.claim import point_statement
-from lintra_curator.promise.rows import CLIPPED
 from lintra_protocol.privacy.gaussian import gaussian_mu
 from lintra_protocol.privacy.statement import Claim
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from lintra_analysis.releases.sampling import FLOATING_POINT_LAW
 from lintra_curator.calibrated.calibrated_gaussian import CalibratedPlan, Sensitivity, calibrate, calibrated_draw
-from lintra_curator.promise.rows import checked_rows, require_bound, require_count
+from lintra_curator.claims.row_checks import checked_rows, require_bound, require_count
 from lintra_protocol.crypto.randomness import RandomBytes
 from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.privacy.statement import Claim

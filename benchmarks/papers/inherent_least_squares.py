@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from lintra_curator.claims.claim import curator_claim
+from lintra_curator.claims.row_checks import bounded_rows
 from lintra_curator.least_squares.private_least_squares import Law, influence_delta, plan_least_squares, worst_influence
 from lintra_curator.ndis.least_squares import influences
-from lintra_curator.promise.claim import curator_claim
-from lintra_curator.promise.rows import bounded_rows
 from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.privacy.bisection import bisect
 from papers.inherent_privacy import ANALYSIS_ONLY

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lintra_curator.ndis.closed import rp_pstar
+from lintra_curator.claims.row_checks import bounded_rows, checked_rows, require_count, require_epsilon
+from lintra_curator.ndis.closed_form import rp_pstar
 from lintra_curator.projection.random_projection import projection_delta
-from lintra_curator.promise.rows import bounded_rows, checked_rows, require_count, require_epsilon
 from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.privacy.bisection import narrow
 

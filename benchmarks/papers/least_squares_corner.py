@@ -6,8 +6,8 @@ reach, and rests on a monotonicity that is false for few sketch rows (docs/expla
 
 import math
 
+from lintra_curator.claims.row_checks import require_bound, require_count, require_epsilon
 from lintra_curator.least_squares.private_least_squares import influence_delta
-from lintra_curator.promise.rows import require_bound, require_count, require_epsilon
 from lintra_protocol.privacy.bisection import furthest, log_excess
 
 _WIDTH = 1e-10

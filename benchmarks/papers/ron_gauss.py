@@ -18,7 +18,7 @@ from lintra_analysis.synthetic.model import split_by_largest_remainder
 from lintra_analysis.synthetic.repair import repair, symmetric_root
 from lintra_analysis.synthetic.rows import SyntheticRows
 from lintra_analysis.synthetic.sampling import seed_bytes
-from lintra_curator.promise.claim import CalibrationError, curator_claim
+from lintra_curator.claims.claim import CalibrationError, curator_claim
 from lintra_curator.second_moment.gaussian_noise import exact_products
 from lintra_protocol.crypto.randomness import RandomBytes, derive_seed, keystream
 from lintra_protocol.crypto.ring import FloatArray, IntArray

@@ -11,7 +11,7 @@ from typing import Literal
 
 import numpy as np
 
-from lintra_curator.promise.claim import CalibrationError
+from lintra_curator.claims.claim import CalibrationError
 from lintra_curator.ron_gauss.laplace import MAX_SCALE, discrete_laplace, laplace_sd
 from lintra_protocol.crypto.randomness import RandomBytes
 from lintra_protocol.crypto.ring import IntArray

@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 
 from lintra_analysis.releases.sampling import FLOATING_POINT_LAW
-from lintra_curator.promise.rows import require_count
+from lintra_curator.claims.row_checks import require_count
 from lintra_curator.second_moment.bounded_table import BoundedTable
 from lintra_curator.second_moment.central_second_moment import CentralSecondMoment, NoiseRecord
 from lintra_curator.second_moment.gaussian_noise import symmetric_noise

@@ -13,9 +13,9 @@ import numpy as np
 
 from lintra_analysis.releases.columns import ScaledColumn
 from lintra_analysis.releases.sampling import FLOATING_POINT_LAW, uniforms
+from lintra_curator.claims.claim import CalibrationError, curator_claim, point_statement
+from lintra_curator.claims.row_checks import bounded_rows
 from lintra_curator.projection.random_projection import ProjectionPlan, named_columns, plan_projection, project
-from lintra_curator.promise.claim import CalibrationError, curator_claim, point_statement
-from lintra_curator.promise.rows import bounded_rows
 from lintra_protocol.crypto.randomness import RandomBytes
 from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.errors import InvalidAnalysisError

@@ -11,7 +11,7 @@ import numpy as np
 from showing import Cell, FloatArray, Plot, Shown, spread
 
 from lintra_analysis.releases.sampling import chi_squares, gaussians
-from lintra_curator.ndis.closed import delta_rp, rp_pair
+from lintra_curator.ndis.closed_form import delta_rp, rp_pair
 from lintra_curator.ndis.least_squares import delta_als, delta_ols
 from lintra_curator.ndis.monte_carlo import sample_losses
 from lintra_protocol.crypto.randomness import RandomBytes, expand

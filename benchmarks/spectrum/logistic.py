@@ -11,7 +11,7 @@ from scipy.special import expit
 from showing import Cell, FloatArray, Shown, spread
 
 from lintra_curator.calibrated.logistic_regression import plan_logistic
-from lintra_curator.promise.claim import curator_claim
+from lintra_curator.claims.claim import curator_claim
 from lintra_protocol.noise.clipping import clip_norms
 
 ROW_BOUND, REGULARIZATION, LEARNT = 1.5, 3.0, 455

@@ -10,7 +10,7 @@ import numpy as np
 from papers.gaussian_process import RadialKernel, plan_gaussian_process
 from showing import Cell, FloatArray, Shown
 
-from lintra_curator.promise.claim import curator_claim
+from lintra_curator.claims.claim import curator_claim
 from lintra_protocol.noise.clipping import clip_norms
 
 LINNERUD = (

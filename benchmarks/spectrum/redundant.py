@@ -15,8 +15,8 @@ from bench_ndis_survey import least_singular_value
 from papers.subsampled_projection import unsampled_claim
 from showing import Cell, FloatArray, Plot, Shown, spread
 
-from lintra_curator.ndis.closed import rp_pstar
-from lintra_curator.promise.claim import curator_claim
+from lintra_curator.claims.claim import curator_claim
+from lintra_curator.ndis.closed_form import rp_pstar
 from lintra_protocol.noise.clipping import clip_norms
 from lintra_protocol.privacy.gaussian import gaussian_mu
 from spectrum.flights import flights

@@ -19,13 +19,13 @@ from showing import Cell, FloatArray, Plot, Shown, spread
 from lintra_audit.gaussian.verdict import audit_pair
 from lintra_curator.calibrated.calibrated_gaussian import Sensitivity, calibrate, envelope
 from lintra_curator.calibrated.logistic_regression import logistic_sensitivity
-from lintra_curator.ndis.closed import delta_rp, rp_pstar
+from lintra_curator.claims.claim import curator_claim
+from lintra_curator.ndis.closed_form import delta_rp, rp_pstar
+from lintra_curator.ndis.gaussian_pair import GaussianPair
 from lintra_curator.ndis.one_dimension import delta_one_dimension
-from lintra_curator.ndis.pair import Pair
-from lintra_curator.projection.eigenvalue_look import EigenvalueTest
+from lintra_curator.projection.eigenvalue_test import EigenvalueTest
 from lintra_curator.projection.ptr_projection import plan_ptr
 from lintra_curator.projection.random_projection import project, rp_sigma
-from lintra_curator.promise.claim import curator_claim
 from lintra_protocol.crypto.randomness import expand
 from lintra_protocol.privacy.bisection import furthest
 from lintra_protocol.privacy.gaussian import gaussian_delta, gaussian_mu
@@ -267,7 +267,7 @@ def audits() -> Shown:
     exact = 1 / gaussian_mu(*claim)
 
     def line(factor: float) -> tuple[Cell, ...]:
-        found = audit_pair(Pair((0.0,), (1.0,), ((factor * exact) ** -2,)), [claim])
+        found = audit_pair(GaussianPair((0.0,), (1.0,), ((factor * exact) ** -2,)), [claim])
         worst = found.worst_findings[0].found
         sigma, delta = theirs[factor]
         return f"{factor:g}", sigma, f"{factor * exact:.6g}", delta, f"{worst.lo:.6g}", f"{worst.hi:.6g}", found.verdict

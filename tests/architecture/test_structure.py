@@ -266,6 +266,6 @@ def test_privacy_is_promised_by_a_claim_and_stated_by_a_statement_and_by_no_thir
         "lintra_protocol.privacy.statement.PrivacyStatement",
         # An error, a whole curve, a comparison of noise levels, and linear statements about coefficients.
         "lintra_protocol.errors.FalseClaimError",
-        "lintra_curator.ndis.curve.PrivacyProfile",
+        "lintra_curator.ndis.profile.PrivacyProfile",
         "lintra_analysis.estimators.concentrated.hyperplanes.Statements",
     }

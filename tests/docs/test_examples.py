@@ -67,12 +67,12 @@ def of_synthetic(stages: list[Names], printed: str) -> None:
 
 
 def of_profiles(stages: list[Names], printed: str) -> None:
-    from lintra_curator.ndis import Certified
+    from lintra_curator.ndis import CertifiedValue
 
     made = stages[-1]
     promise, both = made["promise"], made["both"]
     assert isinstance(promise, np.ndarray)
-    assert isinstance(both, Certified)
+    assert isinstance(both, CertifiedValue)
     assert promise[0] == pytest.approx(0.1299951968769, rel=1e-8)
     assert (np.diff(promise) < 0).all()
     assert made["leverage"] == pytest.approx(0.02736713984467, rel=1e-9)
@@ -81,7 +81,7 @@ def of_profiles(stages: list[Names], printed: str) -> None:
 
 def of_second_moment(stages: list[Names], printed: str) -> None:
     from lintra_analysis.estimators.regression_estimate import RegressionEstimate
-    from lintra_curator import Session
+    from lintra_curator import BudgetSession
     from lintra_curator.second_moment.central_second_moment import CentralSecondMoment
 
     made = stages[-1]
@@ -93,7 +93,7 @@ def of_second_moment(stages: list[Names], printed: str) -> None:
     assert error.total < 0.03
     release, session = stages[0]["release"], made["session"]
     assert isinstance(release, CentralSecondMoment)
-    assert isinstance(session, Session)
+    assert isinstance(session, BudgetSession)
     assert release.noise.law == "discrete, exact integers"
     assert release.noise.delta_at(1.0) <= 1e-6 < release.noise.delta_at(0.99)
     assert 0.79 < session.epsilon_spent <= 0.8

@@ -17,11 +17,11 @@ from scipy.optimize import minimize_scalar
 from lintra_analysis.kinds.clip_count import USUAL_WEIGHT
 from lintra_curator.calibrated.calibrated_gaussian import CalibratedPlan, calibrate
 from lintra_curator.calibrated.logistic_regression import plan_logistic
+from lintra_curator.claims.claim import curator_claim
 from lintra_curator.least_squares.private_least_squares import influence_delta, ols_sigma
-from lintra_curator.ndis.closed import rp_pstar
+from lintra_curator.ndis.closed_form import rp_pstar
 from lintra_curator.projection.ptr_projection import plan_ptr, ptr_delta
 from lintra_curator.projection.random_projection import plan_projection, rp_sigma
-from lintra_curator.promise.claim import curator_claim
 from lintra_protocol.encoding.documents import fraction
 from lintra_protocol.errors import FalseClaimError
 from lintra_protocol.mechanisms import Histogram, OsnapPublished, SecondMoment, WishartSecondMoment

@@ -97,7 +97,7 @@ def test_everything_that_a_page_names_is_there(name: str) -> None:
         "`mechanisms/osmap.py`",
         "`unit/.../test_ideals.py`",
         "`privacy/joint.py: joint_nu`",
-        "`ndis/pair.py: Pair.composed`",
+        "`ndis/gaussian_pair.py: GaussianPair.composed`",
         "`tests/papers/test_errata_spectrum.py`: `test_the_fit_agrees`",
         "`test_that_nobody_wrote`",
         "`unit/.../verifications/`",
@@ -107,7 +107,7 @@ def test_everything_that_a_page_names_is_there(name: str) -> None:
 def test_a_planted_name_that_is_not_there_is_reported(planted: str) -> None:
     assert missing(planted)
     fine = "`mechanisms/osnap.py`, `unit/.../test_ideal.py`, `privacy/joint.py: joint_squared_mu`, [page](errata.md)"
-    assert not missing(fine + ", `ndis/pair.py: Pair.compose`, `unit/.../verification/`")
+    assert not missing(fine + ", `ndis/gaussian_pair.py: GaussianPair.compose`, `unit/.../verification/`")
 
 
 def test_every_erratum_says_what_is_stated_or_found_and_names_a_counterexample() -> None:

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from papers.inherent_privacy import inherent_privacy
 
-from lintra_curator.ndis.closed import rp_pstar
-from lintra_curator.ndis.pair import pair_from_gaussians
-from lintra_curator.ndis.profile import delta
+from lintra_curator.ndis.closed_form import rp_pstar
+from lintra_curator.ndis.gaussian_pair import pair_from_gaussians
+from lintra_curator.ndis.profile_evaluation import delta
 from lintra_curator.projection.random_projection import rp_sigma
 
 CANCER, FLIGHT, SONG = 2809, 327_346, 515_345

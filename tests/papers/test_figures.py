@@ -18,7 +18,7 @@ from bench_second_moment_regression import MULTI, SINGLE, Design, raw
 from secure_sketching import figures
 from spectrum.flights import FLIGHT_SKETCH_ROWS, flights, longest
 
-from lintra_curator.ndis.closed import rp_pstar
+from lintra_curator.ndis.closed_form import rp_pstar
 
 ROOT = Path(__file__).resolve().parents[2]
 

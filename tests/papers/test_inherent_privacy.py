@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from papers.inherent_privacy import inherent_privacy, leverages
 
-from lintra_curator.ndis.closed import delta_rp, rp_pstar
+from lintra_curator.ndis.closed_form import delta_rp, rp_pstar
 
 GENERATOR = np.random.default_rng(8)
 DATA = GENERATOR.uniform(-0.5, 0.5, size=(60, 3))

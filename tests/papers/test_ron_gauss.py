@@ -16,7 +16,7 @@ from papers.ron_gauss_noise import (
 )
 from papers.ron_gauss_sensitivity import triangle_distance
 
-from lintra_curator.promise.claim import CalibrationError, curator_claim
+from lintra_curator.claims.claim import CalibrationError, curator_claim
 from lintra_protocol.errors import InvalidAnalysisError, InvalidRowError
 from lintra_protocol.privacy.gaussian import gaussian_mu
 from support import source

@@ -17,7 +17,7 @@ from papers.ron_gauss_noise import (
 )
 
 from lintra_analysis.kinds.planning.ron_gauss import JointQuestion, plan_ron_gauss
-from lintra_curator.promise.claim import curator_claim
+from lintra_curator.claims.claim import curator_claim
 from lintra_curator.ron_gauss.pure import PureShares, pure_scales
 from lintra_curator.ron_gauss.ron_gauss import category_column, mapped_column
 from lintra_protocol.crypto.ring import FloatArray, IntArray

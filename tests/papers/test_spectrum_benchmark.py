@@ -13,8 +13,8 @@ from spectrum.utility import correlation, distance_ratio, information_sigma
 
 from lintra_curator.calibrated.calibrated_gaussian import envelope
 from lintra_curator.calibrated.logistic_regression import logistic_sensitivity, plan_logistic
-from lintra_curator.ndis.closed import rp_pstar
-from lintra_curator.promise.claim import curator_claim
+from lintra_curator.claims.claim import curator_claim
+from lintra_curator.ndis.closed_form import rp_pstar
 from lintra_protocol.crypto.randomness import expand
 
 ROWS = np.array([[1.0, 0.5, 0.0], [0.0, 2.0, -1.0], [0.5, 0.0, 3.0], [1.0, 1.0, 1.0]])

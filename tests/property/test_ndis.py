@@ -6,13 +6,13 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lintra_curator.ndis import Pair, delta, delta_als, delta_ols, delta_rp, pair_from_gaussians, renyi_bound
+from lintra_curator.ndis import GaussianPair, delta, delta_als, delta_ols, delta_rp, pair_from_gaussians, renyi_bound
 from support import few
 
 RTOL = 1e-5
 etas = st.one_of(st.floats(-0.9, -1e-4), st.floats(1e-4, 5.0), st.just(0.0))
 groups = st.tuples(etas, st.sampled_from([1, 1.5, 2, 5, 40]), st.one_of(st.just(0.0), st.floats(1e-6, 4.0)))
-pairs = st.lists(groups, min_size=1, max_size=4).map(lambda rows: Pair(*map(list, zip(*rows, strict=True))))
+pairs = st.lists(groups, min_size=1, max_size=4).map(lambda rows: GaussianPair(*map(list, zip(*rows, strict=True))))
 epsilons = st.floats(0.0, 6.0)
 
 
@@ -23,7 +23,7 @@ def covariance(seed: int, size: int) -> np.ndarray:
 
 @few
 @given(pairs, epsilons, epsilons)
-def test_delta_lies_in_the_unit_interval_and_falls_with_epsilon(pair: Pair, one: float, other: float) -> None:
+def test_delta_lies_in_the_unit_interval_and_falls_with_epsilon(pair: GaussianPair, one: float, other: float) -> None:
     low, high = (delta(pair, at, RTOL) for at in sorted((one, other)))
     assert 0 <= high.lo <= high.value <= high.hi <= 1
     assert high.lo <= low.hi
@@ -31,7 +31,7 @@ def test_delta_lies_in_the_unit_interval_and_falls_with_epsilon(pair: Pair, one:
 
 @few
 @given(pairs, epsilons)
-def test_delta_is_at_most_the_chernoff_bound_and_a_finer_computation_agrees(pair: Pair, at: float) -> None:
+def test_delta_is_at_most_the_chernoff_bound_and_a_finer_computation_agrees(pair: GaussianPair, at: float) -> None:
     coarse, fine = delta(pair, at, 1e-2), delta(pair, at, 1e-7)
     assert coarse.lo <= fine.hi
     assert fine.lo <= coarse.hi
@@ -40,7 +40,7 @@ def test_delta_is_at_most_the_chernoff_bound_and_a_finer_computation_agrees(pair
 
 @few
 @given(pairs, st.floats(0.01, 3.0))
-def test_both_directions_are_one_curve(pair: Pair, at: float) -> None:
+def test_both_directions_are_one_curve(pair: GaussianPair, at: float) -> None:
     mirrored = delta(pair.reverse(), -at, RTOL)
     direct = delta(pair, at, RTOL)
     base, weight = 1 - math.exp(-at), math.exp(-at)
@@ -50,7 +50,7 @@ def test_both_directions_are_one_curve(pair: Pair, at: float) -> None:
 
 @few
 @given(pairs, pairs, epsilons)
-def test_a_composition_tells_at_least_as_much_as_either_part(one: Pair, other: Pair, at: float) -> None:
+def test_a_composition_tells_at_least_as_much_as_either_part(one: GaussianPair, other: GaussianPair, at: float) -> None:
     both = delta(one.compose(other), at, RTOL)
     assert max(delta(one, at, RTOL).lo, delta(other, at, RTOL).lo) <= both.hi
     swapped = delta(other.compose(one), at, RTOL)
@@ -97,8 +97,10 @@ def test_sketched_least_squares_leaks_no_more_than_the_sketch(p: float, s: float
 
 @few
 @given(pairs, st.floats(1.0, 4.0), epsilons)
-def test_a_longer_mean_shift_in_the_same_direction_never_lowers_delta(pair: Pair, factor: float, at: float) -> None:
-    longer = Pair(pair.eta, pair.mult, factor**2 * pair.tsq)
+def test_a_longer_mean_shift_in_the_same_direction_never_lowers_delta(
+    pair: GaussianPair, factor: float, at: float
+) -> None:
+    longer = GaussianPair(pair.eta, pair.mult, factor**2 * pair.tsq)
     assert delta(pair, at, RTOL).lo <= delta(longer, at, RTOL).hi + 1e-14
 
 
@@ -108,5 +110,5 @@ def test_with_equal_means_the_more_spread_law_against_the_less_is_harder(
     spread: list[tuple[float, float]], at: float
 ) -> None:
     eta, mult = zip(*spread, strict=True)
-    pair = Pair(eta, mult, [0.0] * len(eta))
+    pair = GaussianPair(eta, mult, [0.0] * len(eta))
     assert delta(pair.reverse(), at, RTOL).lo <= delta(pair, at, RTOL).hi + 1e-14

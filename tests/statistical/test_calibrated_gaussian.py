@@ -9,9 +9,9 @@ import numpy as np
 
 from lintra_curator.calibrated.calibrated_gaussian import calibrated_draw
 from lintra_curator.calibrated.logistic_regression import plan_logistic
-from lintra_curator.ndis.pair import pair_from_gaussians
-from lintra_curator.ndis.profile import delta
-from lintra_curator.promise.claim import curator_claim
+from lintra_curator.claims.claim import curator_claim
+from lintra_curator.ndis.gaussian_pair import pair_from_gaussians
+from lintra_curator.ndis.profile_evaluation import delta
 from support import source
 
 RUNS = 8000

@@ -14,8 +14,8 @@ from scipy import special, stats
 
 from lintra_analysis.estimators.regression import regression
 from lintra_analysis.estimators.spectral import noise_norm_quantile
-from lintra_curator.promise.claim import curator_claim
-from lintra_curator.promise.quadrature import chi_square_rule
+from lintra_curator.claims.claim import curator_claim
+from lintra_curator.claims.quadrature import chi_square_rule
 from lintra_curator.second_moment.adaptive import LOOK_SHARE, look_at_eigenvalue
 from lintra_curator.second_moment.bounded_table import BoundedTable, plain_columns
 from lintra_curator.second_moment.calibration import adaptive_weight, projection_weight, wishart_freedom

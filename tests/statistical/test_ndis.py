@@ -12,7 +12,7 @@ import pytest
 
 from lintra_analysis.releases.sampling import gaussians
 from lintra_curator.ndis import (
-    Pair,
+    GaussianPair,
     delta,
     delta_als,
     delta_ols,
@@ -63,7 +63,7 @@ def test_the_profile_is_that_of_the_densities_and_this_test_would_notice_if_not(
     assert not all(agrees(losses, at, delta(wrong, at, 1e-6).value) for at in curve)
 
 
-CLOSED: list[tuple[str, Pair, float, Callable[[float], float]]] = [
+CLOSED: list[tuple[str, GaussianPair, float, Callable[[float], float]]] = [
     ("one dimension", pair_from_gaussians(2.0, 4.0, 0.0, 2.25), 0.1,
      lambda x: delta(pair_from_gaussians(2.0 * x, 4.0 * x, 0.0, 2.25), 0.1).value),
     ("equal covariance", pair_from_gaussians(1.0, 1.0, 0.0, 1.0), 0.5,
@@ -76,8 +76,8 @@ CLOSED: list[tuple[str, Pair, float, Callable[[float], float]]] = [
      lambda x: delta_ols(0.4, 0.1 * x, 0.2 * x, 60, 5, "add")),
     ("composition", rp_pair(0.02, 100).compose(pair_from_gaussians(0.6, 1.0, 0.0, 1.0)), 0.3,
      lambda x: delta(rp_pair(0.02 * x, 100).compose(pair_from_gaussians(0.6 * x, 1.0, 0.0, 1.0)), 0.3, 1e-6).value),
-    ("real multiplicity", Pair([0.3, -0.2], [2.5, 7.25], [0.1, 0.0]), 0.1,
-     lambda x: delta(Pair([0.3 * x, -0.2 * x], [2.5, 7.25], [0.1 * x, 0.0]), 0.1, 1e-6).value),
+    ("real multiplicity", GaussianPair([0.3, -0.2], [2.5, 7.25], [0.1, 0.0]), 0.1,
+     lambda x: delta(GaussianPair([0.3 * x, -0.2 * x], [2.5, 7.25], [0.1 * x, 0.0]), 0.1, 1e-6).value),
 ]  # fmt: skip
 
 
@@ -85,7 +85,7 @@ CLOSED: list[tuple[str, Pair, float, Callable[[float], float]]] = [
 @pytest.mark.grid(3)
 @pytest.mark.slow
 def test_every_closed_form_agrees_with_draws_and_a_parameter_2_percent_off_does_not(
-    name: str, pair: Pair, at: float, formula: Callable[[float], float]
+    name: str, pair: GaussianPair, at: float, formula: Callable[[float], float]
 ) -> None:
     losses = sample_losses(pair, DRAWS, source(name))
     assert agrees(losses, at, formula(1.0))
@@ -135,7 +135,7 @@ def test_the_sampling_estimator_keeps_its_error_and_would_miss_another_pair() ->
     assert found.hi - found.lo == pytest.approx(4e-3)
     wrong = delta(pair_from_gaussians(2.04, 4.0, 0.0, 2.25), 0.1).value
     assert not found.lo <= wrong <= found.hi
-    assert monte_carlo_delta(Pair([], [], [], disjoint=True), 3.0, 0.1, 0.1, source("apart")).lo == 1.0
+    assert monte_carlo_delta(GaussianPair([], [], [], disjoint=True), 3.0, 0.1, 0.1, source("apart")).lo == 1.0
 
 
 def test_the_sample_size_is_hoeffdings() -> None:
@@ -148,4 +148,4 @@ def test_the_sample_size_is_hoeffdings() -> None:
 
 def test_a_group_that_cannot_carry_a_mean_shift_is_refused() -> None:
     with pytest.raises(ValueError, match="multiplicity"):
-        monte_carlo_delta(Pair([0.1], [0.5], [0.1]), 0.1, 0.1, 0.1, source("half"))
+        monte_carlo_delta(GaussianPair([0.1], [0.5], [0.1]), 0.1, 0.1, 0.1, source("half"))

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from lintra_curator.claims.claim import curator_claim
 from lintra_curator.least_squares.private_least_squares import (
     LeastSquaresPlan,
     plan_least_squares,
     private_least_squares,
     solved,
 )
-from lintra_curator.promise.claim import curator_claim
 from support import source
 
 pytestmark = pytest.mark.slow

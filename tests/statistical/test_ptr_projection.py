@@ -10,9 +10,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from lintra_curator.projection.eigenvalue_look import EigenvalueTest
+from lintra_curator.claims.claim import curator_claim, point_statement
+from lintra_curator.projection.eigenvalue_test import EigenvalueTest
 from lintra_curator.projection.ptr_projection import PtrPlan, joint_delta, ptr_projection
-from lintra_curator.promise.claim import curator_claim, point_statement
 from support import source
 
 RUNS, SKETCH_ROWS, EPSILON, ROWS = 12_000, 20, 0.4, 2

@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from lintra_curator.ndis.closed import delta_rp
+from lintra_curator.ndis.closed_form import delta_rp
 from lintra_curator.projection.random_projection import project
 from support import source
 

@@ -16,7 +16,7 @@ from lintra_analysis.synthetic.fitting import logistic_accuracy
 from lintra_analysis.synthetic.generator import synthesize
 from lintra_analysis.synthetic.model import fit
 from lintra_analysis.synthetic.rows import SyntheticRows
-from lintra_curator.promise.claim import curator_claim
+from lintra_curator.claims.claim import curator_claim
 from lintra_curator.ron_gauss.ron_gauss import category_column, exact_sum, mapped_column, release_ron_gauss
 from lintra_protocol.fields.schema import Schema
 from lintra_protocol.privacy.gaussian import gaussian_mu

@@ -10,7 +10,7 @@ import warnings
 import numpy as np
 from scipy.integrate import IntegrationWarning, quad
 
-from lintra_curator.ndis import Pair
+from lintra_curator.ndis import GaussianPair
 
 
 def imhof(weights: np.ndarray, freedoms: np.ndarray, shifts: np.ndarray, at: float) -> float:
@@ -27,7 +27,7 @@ def imhof(weights: np.ndarray, freedoms: np.ndarray, shifts: np.ndarray, at: flo
         return 0.5 - quad(integrand, 0, np.inf, limit=500, epsabs=1e-12)[0] / math.pi
 
 
-def two_tails(pair: Pair, epsilon: float) -> float:
+def two_tails(pair: GaussianPair, epsilon: float) -> float:
     """Return P(T1 <= tau) - e^epsilon P(T2 <= tau), for a pair without a ratio of 1."""
     slope = -pair.eta
     b_squared = pair.lam**2 * pair.tsq

@@ -12,9 +12,9 @@ import numpy as np
 from lintra_audit.exact.server_release import audit_server_release
 from lintra_audit.exact.task_audit import TaskAudit
 from lintra_audit.gaussian.verdict import audit_pair
+from lintra_curator.ndis.gaussian_pair import GaussianPair
 from lintra_curator.ndis.linear import SparseSketch, absence_pair, ltm_certificate
-from lintra_curator.ndis.pair import Pair
-from lintra_curator.ndis.profile import delta
+from lintra_curator.ndis.profile_evaluation import delta
 from lintra_protocol.crypto.ring import IntArray
 from lintra_protocol.encoding.documents import fraction
 from lintra_protocol.task import Task
@@ -54,7 +54,7 @@ def audit_gaussian_release(task: Task, matrix: PublicMatrix) -> TaskAudit:
     )
     mu = hypot(recomputed.mu or 0.0, beside / (sqrt(behind) * mechanism.sigma))
     promised = (epsilon, claim.float_delta - float(fraction(claim.delta_coalition)))
-    audit = audit_pair(Pair([0.0], [1.0], [mu**2]), [promised], neighbour=f"client {recomputed.worst_client}")
+    audit = audit_pair(GaussianPair([0.0], [1.0], [mu**2]), [promised], neighbour=f"client {recomputed.worst_client}")
     if mechanism.contributors is not None:
         # That an organisation takes part is visible, and its own sums are promised nothing.
         return TaskAudit(stated, recomputed, mu, corrupt, audit, None)
@@ -82,11 +82,11 @@ def audit_gaussian_release(task: Task, matrix: PublicMatrix) -> TaskAudit:
     return TaskAudit(stated, recomputed, mu, corrupt, audit, found)
 
 
-def total_without_one(honest: int, shift: float) -> Pair:
+def total_without_one(honest: int, shift: float) -> GaussianPair:
     """Return the pair of a total of so many clients' noise, and of one less with its `shift` in deviations of one."""
     if honest < 2:
-        return Pair([], [], [], disjoint=True)
-    return Pair([1 / (honest - 1)], [1.0], [shift**2 / honest])
+        return GaussianPair([], [], [], disjoint=True)
+    return GaussianPair([1 / (honest - 1)], [1.0], [shift**2 / honest])
 
 
 def worst_coalition(sketch: SparseSketch, corrupt: int) -> IntArray:

@@ -11,9 +11,9 @@ import numpy as np
 
 from lintra_audit.exact.task_audit import TaskAudit
 from lintra_audit.gaussian.verdict import audit_pair
+from lintra_curator.ndis.gaussian_pair import GaussianPair
 from lintra_curator.ndis.linear import SketchCertificate, SparseSketch
-from lintra_curator.ndis.pair import Pair
-from lintra_curator.ndis.profile import delta
+from lintra_curator.ndis.profile_evaluation import delta
 from lintra_protocol.crypto.ring import IntArray
 from lintra_protocol.encoding.documents import fraction
 from lintra_protocol.task import Task
@@ -39,8 +39,8 @@ def audit_server_release(task: Task, matrix: PublicMatrix, sketch: SparseSketch)
     norms = squared_norms(sketch)
     worst, epsilon, sigma = int(np.argmax(norms)), claim.float_epsilon, float(mechanism.sigma)
 
-    def shifted(length: float) -> Pair:
-        return Pair([0.0], [1.0], [(hypot(sqrt(norms[worst]) * length, beside) / sigma) ** 2])
+    def shifted(length: float) -> GaussianPair:
+        return GaussianPair([0.0], [1.0], [(hypot(sqrt(norms[worst]) * length, beside) / sigma) ** 2])
 
     pair = shifted(distance)
     mu = sqrt(float(pair.tsq.sum()))

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from lintra_audit.gaussian.verdict import Finding, GaussianAudit
-from lintra_curator.ndis.certified import Certified
+from lintra_audit.gaussian.verdict import GaussianAudit, GaussianVerdict
+from lintra_curator.ndis.certified_value import CertifiedValue
 from lintra_curator.ndis.linear import SketchCertificate
 from lintra_protocol.privacy.statement import PrivacyStatement
 
@@ -30,7 +30,7 @@ class TaskAudit:
     mu: float
     corrupt: int
     claim: GaussianAudit
-    absence: Certified | None
+    absence: CertifiedValue | None
 
     @property
     def consistent(self) -> bool:
@@ -43,6 +43,6 @@ class TaskAudit:
         return self.consistent and self.claim.verdict == "WITHIN"
 
     @property
-    def findings(self) -> tuple[Finding, ...]:
+    def findings(self) -> tuple[GaussianVerdict, ...]:
         """The claim in the worse direction."""
         return self.claim.worst_findings

@@ -13,10 +13,10 @@ import numpy as np
 
 from lintra_audit.exact.gaussian_release import sketch_of
 from lintra_audit.exact.task_audit import TaskAudit
-from lintra_audit.gaussian.verdict import Finding, GaussianAudit
-from lintra_curator.ndis.certified import Certified
+from lintra_audit.gaussian.verdict import GaussianAudit, GaussianVerdict
+from lintra_curator.ndis.certified_value import CertifiedValue
+from lintra_curator.ndis.gaussian_pair import GaussianPair
 from lintra_curator.ndis.linear import ltm_certificate
-from lintra_curator.ndis.pair import Pair
 from lintra_curator.second_moment.curves import wishart_delta
 from lintra_protocol.encoding.documents import fraction
 from lintra_protocol.mechanisms.second_moment_wishart import WishartSecondMoment
@@ -59,7 +59,9 @@ def audit_wishart_release(task: Task, matrix: PublicMatrix) -> TaskAudit:
     mu = hypot(max(_mu_above(at, curve(at), failure) for at in _EPSILONS * epsilon), counter)
     found = beside_gaussian(curve, counter, epsilon) if counter else curve(epsilon)
     promised = (epsilon, delta - float(fraction(claim.delta_coalition)))
-    finding = Finding(promised, "the worst of three pairs of rows", "forward", Certified.of(found, RTOL * found))
+    finding = GaussianVerdict(
+        promised, "the worst of three pairs of rows", "forward", CertifiedValue.of(found, RTOL * found)
+    )
     sketch = sketch_of(matrix)
     certificate = ltm_certificate(
         sketch,
@@ -68,7 +70,7 @@ def audit_wishart_release(task: Task, matrix: PublicMatrix) -> TaskAudit:
         epsilon=epsilon,
         corrupt=corrupt,
     )
-    audit = GaussianAudit((finding,), Pair([0.0], [1.0], [mu**2]), RTOL)
+    audit = GaussianAudit((finding,), GaussianPair([0.0], [1.0], [mu**2]), RTOL)
     return TaskAudit(stated, certificate, mu, corrupt, audit, None)
 
 

@@ -20,9 +20,9 @@ from lintra_audit.gaussian.output import (
     write_plot,
 )
 from lintra_audit.gaussian.verdict import GaussianAudit, Point, audit_pair
-from lintra_curator.ndis.curve import pair_profile
-from lintra_curator.ndis.pair import Pair, pair_from_gaussians
-from lintra_curator.ndis.profile import RTOL
+from lintra_curator.ndis.gaussian_pair import GaussianPair, pair_from_gaussians
+from lintra_curator.ndis.profile import pair_profile
+from lintra_curator.ndis.profile_evaluation import RTOL
 
 EXIT_CODES = {"WITHIN": 0, "VIOLATION": 1, "UNDECIDED": 3}
 _CURVE_POINTS = 61
@@ -52,7 +52,7 @@ class LawsFile(BaseModel):
     epsilon: list[float] | float = Field(default_factory=list)
     delta: float | None = None
 
-    def pair(self) -> Pair:
+    def pair(self) -> GaussianPair:
         """Return the pair of the two laws.
 
         Raises:

@@ -11,8 +11,8 @@ from rich.text import Text
 
 from lintra_analysis.synthetic.plots import decay
 from lintra_audit.gaussian.verdict import GaussianAudit, Point
-from lintra_curator.ndis.certified import Certified
-from lintra_curator.ndis.curve import PrivacyProfile
+from lintra_curator.ndis.certified_value import CertifiedValue
+from lintra_curator.ndis.profile import PrivacyProfile
 
 Document = dict[str, Any]
 
@@ -89,7 +89,7 @@ def _epsilon(audit: GaussianAudit, target: float) -> Document | None:
     """Return the certified epsilon at a delta; None where a delta of 0 or 1 has none, infinite ends as None."""
     if not 0 < target < 1:
         return None
-    value: Certified = audit.epsilon_at(target)
+    value: CertifiedValue = audit.epsilon_at(target)
     return {"lo": _finite(value.lo), "hi": _finite(value.hi)}
 
 

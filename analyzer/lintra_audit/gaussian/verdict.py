@@ -10,9 +10,9 @@ from typing import Literal
 
 import numpy as np
 
-from lintra_curator.ndis.certified import Certified
-from lintra_curator.ndis.pair import Pair, pair_from_gaussians
-from lintra_curator.ndis.profile import RTOL, delta, epsilon
+from lintra_curator.ndis.certified_value import CertifiedValue
+from lintra_curator.ndis.gaussian_pair import GaussianPair, pair_from_gaussians
+from lintra_curator.ndis.profile_evaluation import RTOL, delta, epsilon
 from lintra_protocol.crypto.ring import FloatArray
 
 Verdict = Literal["VIOLATION", "WITHIN", "UNDECIDED"]
@@ -25,7 +25,7 @@ Point = tuple[float, float]
 
 
 @dataclass(frozen=True)
-class Finding:
+class GaussianVerdict:
     """One claimed point against one pair in one direction.
 
     Attributes:
@@ -38,7 +38,7 @@ class Finding:
     claimed: Point
     neighbour: str
     direction: Literal["forward", "backward"]
-    found: Certified
+    found: CertifiedValue
 
     @property
     def verdict(self) -> Verdict:
@@ -59,8 +59,8 @@ class GaussianAudit:
         rtol: relative error that the profiles were computed to.
     """
 
-    findings: tuple[Finding, ...]
-    worst: Pair
+    findings: tuple[GaussianVerdict, ...]
+    worst: GaussianPair
     rtol: float
 
     @property
@@ -72,7 +72,7 @@ class GaussianAudit:
         return "WITHIN" if verdicts == {"WITHIN"} else "UNDECIDED"
 
     @property
-    def worst_findings(self) -> tuple[Finding, ...]:
+    def worst_findings(self) -> tuple[GaussianVerdict, ...]:
         """The finding with the largest delta for each claim."""
         claims = dict.fromkeys(finding.claimed for finding in self.findings)
         return tuple(
@@ -80,12 +80,14 @@ class GaussianAudit:
             for claim in claims
         )
 
-    def epsilon_at(self, target: float) -> Certified:
+    def epsilon_at(self, target: float) -> CertifiedValue:
         """Return the smallest epsilon that the worst pair allows at a delta in (0, 1), in that direction."""
         return epsilon(self.worst, target, self.rtol)
 
 
-def audit_pair(pair: Pair, claims: Sequence[Point], rtol: float = RTOL, neighbour: str = "given") -> GaussianAudit:
+def audit_pair(
+    pair: GaussianPair, claims: Sequence[Point], rtol: float = RTOL, neighbour: str = "given"
+) -> GaussianAudit:
     """Compare the exact profile of one pair, in both directions, with claims.
 
     `pair` is the law on one input against the law on a neighbouring one. `claims` are at least one point. `rtol` is the
@@ -117,19 +119,21 @@ def without_each_row(data: FloatArray) -> list[tuple[str, FloatArray]]:
     return [(f"without row {row}", np.delete(data, row, axis=0)) for row in range(len(data))]
 
 
-def _audit(pairs: Sequence[tuple[str, Pair]], claims: Sequence[Point], rtol: float) -> GaussianAudit:
+def _audit(pairs: Sequence[tuple[str, GaussianPair]], claims: Sequence[Point], rtol: float) -> GaussianAudit:
     if not (pairs and claims):
         raise ValueError("an audit needs at least one claim and one pair of neighbours")
     for at, most in claims:
         if not (0 <= at < np.inf and 0 <= most <= 1):
             raise ValueError(f"a claim has epsilon >= 0 and delta in [0, 1], got {at} and {most}")
-    findings: list[Finding] = []
-    worst: tuple[float, Pair] | None = None
+    findings: list[GaussianVerdict] = []
+    worst: tuple[float, GaussianPair] | None = None
     for name, pair in pairs:
         for direction, each in (("forward", pair), ("backward", pair.reverse())):
             found = [delta(each, at, rtol) for at, _ in claims]
             for claim, interval in zip(claims, found, strict=True):
-                findings.append(Finding(claim, name, "forward" if direction == "forward" else "backward", interval))
+                findings.append(
+                    GaussianVerdict(claim, name, "forward" if direction == "forward" else "backward", interval)
+                )
             if worst is None or found[0].value > worst[0]:
                 worst = found[0].value, each
     assert worst is not None

@@ -6,12 +6,12 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from lintra_audit.verify.finding import Finding
+from lintra_audit.verify.attack_result import AttackResult
 
 Document = dict[str, Any]
 
 
-def verification_document(findings: Sequence[Finding], *, fault: str | None, seconds: float) -> Document:
+def verification_document(findings: Sequence[AttackResult], *, fault: str | None, seconds: float) -> Document:
     """Return everything that was found, ready for JSON.
 
     `fault` is the rule that was off where all should be kept, if one was.

@@ -14,7 +14,7 @@ from decimal import Decimal
 from http.client import HTTPConnection
 from pathlib import Path
 
-from lintra_audit.verify.rules_off import take_out
+from lintra_audit.verify.disabled_rules import disable
 from lintra_protocol.crypto.randomness import system_randomness
 from lintra_protocol.crypto.signing import SigningKey
 from lintra_protocol.encoding.canonical import parse_base64url
@@ -28,7 +28,7 @@ _LOOPBACK = "127.0.0.1"
 
 
 @dataclass(frozen=True)
-class Place:
+class ServerFolder:
     """Where a server of the audit is.
 
     `port` is on loopback. `key` is its identity, which the audit knows since it starts the server; so it can also play
@@ -44,13 +44,13 @@ class Place:
         return f"http://{_LOOPBACK}:{self.port}"
 
 
-def new_place() -> Place:
+def new_server_folder() -> ServerFolder:
     """Return a place for a server that nobody runs: a free port, and a new key."""
-    return Place(free_ports(1)[0], SigningKey.generate(system_randomness))
+    return ServerFolder(free_ports(1)[0], SigningKey.generate(system_randomness))
 
 
 @contextmanager
-def running(folder: Path, count: int, rule: str | None) -> Iterator[list[Place]]:
+def running(folder: Path, count: int, rule: str | None) -> Iterator[list[ServerFolder]]:
     """Run so many servers, without a rule if one is named, until the block ends; they keep their files in a folder.
 
     Raises:
@@ -72,7 +72,7 @@ def running(folder: Path, count: int, rule: str | None) -> Iterator[list[Place]]
                 if time.monotonic() > deadline or not process.is_alive():
                     raise RuntimeError(f"a server did not start:\n{_log(own)}")
                 time.sleep(0.02)
-        yield [Place(port, _identity(own)) for port, _, own in started]
+        yield [ServerFolder(port, _identity(own)) for port, _, own in started]
     finally:
         for _, process, _ in started:
             process.terminate()
@@ -103,7 +103,7 @@ def _serve(folder: Path, port: int, internal_port: int, rule: str | None) -> Non
     os.dup2(log, 1)
     os.dup2(log, 2)
     if rule is not None:
-        take_out(rule)
+        disable(rule)
     serve.run(_settings(folder, port, internal_port))
 
 

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
-from lintra_audit.verify.clients import all_lies, margin
-from lintra_audit.verify.finding import Finding
-from lintra_audit.verify.lies import LIES
-from lintra_audit.verify.processes import Place, running
-from lintra_audit.verify.servers import ATTACKS
+from lintra_audit.verify.attack_result import AttackResult
+from lintra_audit.verify.client_attacks import all_lies, margin
+from lintra_audit.verify.malicious_reports import LIES
+from lintra_audit.verify.processes import ServerFolder, running
+from lintra_audit.verify.server_attacks import ATTACKS
 
 MARGIN = "one report too few"
 
@@ -22,7 +22,7 @@ def known_attacks() -> list[str]:
 
 def audit_verification(
     names: Sequence[str] = (), fault: str | None = None, said: Callable[[str], None] = lambda _: None
-) -> Iterator[Finding]:
+) -> Iterator[AttackResult]:
     """Make attacks on real servers, and yield what each showed.
 
     `names` are those of the attacks to make; all if none is named. `fault` is a rule that the servers lack which should
@@ -33,8 +33,10 @@ def audit_verification(
         yield from _findings(Path(folder), chosen, fault, said)
 
 
-def _findings(folder: Path, chosen: Sequence[str], fault: str | None, said: Callable[[str], None]) -> Iterator[Finding]:
-    def servers(count: int, rule: str | None) -> AbstractContextManager[list[Place]]:
+def _findings(
+    folder: Path, chosen: Sequence[str], fault: str | None, said: Callable[[str], None]
+) -> Iterator[AttackResult]:
+    def servers(count: int, rule: str | None) -> AbstractContextManager[list[ServerFolder]]:
         return running(folder, count, rule)
 
     lies = [lie for lie in LIES if lie.name in chosen]

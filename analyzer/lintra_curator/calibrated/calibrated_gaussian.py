@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from lintra_analysis.releases.sampling import gaussians
+from lintra_curator.claims.claim import CalibrationError, point_statement
+from lintra_curator.claims.row_checks import require_epsilon
 from lintra_curator.ndis.bounds import log_kappa, split_bound
 from lintra_curator.ndis.one_dimension import delta_one_dimension
-from lintra_curator.promise.claim import CalibrationError, point_statement
-from lintra_curator.promise.rows import require_epsilon
 from lintra_protocol.crypto.randomness import RandomBytes
 from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.privacy.bisection import NoBoundaryError, furthest, log_excess

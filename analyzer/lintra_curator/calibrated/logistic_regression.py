@@ -15,8 +15,8 @@ from scipy.special import expit
 
 from lintra_analysis.releases.sampling import FLOATING_POINT_LAW
 from lintra_curator.calibrated.calibrated_gaussian import CalibratedPlan, Sensitivity, calibrate, calibrated_draw
+from lintra_curator.claims.row_checks import CLIPPED, bounded_rows, require_bound, require_count
 from lintra_curator.projection.random_projection import named_columns
-from lintra_curator.promise.rows import CLIPPED, bounded_rows, require_bound, require_count
 from lintra_protocol.crypto.randomness import RandomBytes
 from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.privacy.statement import Claim

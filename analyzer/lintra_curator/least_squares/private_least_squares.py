@@ -15,16 +15,16 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from lintra_analysis.releases.sampling import FLOATING_POINT_LAW, chi_squares, gaussians
-from lintra_curator.ndis.least_squares import delta_als, delta_ols
-from lintra_curator.projection.random_projection import ProjectionRelease, named_columns, plan_projection, project
-from lintra_curator.promise.claim import CalibrationError, curator_claim, point_statement
-from lintra_curator.promise.rows import (
+from lintra_curator.claims.claim import CalibrationError, curator_claim, point_statement
+from lintra_curator.claims.row_checks import (
     CLIPPED,
     bounded_rows,
     require_bound,
     require_count,
     require_epsilon,
 )
+from lintra_curator.ndis.least_squares import delta_als, delta_ols
+from lintra_curator.projection.random_projection import ProjectionRelease, named_columns, plan_projection, project
 from lintra_protocol.crypto.randomness import RandomBytes
 from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.privacy.bisection import NoBoundaryError, furthest, log_excess

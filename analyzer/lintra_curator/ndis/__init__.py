@@ -5,18 +5,18 @@ whose versions 3 and 4 are cited as v3 and v4. docs/explanation/ndis.md says wha
 """
 
 from lintra_curator.ndis.bounds import renyi_bound, split_bound
-from lintra_curator.ndis.certified import Certified
-from lintra_curator.ndis.closed import delta_rp, rp_pair, rp_pstar
-from lintra_curator.ndis.curve import PrivacyProfile, pair_profile, privacy_profile
+from lintra_curator.ndis.certified_value import CertifiedValue
+from lintra_curator.ndis.closed_form import delta_rp, rp_pair, rp_pstar
+from lintra_curator.ndis.gaussian_pair import GaussianPair, pair_from_gaussians
 from lintra_curator.ndis.least_squares import als_max_loss, delta_als, delta_ols, influences, ols_pair
 from lintra_curator.ndis.linear import SketchCertificate, SparseSketch, ltm_certificate
 from lintra_curator.ndis.monte_carlo import hoeffding_samples, monte_carlo_delta
-from lintra_curator.ndis.pair import Pair, pair_from_gaussians
-from lintra_curator.ndis.profile import delta, epsilon
+from lintra_curator.ndis.profile import PrivacyProfile, pair_profile, privacy_profile
+from lintra_curator.ndis.profile_evaluation import delta, epsilon
 
 __all__ = [
-    "Certified",
-    "Pair",
+    "CertifiedValue",
+    "GaussianPair",
     "PrivacyProfile",
     "SketchCertificate",
     "SparseSketch",

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from lintra_curator.ndis.pair import Pair
+from lintra_curator.ndis.gaussian_pair import GaussianPair
 from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.privacy.gaussian import gaussian_delta
 
@@ -22,7 +22,7 @@ def log_kappa(s: FloatArray) -> FloatArray:
     return -np.log1p(s) - s * np.log1p(1 / s)
 
 
-def renyi_bound(pair: Pair, epsilon: float) -> float:
+def renyi_bound(pair: GaussianPair, epsilon: float) -> float:
     """Return an upper bound of delta(epsilon): the minimum over s of kappa(s) exp(-s epsilon) M(s).
 
     The conversion of Renyi divergence of Canonne, Kamath, Steinke 2020, Proposition 12, with the exact divergence; any
@@ -46,7 +46,7 @@ def renyi_bound(pair: Pair, epsilon: float) -> float:
     return min(1.0, math.exp(min(best, 0.0)) * (1 + 1e-9) + 1e-323)
 
 
-def renyi_exponents(pair: Pair, epsilon: float, s: FloatArray) -> FloatArray:
+def renyi_exponents(pair: GaussianPair, epsilon: float, s: FloatArray) -> FloatArray:
     """Return ln(kappa(s) exp(-s epsilon) M(s)), each rounded up, at points s > 0 within the strip; any shape."""
     with np.errstate(all="ignore"):
         transform, size = pair.log_mgf_with_size(s.astype(np.complex128))

@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 from scipy.special import betainc, betaln, gammainc, gammaincc
 
-from lintra_curator.ndis.pair import Pair
+from lintra_curator.ndis.gaussian_pair import GaussianPair
 from lintra_protocol.crypto.ring import FloatArray
 
 Direction = Literal["remove", "add", "both"]
@@ -84,7 +84,7 @@ def influences(features: FloatArray, target: FloatArray) -> tuple[FloatArray, Fl
     return (basis**2).sum(axis=1), residual**2 / squared
 
 
-def ols_pair(leverage: float, share: float, columns: float, features: int) -> Pair:
+def ols_pair(leverage: float, share: float, columns: float, features: int) -> GaussianPair:
     """Return N(x, |e|^2 / r (B^T B)^-1) against the same without one row (Wei et al. 2023, v3).
 
     Proved for these Gaussian laws; that sketched least squares has them holds only as r grows (`delta_als` is exact).
@@ -98,7 +98,7 @@ def ols_pair(leverage: float, share: float, columns: float, features: int) -> Pa
     row = _checked(0.0, leverage, share, columns, features)
     p, q, s = row.leverage, row.total, row.share
     eta = [((1 - p) ** 2 - (1 - q)) / (1 - q), s / (1 - q)]
-    return Pair(eta, [1.0, features - 1.0], [columns * s * p / (1 - p) ** 2, 0.0])
+    return GaussianPair(eta, [1.0, features - 1.0], [columns * s * p / (1 - p) ** 2, 0.0])
 
 
 def delta_ols(

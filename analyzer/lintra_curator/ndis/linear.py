@@ -13,9 +13,9 @@ from typing import Literal
 
 import numpy as np
 
-from lintra_curator.ndis.certified import Certified
-from lintra_curator.ndis.pair import Pair
-from lintra_curator.ndis.profile import delta
+from lintra_curator.ndis.certified_value import CertifiedValue
+from lintra_curator.ndis.gaussian_pair import GaussianPair
+from lintra_curator.ndis.profile_evaluation import delta
 from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.errors import FalseClaimError, RowUnderfilledError
 
@@ -117,12 +117,14 @@ class SparseSketch:
         return hashlib.sha256(b"".join(np.ascontiguousarray(part, "<i8").tobytes() for part in parts)).hexdigest()
 
 
-def replacement_pair(leverage: float, distance: float, sigma: float) -> Pair:
+def replacement_pair(leverage: float, distance: float, sigma: float) -> GaussianPair:
     """Return the pair when one client's row changes and all noise stays: N(0, 1) against N(mu, 1)."""
-    return Pair([0.0], [1.0], [(distance / sigma) ** 2 * leverage])
+    return GaussianPair([0.0], [1.0], [(distance / sigma) ** 2 * leverage])
 
 
-def absence_pair(sketch: SparseSketch, client: int, columns: int, norm: float, sigma: float, corrupt: int = 0) -> Pair:
+def absence_pair(
+    sketch: SparseSketch, client: int, columns: int, norm: float, sigma: float, corrupt: int = 0
+) -> GaussianPair:
     """Return the pair when one client is there with its noise, against when it is not there at all.
 
     Presence alone shows in the covariance, whatever sigma is: a client alone in a row is always seen. `sketch` is all
@@ -132,12 +134,12 @@ def absence_pair(sketch: SparseSketch, client: int, columns: int, norm: float, s
     if sketch.layout == "block" or sketch.sparsity == 1:
         counts = np.maximum(sketch.counts() - corrupt, 1)[sketch.row_numbers[client]].astype(np.float64)
         if counts.min() <= 1:
-            return Pair([], [], [], disjoint=True)
-        return Pair(1 / (counts - 1), np.full(len(counts), float(columns)), shift / counts)
+            return GaussianPair([], [], [], disjoint=True)
+        return GaussianPair(1 / (counts - 1), np.full(len(counts), float(columns)), shift / counts)
     leverage = float(sketch.leverages(corrupt)[client])
     if leverage >= 1 - 1e-12:
-        return Pair([], [], [], disjoint=True)
-    return Pair([leverage / (1 - leverage)], [columns], [leverage * shift])
+        return GaussianPair([], [], [], disjoint=True)
+    return GaussianPair([leverage / (1 - leverage)], [columns], [leverage * shift])
 
 
 @dataclass(frozen=True)
@@ -175,7 +177,7 @@ class SketchCertificate:
     distance: float
     mu: float | None
     epsilon: float
-    delta: Certified
+    delta: CertifiedValue
     digest: str
 
     def require(self, target: float) -> None:
@@ -252,7 +254,7 @@ def ltm_certificate(
 
 def _worst_absence(
     sketch: SparseSketch, leverages: FloatArray, columns: int, norm: float, sigma: float, corrupt: int, epsilon: float
-) -> tuple[int, Certified]:
+) -> tuple[int, CertifiedValue]:
     """Return the client whose absence shows most, and its delta; one client for each multiset of row sizes.
 
     In layout `single` delta grows with the leverage: adding noise along the client's direction lowers it.
@@ -262,7 +264,7 @@ def _worst_absence(
         _, candidates = np.unique(sizes, axis=0, return_index=True)
     else:
         candidates = np.array([np.argmax(leverages)])
-    worst, found = -1, Certified(0.0, 0.0, 0.0)
+    worst, found = -1, CertifiedValue(0.0, 0.0, 0.0)
     for client in candidates.tolist():
         pair = absence_pair(sketch, client, columns, norm, sigma, corrupt)
         for each in (pair, pair.reverse()):

@@ -5,8 +5,8 @@ import math
 import numpy as np
 
 from lintra_analysis.releases.sampling import chi_squares, gaussians
-from lintra_curator.ndis.certified import Certified
-from lintra_curator.ndis.pair import Pair
+from lintra_curator.ndis.certified_value import CertifiedValue
+from lintra_curator.ndis.gaussian_pair import GaussianPair
 from lintra_protocol.crypto.randomness import RandomBytes
 from lintra_protocol.crypto.ring import FloatArray
 
@@ -26,7 +26,9 @@ def hoeffding_samples(error: float, failure: float) -> int:
     return math.ceil(math.log(2 / failure) / (2 * error * error))
 
 
-def monte_carlo_delta(pair: Pair, epsilon: float, error: float, failure: float, random_bytes: RandomBytes) -> Certified:
+def monte_carlo_delta(
+    pair: GaussianPair, epsilon: float, error: float, failure: float, random_bytes: RandomBytes
+) -> CertifiedValue:
     """Return the average of (1 - exp(epsilon - L))_+ over draws of X, and the interval that it gives.
 
     Args:
@@ -41,15 +43,15 @@ def monte_carlo_delta(pair: Pair, epsilon: float, error: float, failure: float, 
     """
     samples = hoeffding_samples(error, failure)
     if pair.disjoint:
-        return Certified(1.0, 1.0, 1.0)
+        return CertifiedValue(1.0, 1.0, 1.0)
     total = 0.0
     for start in range(0, samples, _BLOCK):
         loss = sample_losses(pair, min(_BLOCK, samples - start), random_bytes)
         total += float(np.maximum(0.0, -np.expm1(np.minimum(epsilon - loss, 0.0))).sum())
-    return Certified.of(total / samples, error)
+    return CertifiedValue.of(total / samples, error)
 
 
-def sample_losses(pair: Pair, count: int, random_bytes: RandomBytes) -> FloatArray:
+def sample_losses(pair: GaussianPair, count: int, random_bytes: RandomBytes) -> FloatArray:
     """Return independent draws of the loss ln f_X / f_Y under X, shape `(count,)`; continuous, floating point.
 
     Raises:

@@ -8,8 +8,8 @@ import math
 
 from scipy.special import log_ndtr
 
-from lintra_curator.ndis.certified import Certified
-from lintra_curator.ndis.pair import ULP
+from lintra_curator.ndis.certified_value import CertifiedValue
+from lintra_curator.ndis.gaussian_pair import ULP
 from lintra_protocol.privacy.gaussian import RELATIVE_ERROR, gaussian_delta
 
 _GUARD = 16 * ULP
@@ -17,7 +17,7 @@ _GUARD = 16 * ULP
 _TINY = 1e-305
 
 
-def delta_one_dimension(epsilon: float, eta: float, tsq: float) -> Certified:
+def delta_one_dimension(epsilon: float, eta: float, tsq: float) -> CertifiedValue:
     """Return delta(epsilon) of a pair with one coordinate.
 
     `eta` is the variance ratio less 1, above -1; `tsq` is squared mean shift in units of X's variance.
@@ -25,7 +25,7 @@ def delta_one_dimension(epsilon: float, eta: float, tsq: float) -> Certified:
     lam, shift = 1 + eta, math.sqrt(tsq)
     if eta == 0:
         value = gaussian_delta(epsilon, shift)
-        return Certified.of(value, 4 * RELATIVE_ERROR * value + _TINY)
+        return CertifiedValue.of(value, 4 * RELATIVE_ERROR * value + _TINY)
     logs = 2 * epsilon + math.log1p(eta)
     discriminant = lam * tsq + eta * logs
     slack = _GUARD * (lam * tsq + abs(eta) * (2 * abs(epsilon) + abs(math.log1p(eta))))
@@ -44,16 +44,16 @@ def delta_one_dimension(epsilon: float, eta: float, tsq: float) -> Certified:
     ends_other = ((near_other, error_other), (far_other, (_GUARD + drift) * abs(far_other)))
     first, second = (_mass(e, outside=eta > 0) for e in (ends, ends_other))
     weight = math.exp(min(epsilon, 700.0))
-    return Certified.of(first[0] - weight * second[0], first[1] + weight * second[1] + _TINY)
+    return CertifiedValue.of(first[0] - weight * second[0], first[1] + weight * second[1] + _TINY)
 
 
-def _at_the_edge(discriminant: float, slack: float, eta: float) -> Certified:
+def _at_the_edge(discriminant: float, slack: float, eta: float) -> CertifiedValue:
     """Return delta where epsilon is, up to rounding, at or beyond the largest or smallest loss."""
     if eta > 0:  # every outcome has a larger loss
-        return Certified(1.0, 0.0, 1.0)
+        return CertifiedValue(1.0, 0.0, 1.0)
     # delta is at most 1 - exp(epsilon - largest loss), and that difference is discriminant / (2 |eta|).
     excess = max(discriminant + slack, 0.0) / (-2 * eta)
-    return Certified(0.0, 0.0, min(1.0, excess))
+    return CertifiedValue(0.0, 0.0, min(1.0, excess))
 
 
 def _mass(ends: tuple[tuple[float, float], tuple[float, float]], *, outside: bool) -> tuple[float, float]:

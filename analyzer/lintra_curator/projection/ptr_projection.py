@@ -15,17 +15,17 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from lintra_analysis.releases.sampling import gaussians
-from lintra_curator.ndis.closed import delta_rp, rp_pstar
-from lintra_curator.projection.eigenvalue_look import EigenvalueTest, delta_after_look
-from lintra_curator.projection.random_projection import ProjectionRelease, named_columns, project
-from lintra_curator.promise.claim import CalibrationError, point_statement
-from lintra_curator.promise.rows import (
+from lintra_curator.claims.claim import CalibrationError, point_statement
+from lintra_curator.claims.row_checks import (
     CLIPPED,
     bounded_rows,
     require_bound,
     require_count,
     require_epsilon,
 )
+from lintra_curator.ndis.closed_form import delta_rp, rp_pstar
+from lintra_curator.projection.eigenvalue_test import EigenvalueTest, delta_after_look
+from lintra_curator.projection.random_projection import ProjectionRelease, named_columns, project
 from lintra_protocol.crypto.randomness import RandomBytes
 from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.privacy.bisection import furthest, log_excess, retreat

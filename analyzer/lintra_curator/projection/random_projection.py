@@ -16,18 +16,18 @@ from lintra_analysis.releases.columns import ScaledColumn, positions
 from lintra_analysis.releases.gram_error import GramEstimate
 from lintra_analysis.releases.sampling import FLOATING_POINT_LAW, gaussians
 from lintra_analysis.releases.sketch import Sketch
-from lintra_curator.ndis.closed import FEW_COLUMNS, delta_rp, rp_ceiling, rp_pair, rp_pstar
-from lintra_curator.ndis.pair import Pair
-from lintra_curator.ndis.profile import delta as certified_delta
-from lintra_curator.projection.wishart_error import WishartError
-from lintra_curator.promise.claim import curator_claim, point_statement
-from lintra_curator.promise.rows import (
+from lintra_curator.claims.claim import curator_claim, point_statement
+from lintra_curator.claims.row_checks import (
     CLIPPED,
     bounded_rows,
     require_bound,
     require_count,
     require_epsilon,
 )
+from lintra_curator.ndis.closed_form import FEW_COLUMNS, delta_rp, rp_ceiling, rp_pair, rp_pstar
+from lintra_curator.ndis.gaussian_pair import GaussianPair
+from lintra_curator.ndis.profile_evaluation import delta as certified_delta
+from lintra_curator.projection.wishart_error import WishartError
 from lintra_protocol.crypto.randomness import RandomBytes
 from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.privacy.bisection import furthest, log_excess, retreat
@@ -58,7 +58,7 @@ class ProjectionPlan:
     promise: PrivacyStatement
 
 
-def replacement_pair(ratio: float, sketch_rows: float) -> Pair:
+def replacement_pair(ratio: float, sketch_rows: float) -> GaussianPair:
     """Return the worst pair of neighbours that differ in one replaced row: orthogonal rows and no others.
 
     Whitened by the rows in common and the ridge, the covariances are I + v v^T and I + u u^T with |u|^2 and |v|^2 at
@@ -66,7 +66,7 @@ def replacement_pair(ratio: float, sketch_rows: float) -> Pair:
     docs/reference/mechanisms/random_projection.md#replacing-a-row; the paper does not treat replacement. `ratio` is l^2
     / sigma^2, positive; `sketch_rows` are r.
     """
-    return Pair([ratio, -ratio / (1 + ratio)], [sketch_rows, sketch_rows], [0.0, 0.0])
+    return GaussianPair([ratio, -ratio / (1 + ratio)], [sketch_rows, sketch_rows], [0.0, 0.0])
 
 
 def projection_delta(epsilon: float, leverage: float, sketch_rows: float, neighbours: Neighbours = "zero-out") -> float:

@@ -14,7 +14,7 @@ import numpy as np
 from lintra_analysis.kinds.planning.ron_gauss import JointQuestion, plan_ron_gauss
 from lintra_analysis.kinds.readings.ron_gauss import projected_sums
 from lintra_analysis.releases.joint_sums import NoiseDeviations, ProjectedSums
-from lintra_curator.promise.claim import CalibrationError, curator_claim
+from lintra_curator.claims.claim import CalibrationError, curator_claim
 from lintra_curator.ron_gauss.laplace import MAX_SCALE, discrete_laplace, laplace_sd
 from lintra_curator.ron_gauss.ron_gauss import checked_values, claim_of_rows, exact_sum, planned_mechanism
 from lintra_protocol.crypto.randomness import RandomBytes

@@ -15,7 +15,7 @@ import numpy as np
 from lintra_analysis.kinds.planning.ron_gauss import JointQuestion, plan_ron_gauss
 from lintra_analysis.kinds.readings.ron_gauss import noise_law, projected_sums
 from lintra_analysis.releases.joint_sums import ProjectedSums
-from lintra_curator.promise.claim import CalibrationError
+from lintra_curator.claims.claim import CalibrationError
 from lintra_curator.second_moment.gaussian_noise import exact_products
 from lintra_protocol.crypto.randomness import RandomBytes
 from lintra_protocol.crypto.ring import FloatArray, IntArray

@@ -6,8 +6,8 @@ eigenvalue is paid for by the joint curve of both releases, docs/reference/mecha
 
 from scipy import special
 
-from lintra_curator.projection.eigenvalue_look import EigenvalueTest, delta_after_look
-from lintra_curator.promise.quadrature import normal_rule
+from lintra_curator.claims.quadrature import normal_rule
+from lintra_curator.projection.eigenvalue_test import EigenvalueTest, delta_after_look
 from lintra_curator.second_moment.curves import projection_deltas
 
 LOOK_SHARE = 0.1

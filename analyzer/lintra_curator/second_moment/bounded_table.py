@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from lintra_analysis.releases.columns import MAGNITUDE, ScaledColumn, require_distinct
-from lintra_curator.promise.rows import CLIPPED, bounded_rows
+from lintra_curator.claims.row_checks import CLIPPED, bounded_rows
 from lintra_protocol.crypto.ring import FloatArray
 
 

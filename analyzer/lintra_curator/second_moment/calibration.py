@@ -8,8 +8,8 @@ import math
 from collections.abc import Callable
 from functools import lru_cache
 
+from lintra_curator.claims.claim import CalibrationError
 from lintra_curator.projection.random_projection import plan_projection
-from lintra_curator.promise.claim import CalibrationError
 from lintra_curator.second_moment.adaptive import LOOK_SHARE, gaussian_then_projection
 from lintra_curator.second_moment.curves import LARGEST_EPSILON, wishart_delta
 from lintra_protocol.encoding.documents import real

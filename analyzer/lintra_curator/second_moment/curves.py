@@ -11,8 +11,8 @@ from itertools import product
 import numpy as np
 from scipy import special
 
+from lintra_curator.claims.quadrature import NORMAL_REACH, chi_square_rule, panels
 from lintra_curator.projection.random_projection import projection_delta as leverage_delta
-from lintra_curator.promise.quadrature import NORMAL_REACH, chi_square_rule, panels
 from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.privacy.statement import Neighbours
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lintra_analysis.releases.sampling import FLOATING_POINT_LAW, gaussians
-from lintra_curator.promise.claim import CalibrationError
+from lintra_curator.claims.claim import CalibrationError
 from lintra_curator.second_moment.bounded_table import BoundedTable
 from lintra_curator.second_moment.calibration import gaussian_sigma
 from lintra_curator.second_moment.central_second_moment import INTEGER_LAW, CentralSecondMoment, NoiseRecord

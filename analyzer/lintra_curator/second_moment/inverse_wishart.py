@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from lintra_curator.promise.rows import require_count
+from lintra_curator.claims.row_checks import require_count
 from lintra_curator.second_moment.bounded_table import BoundedTable
 from lintra_curator.second_moment.central_second_moment import CentralSecondMoment, NoiseRecord, symmetric_mean
 from lintra_curator.second_moment.projection import ridge_plan, ridge_root, whole_degrees

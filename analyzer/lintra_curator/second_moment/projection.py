@@ -8,7 +8,7 @@ from scipy import special
 
 from lintra_analysis.estimators.estimates import Measured, check_confidence
 from lintra_analysis.releases.sampling import FLOATING_POINT_LAW, gaussians
-from lintra_curator.promise.rows import require_count
+from lintra_curator.claims.row_checks import require_count
 from lintra_curator.second_moment.adaptive import LOOK_SHARE, look_at_eigenvalue
 from lintra_curator.second_moment.bounded_table import BoundedTable
 from lintra_curator.second_moment.calibration import adaptive_weight, projection_weight

@@ -7,7 +7,7 @@ import pytest
 
 from lintra_analysis import linear_score, regression
 from lintra_analysis.kinds.planning.ron_gauss import JointQuestion
-from lintra_curator import BudgetExceededError, CalibrationError, Session
+from lintra_curator import BudgetExceededError, BudgetSession, CalibrationError
 from lintra_protocol.crypto.randomness import RandomBytes, expand
 from lintra_protocol.errors import InvalidRowError, InvalidTaskError
 from lintra_protocol.privacy.composition import Spent
@@ -23,9 +23,11 @@ BOUNDS = {"hours": (0.0, 10.0), "grade": (0.0, 6.0)}
 LEVELS = {"course": ("day", "evening")}
 
 
-def session(epsilon: float = 1.0, random_bytes: RandomBytes | None = None, **changes: object) -> Session:
+def session(epsilon: float = 1.0, random_bytes: RandomBytes | None = None, **changes: object) -> BudgetSession:
     given = {"bounds": BOUNDS, "levels": LEVELS} | changes
-    return Session(FRAME, epsilon=epsilon, delta=1e-6, random_bytes=random_bytes or expand(bytes(32), "own"), **given)
+    return BudgetSession(
+        FRAME, epsilon=epsilon, delta=1e-6, random_bytes=random_bytes or expand(bytes(32), "own"), **given
+    )
 
 
 def test_what_is_spent_is_the_exact_composition_of_what_each_release_states() -> None:
@@ -102,9 +104,9 @@ def test_a_category_is_released_as_indicators_and_explains_or_is_ranked_like_any
 def test_a_value_beyond_its_bounds_counts_as_the_bound() -> None:
     frames = [{"x": np.array([0.2, 5.0, -3.0])}, {"x": np.array([0.2, 1.0, 0.0])}]
     released = [
-        Session(f, epsilon=1.0, delta=1e-6, bounds={"x": (0, 1)}, random_bytes=expand(bytes(32), "same")).second_moment(
-            ["x"], epsilon=1.0
-        )
+        BudgetSession(
+            f, epsilon=1.0, delta=1e-6, bounds={"x": (0, 1)}, random_bytes=expand(bytes(32), "same")
+        ).second_moment(["x"], epsilon=1.0)
         for f in frames
     ]
     assert np.array_equal(released[0].values, released[1].values)
@@ -130,7 +132,7 @@ def test_a_session_that_cannot_be_is_refused(changes: dict, reason: str) -> None
 def test_a_table_with_missing_or_ragged_columns_is_refused() -> None:
     for frame, reason in (({"x": [1.0, math.nan]}, "fill"), ({"x": [1.0, 2.0], "y": [1.0]}, "length")):
         with pytest.raises(InvalidRowError, match=reason):
-            Session(frame, epsilon=1.0, delta=1e-6, bounds=dict.fromkeys(frame, (0, 1)))
+            BudgetSession(frame, epsilon=1.0, delta=1e-6, bounds=dict.fromkeys(frame, (0, 1)))
 
 
 def test_releases_that_cannot_be_cost_nothing() -> None:

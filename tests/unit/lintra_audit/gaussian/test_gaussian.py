@@ -13,7 +13,7 @@ from lintra_audit.gaussian.output import write_plot
 from lintra_audit.gaussian.verdict import audit_law, audit_pair, without_each_row
 from lintra_audit.release.cli import app
 from lintra_audit.task.task import audit_matrix, audit_task
-from lintra_curator.ndis import Pair, delta, pair_from_gaussians, pair_profile, rp_pair, rp_pstar
+from lintra_curator.ndis import GaussianPair, delta, pair_from_gaussians, pair_profile, rp_pair, rp_pstar
 from lintra_protocol.errors import RowUnderfilledError
 from lintra_protocol.mechanisms import Osnap, OsnapPublished, WishartSecondMoment
 from lintra_protocol.privacy.statement import Claim
@@ -63,7 +63,7 @@ def test_the_epsilon_of_a_pair_is_certified() -> None:
 
 
 def test_disjoint_laws_violate_every_claim_below_1() -> None:
-    audit = audit_pair(Pair([], [], [], disjoint=True), [(1e9, 0.999)])
+    audit = audit_pair(GaussianPair([], [], [], disjoint=True), [(1e9, 0.999)])
     assert audit.verdict == "VIOLATION"
 
 

@@ -10,11 +10,11 @@ import pytest
 from typer.testing import CliRunner
 
 from lintra_audit.release.cli import app
-from lintra_audit.verify import rules_off
-from lintra_audit.verify.lies import LIES, honest_without_root
+from lintra_audit.verify import disabled_rules
+from lintra_audit.verify.malicious_reports import LIES, honest_without_root
+from lintra_audit.verify.one_word_leak import added, pair_in, pair_of, rows_that_fit
 from lintra_audit.verify.rules import RULES
 from lintra_audit.verify.run import known_attacks
-from lintra_audit.verify.short_rows import added, pair_in, pair_of, rows_that_fit
 from lintra_protocol.crypto.randomness import expand
 from lintra_protocol.crypto.sealing import SealingKey
 from lintra_protocol.report.report import checks_of, open_block, seal_block
@@ -70,9 +70,9 @@ def test_one_usable_point_says_nothing_of_a_row_and_a_second_or_a_bad_one_says_a
         first = payloads[0][0].tobytes()
         # The first server's share in plain integers is that of a last server, but for the offset.
         words = Parameters(1, 2, 10**8)
-        moved = sum(words.offset * pow(point, k, rules_off.points.PRIMES[0]) for k in range(words.padded))
-        inverse = pow(point, -1, rules_off.points.PRIMES[0])
-        back = sum(words.offset * pow(inverse, k, rules_off.points.PRIMES[0]) for k in range(words.padded))
+        moved = sum(words.offset * pow(point, k, disabled_rules.points.PRIMES[0]) for k in range(words.padded))
+        inverse = pow(point, -1, disabled_rules.points.PRIMES[0])
+        back = sum(words.offset * pow(inverse, k, disabled_rules.points.PRIMES[0]) for k in range(words.padded))
         own = pair_of(parameters, first, point)
         return added([(own[0] + moved, own[1] + back), pair_of(parameters, payloads[1][0].tobytes(), point)])
 
@@ -88,10 +88,10 @@ def test_one_usable_point_says_nothing_of_a_row_and_a_second_or_a_bad_one_says_a
 
 
 def test_every_rule_is_attacked_and_what_is_replaced_for_it_exists() -> None:
-    assert set(rules_off.WITHOUT) == set(RULES)
-    for without in rules_off.WITHOUT.values():
+    assert set(disabled_rules.WITHOUT) == set(RULES)
+    for without in disabled_rules.WITHOUT.values():
         assert all(hasattr(owner, name) for owner, name, _ in without())
-    source = Path(rules_off.__file__).with_name("servers.py").read_text("utf-8")
+    source = Path(disabled_rules.__file__).with_name("servers.py").read_text("utf-8")
     named = {node.value for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Constant)}
     assert {*(lie.rule for lie in LIES), "margin", *(named & set(RULES))} == set(RULES)
 

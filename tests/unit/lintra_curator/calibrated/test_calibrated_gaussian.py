@@ -28,9 +28,9 @@ from lintra_curator.calibrated.logistic_regression import (
     logistic_sensitivity,
     plan_logistic,
 )
-from lintra_curator.ndis.pair import Pair
-from lintra_curator.ndis.profile import delta
-from lintra_curator.promise.claim import curator_claim
+from lintra_curator.claims.claim import curator_claim
+from lintra_curator.ndis.gaussian_pair import GaussianPair
+from lintra_curator.ndis.profile_evaluation import delta
 from lintra_protocol.privacy.gaussian import gaussian_delta, gaussian_mu
 from support import source
 
@@ -59,13 +59,13 @@ def test_no_pair_within_a_sensitivity_exceeds_the_envelope(seed: int, one_direct
     assert envelope(epsilon, sensitivity) == min(bounds)
     weights = generator.dirichlet(np.ones(len(logs)))
     # X more spread than Y, with the shift in the metric of Y; and the same pair the other way round.
-    pair = Pair(np.expm1(logs), np.ones(len(logs)), shift**2 * weights / np.exp(logs))
+    pair = GaussianPair(np.expm1(logs), np.ones(len(logs)), shift**2 * weights / np.exp(logs))
     for each in (pair, pair.reverse()):
         assert delta(each, epsilon).hi <= min(bounds)
 
 
 def test_a_direction_that_alone_takes_everything_comes_close_to_the_envelope() -> None:
-    pair = Pair([math.expm1(0.01)], [1.0], [0.2**2 * math.exp(-0.01)])
+    pair = GaussianPair([math.expm1(0.01)], [1.0], [0.2**2 * math.exp(-0.01)])
     assert delta(pair, 1.0).value > 0.85 * envelope(1.0, Sensitivity(0.2, 0.01, 0.01, True))
 
 
@@ -87,7 +87,7 @@ def test_without_a_change_of_covariance_the_envelope_is_the_gaussian_profile() -
 def test_the_published_zero_certifies_what_is_false() -> None:
     epsilon, ratio = 0.3466, math.log(2)
     assert published_covariance_delta(epsilon, ratio, ratio) == 0
-    truth = delta(Pair([1.0], [1.0], [0.0]), epsilon)
+    truth = delta(GaussianPair([1.0], [1.0], [0.0]), epsilon)
     assert truth.lo == pytest.approx(0.1034, abs=1e-4)
     assert envelope(epsilon, Sensitivity(0.0, ratio, ratio, True)) >= truth.lo
     assert published_covariance_delta(0.3, ratio, ratio) > 0
@@ -157,7 +157,7 @@ def test_one_moving_eigenvalue_asks_for_far_less_noise_than_the_published_route(
     assert plan.promise.delta <= CLAIM.float_delta
     # The claim holds, with little to spare, for the pair that takes all that the sensitivity allows.
     found = plan.sensitivity
-    pair = Pair([math.expm1(found.log_ratio)], [1.0], [found.shift**2 * math.exp(-found.log_ratio)])
+    pair = GaussianPair([math.expm1(found.log_ratio)], [1.0], [found.shift**2 * math.exp(-found.log_ratio)])
     assert 0.8 * CLAIM.float_delta < delta(pair, 1.0).hi <= CLAIM.float_delta
     far = published_logistic_sensitivity(published, 1.0, regularization, 10, max_rows)
     assert envelope(1.0, far) == pytest.approx(CLAIM.float_delta, rel=1e-3)

@@ -7,6 +7,7 @@ import pytest
 from papers.inherent_least_squares import inherent_least_squares
 from papers.least_squares_corner import corner_sigma
 
+from lintra_curator.claims.claim import curator_claim
 from lintra_curator.least_squares.private_least_squares import (
     Law,
     influence_delta,
@@ -17,9 +18,8 @@ from lintra_curator.least_squares.private_least_squares import (
     worst_influence,
 )
 from lintra_curator.ndis.least_squares import als_max_loss, delta_als, delta_ols, influences, ols_pair
-from lintra_curator.ndis.profile import delta
+from lintra_curator.ndis.profile_evaluation import delta
 from lintra_curator.projection.random_projection import rp_sigma
-from lintra_curator.promise.claim import curator_claim
 from support import source
 
 CLAIM = curator_claim(1.0, 1e-5, "zero-out")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lintra_curator.ndis import Pair, delta, ols_pair, rp_pair
+from lintra_curator.ndis import GaussianPair, delta, ols_pair, rp_pair
 from support.two_tails import two_tails
 
 PAIRS = [
@@ -11,19 +11,19 @@ PAIRS = [
     rp_pair(0.2, 12).reverse(),
     ols_pair(0.03, 0.05, 100, 6),
     ols_pair(0.03, 0.05, 100, 6).reverse(),
-    Pair([0.5, -0.3, 0.1], [3, 4, 2], [0.2, 0.1, 0.0]),
-    Pair([-0.5, -0.2], [3, 4], [0.3, 0.1]),
+    GaussianPair([0.5, -0.3, 0.1], [3, 4, 2], [0.2, 0.1, 0.0]),
+    GaussianPair([-0.5, -0.2], [3, 4], [0.3, 0.1]),
 ]
 
 
 @pytest.mark.parametrize("pair", PAIRS)
 @pytest.mark.grid(2)
 @pytest.mark.slow
-def test_two_generalised_chi_square_tails_give_the_same_delta(pair: Pair) -> None:
+def test_two_generalised_chi_square_tails_give_the_same_delta(pair: GaussianPair) -> None:
     for at in (0.0, 0.2, 0.5):
         expected = delta(pair, at).value
         assert two_tails(pair, at) == pytest.approx(expected, abs=1e-7)
-        wrong = Pair(1.02 * pair.eta, pair.mult, 1.02 * pair.tsq)
+        wrong = GaussianPair(1.02 * pair.eta, pair.mult, 1.02 * pair.tsq)
         assert expected < 1e-5 or two_tails(wrong, at) != pytest.approx(expected, abs=1e-6)
 
 

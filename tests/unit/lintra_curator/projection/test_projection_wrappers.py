@@ -8,8 +8,9 @@ import pytest
 from papers.calibrated import plan_ptr_published
 from papers.subsampled_projection import plan_subsampled, subsampled_projection, unsampled_claim
 
-from lintra_curator.ndis.closed import delta_rp, rp_pstar
-from lintra_curator.projection.eigenvalue_look import EigenvalueTest
+from lintra_curator.claims.claim import CalibrationError, curator_claim
+from lintra_curator.ndis.closed_form import delta_rp, rp_pstar
+from lintra_curator.projection.eigenvalue_test import EigenvalueTest
 from lintra_curator.projection.ptr_projection import (
     joint_delta,
     plan_ptr,
@@ -17,7 +18,6 @@ from lintra_curator.projection.ptr_projection import (
     ptr_projection,
 )
 from lintra_curator.projection.random_projection import plan_projection, rp_sigma
-from lintra_curator.promise.claim import CalibrationError, curator_claim
 from lintra_protocol.errors import InvalidAnalysisError
 from lintra_protocol.privacy.gaussian import gaussian_delta, gaussian_mu
 from support import source

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from lintra_analysis.estimators.regression import regression
-from lintra_curator.ndis.closed import delta_rp, rp_pstar
-from lintra_curator.ndis.profile import delta
+from lintra_curator.claims.claim import curator_claim, point_statement
+from lintra_curator.claims.row_checks import CLIPPED, bounded_rows
+from lintra_curator.ndis.closed_form import delta_rp, rp_pstar
+from lintra_curator.ndis.profile_evaluation import delta
 from lintra_curator.projection.random_projection import (
     plan_projection,
     project,
@@ -16,8 +18,6 @@ from lintra_curator.projection.random_projection import (
     replacement_pair,
     rp_sigma,
 )
-from lintra_curator.promise.claim import curator_claim, point_statement
-from lintra_curator.promise.rows import CLIPPED, bounded_rows
 from lintra_curator.second_moment.calibration import projection_weight
 from lintra_protocol.errors import InvalidReleaseError
 from lintra_protocol.privacy.statement import Neighbours

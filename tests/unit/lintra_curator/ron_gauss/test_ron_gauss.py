@@ -12,7 +12,7 @@ from lintra_analysis.releases.features import ClassLabel, NumericLabel
 from lintra_analysis.releases.joint_sums import ProjectedSums
 from lintra_analysis.synthetic.generator import synthesize
 from lintra_analysis.synthetic.model import fit
-from lintra_curator.promise.claim import CalibrationError, curator_claim
+from lintra_curator.claims.claim import CalibrationError, curator_claim
 from lintra_curator.ron_gauss.pure import PureShares, pure_scales, release_ron_gauss_pure
 from lintra_curator.ron_gauss.ron_gauss import category_column, exact_sum, mapped_column, release_ron_gauss
 from lintra_protocol.errors import InvalidRowError, InvalidTaskError

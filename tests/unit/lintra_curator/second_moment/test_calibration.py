@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from lintra_curator.promise.claim import CalibrationError, curator_claim
+from lintra_curator.claims.claim import CalibrationError, curator_claim
 from lintra_curator.second_moment.adaptive import LOOK_SHARE, gaussian_then_projection, look_at_eigenvalue
 from lintra_curator.second_moment.calibration import (
     adaptive_weight,

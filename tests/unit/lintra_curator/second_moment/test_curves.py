@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import integrate, stats
 
-from lintra_curator.promise.quadrature import chi_square_rule, normal_rule
+from lintra_curator.claims.quadrature import chi_square_rule, normal_rule
 from lintra_curator.second_moment.adaptive import gaussian_then_projection
 from lintra_curator.second_moment.curves import (
     projection_delta,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from lintra_curator.promise.claim import curator_claim
+from lintra_curator.claims.claim import curator_claim
 from lintra_curator.second_moment.bounded_table import BoundedTable, plain_columns
 from lintra_curator.second_moment.central_second_moment import CentralSecondMoment, NoiseRecord
 from lintra_curator.second_moment.inverse_wishart import draw_inverse_wishart

@@ -19,7 +19,7 @@ from papers.second_moment import (
 from lintra_analysis.estimators.means import means
 from lintra_analysis.estimators.pca import pca
 from lintra_analysis.estimators.regression import regression
-from lintra_curator.promise.claim import CalibrationError, curator_claim
+from lintra_curator.claims.claim import CalibrationError, curator_claim
 from lintra_curator.second_moment.bounded_table import BoundedTable, plain_columns
 from lintra_curator.second_moment.calibration import projection_weight
 from lintra_curator.second_moment.central_second_moment import CentralSecondMoment

@@ -15,7 +15,7 @@ class CalibrationError(ValueError):
     >>> curator_claim(epsilon=-1.0, delta=1e-6)
     Traceback (most recent call last):
     ...
-    lintra_curator.promise.claim.CalibrationError: epsilon must be positive and finite, got -1.0
+    lintra_curator.claims.claim.CalibrationError: epsilon must be positive and finite, got -1.0
     """
 
 

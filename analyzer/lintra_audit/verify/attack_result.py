@@ -7,7 +7,7 @@ from lintra_audit.verify.rules import RULES
 
 
 @dataclass(frozen=True)
-class Finding:
+class AttackResult:
     """One attack on real servers, with the rule that stops it and without.
 
     Attributes:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lintra_curator.ndis import delta, delta_rp, rp_pair, rp_pstar
-from lintra_curator.ndis.closed import rp_ceiling
+from lintra_curator.ndis.closed_form import rp_ceiling
 
 
 def published_delta(epsilon: float, p: float, r: float) -> float:

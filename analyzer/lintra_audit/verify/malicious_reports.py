@@ -28,7 +28,7 @@ ADDED = 2**40
 
 
 @dataclass(frozen=True)
-class Lie:
+class MaliciousReport:
     """One way to lie.
 
     Attributes:
@@ -196,26 +196,35 @@ def _word_too_large(task: Task) -> Report:
     return _reports(task, [first, last])[0]
 
 
-LIES: tuple[Lie, ...] = (
-    Lie("added", f"adds {ADDED} to a word of the row that it proved", "verdict", _added),
-    Lie("padding", "proves a long row beside the padding of a short one", "verdict", _other_padding),
-    Lie("flipped bit", "flips a bit of a share that it proved", "verdict", _flipped),
-    Lie("proof of another", "sends a long row with the proof of an honest report", "verdict", _proof_of_another),
-    Lie("blinds of another", "sends a long row with the blinds of an honest report", "verdict", _blinds_of_another),
-    Lie("shares of two", "sends the shares of two reports as those of one", "verdict", _two_reports),
-    Lie("square of zero", "proves a row with a word of 2^32, of square 0 modulo 2^64", "verdict", _square_of_zero),
-    Lie(
+LIES: tuple[MaliciousReport, ...] = (
+    MaliciousReport("added", f"adds {ADDED} to a word of the row that it proved", "verdict", _added),
+    MaliciousReport("padding", "proves a long row beside the padding of a short one", "verdict", _other_padding),
+    MaliciousReport("flipped bit", "flips a bit of a share that it proved", "verdict", _flipped),
+    MaliciousReport(
+        "proof of another", "sends a long row with the proof of an honest report", "verdict", _proof_of_another
+    ),
+    MaliciousReport(
+        "blinds of another", "sends a long row with the blinds of an honest report", "verdict", _blinds_of_another
+    ),
+    MaliciousReport("shares of two", "sends the shares of two reports as those of one", "verdict", _two_reports),
+    MaliciousReport(
+        "square of zero", "proves a row with a word of 2^32, of square 0 modulo 2^64", "verdict", _square_of_zero
+    ),
+    MaliciousReport(
         "2^64 more", "adds 2^64 to a word of a share, which is the same word in the ring", "verdict", _wrapped_word,
         "the ring word is an honest one: the check is of integers, and so is stricter here than the sum needs",
     ),
-    Lie("two primes", "proves a row whose squares add up to the bound and the product of two primes", "four primes",
+    MaliciousReport(
+        "two primes", "proves a row whose squares add up to the bound and the product of two primes", "four primes",
         _product_of_two),
-    Lie("blinds that count", "chooses blinds whose squares make up for a long row", "root of -1", _blinds_that_count),
-    Lie(
+    MaliciousReport(
+        "blinds that count", "chooses blinds whose squares make up for a long row", "root of -1", _blinds_that_count
+    ),
+    MaliciousReport(
         "element too large", "spells an element 0 as the prime itself", "format", _element_too_large,
         "the row is an honest one: what is lost is that a report has one spelling",
     ),
-    Lie(
+    MaliciousReport(
         "word too large", "sends a word of 2^g to a server whose words are below", "format", _word_too_large,
         "the row is an honest one: what is lost is a premise of the proof, that no integer reaches 2^80",
     ),

@@ -15,7 +15,7 @@ import numpy as np
 
 from lintra_analysis.spec.build_task import PublicKeys, build_task
 from lintra_analysis.spec.specification import Specification
-from lintra_audit.verify.processes import Place
+from lintra_audit.verify.processes import ServerFolder
 from lintra_protocol.cohort.report_ids import ReportIds
 from lintra_protocol.crypto.randomness import system_randomness
 from lintra_protocol.crypto.ring import IntArray, RingArray, from_ring, ring_from_bytes
@@ -55,10 +55,10 @@ Verdicts = tuple[Signed[Verdict], ...]
 
 
 @dataclass(frozen=True)
-class Exchange:
+class Actors:
     """One task at some servers; `repr` shows no key. `places` are those of the servers, in the task's order."""
 
-    places: Sequence[Place]
+    places: Sequence[ServerFolder]
     task: Task = field(repr=False)
     author: SigningKey = field(repr=False)
     analyzer: SigningKey = field(repr=False)
@@ -66,8 +66,8 @@ class Exchange:
 
     @classmethod
     def begin(
-        cls, places: Sequence[Place], specification: Mapping[str, object], played: Sequence[int] = ()
-    ) -> "Exchange":
+        cls, places: Sequence[ServerFolder], specification: Mapping[str, object], played: Sequence[int] = ()
+    ) -> "Actors":
         """Draft a task and register it at all servers but those that the audit plays itself."""
         author, analyzer = (SigningKey.generate(system_randomness) for _ in range(2))
         sealing = SealingKey.generate(CLASSICAL, system_randomness)

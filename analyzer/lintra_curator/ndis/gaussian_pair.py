@@ -23,7 +23,7 @@ _NEAR = 0.5
 
 
 @dataclass(frozen=True, eq=False)
-class Pair:
+class GaussianPair:
     """X ~ N(mu1, S1) against Y ~ N(mu2, S2), in G groups of coordinates that share a variance ratio.
 
     The coordinates of X whitened by Y have variances lambda = 1 + eta > 0. All arguments take sequences or arrays.
@@ -97,18 +97,18 @@ class Pair:
         quadratic = self.lam[below] ** 2 * self.tsq[below] / (-2 * self.eta[below])
         return float(quadratic.sum()) - self.offset
 
-    def reverse(self) -> "Pair":
+    def reverse(self) -> "GaussianPair":
         """Return Y against X.
 
         Raises:
             ValueError: if a variance ratio is beyond 2^52, so that its inverse cannot be told from 0.
         """
-        return Pair(-self.eta / self.lam, self.mult, self.lam * self.tsq, disjoint=self.disjoint)
+        return GaussianPair(-self.eta / self.lam, self.mult, self.lam * self.tsq, disjoint=self.disjoint)
 
-    def compose(self, *others: "Pair") -> "Pair":
+    def compose(self, *others: "GaussianPair") -> "GaussianPair":
         """Return the pair of all releases together, each made with independent noise; exact."""
         pairs = (self, *others)
-        return Pair(
+        return GaussianPair(
             np.concatenate([pair.eta for pair in pairs]),
             np.concatenate([pair.mult for pair in pairs]),
             np.concatenate([pair.tsq for pair in pairs]),
@@ -165,7 +165,7 @@ class Pair:
 
 def pair_from_gaussians(
     mu1: Numbers | float, s1: FloatArray | float, mu2: Numbers | float, s2: FloatArray | float
-) -> Pair:
+) -> GaussianPair:
     """Return the pair N(mu1, S1) against N(mu2, S2) (Wei, Lu, Magdon-Ismail, Zikas 2023, v4 Theorem 4.1).
 
     Gaussian laws are equivalent if their covariances have one range and the means differ within it, and disjoint
@@ -196,7 +196,7 @@ def pair_from_gaussians(
     shift, slack = (means[0] - means[1]) / scale, float(np.linalg.norm((abs(means[0]) + abs(means[1])) / scale))
     basis = _common_range(covariances)
     if basis is None or np.linalg.norm(shift - basis @ (basis.T @ shift)) > 64 * size * ULP * slack:
-        return Pair([], [], [], disjoint=True)
+        return GaussianPair([], [], [], disjoint=True)
     if len(basis.T) < size:
         covariances, shift = [basis.T @ s @ basis for s in covariances], basis.T @ shift
     eta, tsq = _invariants(covariances[0], covariances[1], shift)
@@ -222,11 +222,11 @@ def _invariants(first: FloatArray, second: FloatArray, shift: FloatArray) -> tup
     return (singular - 1) * (singular + 1), (right @ np.linalg.solve(upper, shift)) ** 2
 
 
-def _grouped(eta: FloatArray, tsq: FloatArray) -> Pair:
+def _grouped(eta: FloatArray, tsq: FloatArray) -> GaussianPair:
     """Return a pair whose coordinates of equal variance ratio are one group."""
     values, place = np.unique(eta, return_inverse=True)
     indicator = place == np.arange(len(values))[:, np.newaxis]
-    return Pair(values, indicator.sum(axis=1, dtype=np.float64), indicator @ tsq)
+    return GaussianPair(values, indicator.sum(axis=1, dtype=np.float64), indicator @ tsq)
 
 
 def _common_range(covariances: Sequence[FloatArray]) -> FloatArray | None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Certified:
+class CertifiedValue:
     """A value and the interval in which the exact one lies; a promise quotes `hi`, a refutation `lo`.
 
     The interval allows for truncation, discretisation and rounding of the computation
@@ -26,7 +26,7 @@ class Certified:
             raise ValueError(f"the interval [{self.lo}, {self.hi}] does not hold {self.value}")
 
     @classmethod
-    def of(cls, value: float, error: float, ceiling: float = 1.0) -> "Certified":
+    def of(cls, value: float, error: float, ceiling: float = 1.0) -> "CertifiedValue":
         """Return a probability known to an absolute error; `hi` is at most `ceiling`, and 1 if nothing is known."""
         if not (math.isfinite(value) and math.isfinite(error)):
             return cls(ceiling, 0.0, ceiling)

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from lintra_curator.ndis import Pair, delta, pair_from_gaussians, renyi_bound, rp_pair, split_bound
+from lintra_curator.ndis import GaussianPair, delta, pair_from_gaussians, renyi_bound, rp_pair, split_bound
 from lintra_curator.ndis.bounds import log_kappa
 from lintra_protocol.privacy.gaussian import gaussian_delta
 
@@ -38,7 +38,7 @@ def test_moments_at_0_and_minus_1_are_1_and_reversal_reflects_them() -> None:
 
 
 def test_a_composition_multiplies_moments() -> None:
-    one, other = rp_pair(0.1, 5), Pair([-0.2, 0.0], [2, 1], [0.4, 0.3])
+    one, other = rp_pair(0.1, 5), GaussianPair([-0.2, 0.0], [2, 1], [0.4, 0.3])
     s = np.array([0.2, 0.5 + 2j])
     assert np.allclose(one.compose(other, one).log_mgf(s), 2 * one.log_mgf(s) + other.log_mgf(s), rtol=1e-13)
 
@@ -156,11 +156,11 @@ def test_laws_that_are_no_gaussians_are_refused(arguments: tuple[object, ...], w
 )
 def test_invariants_out_of_range_are_refused(eta: list[float], mult: list[float], tsq: list[float], words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        Pair(eta, mult, tsq)
+        GaussianPair(eta, mult, tsq)
 
 
 def test_moments_outside_the_strip_are_refused() -> None:
-    pair = Pair([0.5, -0.5], [1, 1], [0, 0])
+    pair = GaussianPair([0.5, -0.5], [1, 1], [0, 0])
     for s in (2.0, -2.0, 3 + 1j):
         with pytest.raises(ValueError, match="infinite"):
             pair.log_mgf(s)
@@ -173,7 +173,7 @@ def test_a_pair_cannot_be_changed() -> None:
 
 def test_the_chernoff_bound_has_its_known_value_and_lies_above_the_profile() -> None:
     assert renyi_bound(rp_pair(0.05, 30), 1) == pytest.approx(4.86342631e-5, rel=1e-6, abs=0)
-    for pair in (rp_pair(0.05, 30), Pair([0.2, -0.1, 0.0], [3, 1, 2], [0.1, 0.2, 0.3])):
+    for pair in (rp_pair(0.05, 30), GaussianPair([0.2, -0.1, 0.0], [3, 1, 2], [0.1, 0.2, 0.3])):
         for at in (0.0, 0.5, 3.0, 20.0):
             assert delta(pair, at, 1e-6).value <= renyi_bound(pair, at) <= 1.0
 

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from lintra_audit.verify.exchange import CheckShares, Exchange
-from lintra_audit.verify.short_rows import Pair, pair_of
+from lintra_audit.verify.actors import Actors, CheckShares
+from lintra_audit.verify.one_word_leak import Pair, pair_of
 from lintra_protocol.cohort.report_ids import ReportIds
 from lintra_protocol.crypto.randomness import system_randomness
 from lintra_protocol.crypto.ring import RingArray
@@ -18,10 +18,10 @@ from lintra_protocol.rules.verification import BodyHash, check_share_of, paramet
 from lintra_protocol.verification.points import Points
 
 
-class Played:
+class AdversarialServer:
     """One server of an exchange, and the reports that it holds."""
 
-    def __init__(self, exchange: Exchange, server: int, reports: Sequence[Report]) -> None:
+    def __init__(self, exchange: Actors, server: int, reports: Sequence[Report]) -> None:
         """Hold reports, and draw both nonces."""
         self._task, self._server, self._key = exchange.task, server, exchange.places[server].key
         self._reports = sorted(reports, key=lambda report: report.report_id)

@@ -36,7 +36,7 @@ Replaced = tuple[object, str, object]
 """Where a function stands, its name, and what stands there instead."""
 
 
-def take_out(rule: str) -> None:
+def disable(rule: str) -> None:
     """Take a rule out of this process, for good.
 
     Raises:

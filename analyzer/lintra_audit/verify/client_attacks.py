@@ -6,10 +6,10 @@ from math import sqrt
 
 import numpy as np
 
-from lintra_audit.verify.exchange import Exchange
-from lintra_audit.verify.finding import Finding
-from lintra_audit.verify.lies import LIES, Lie, honest_reports, honest_without_root, row_of
-from lintra_audit.verify.processes import Place
+from lintra_audit.verify.actors import Actors
+from lintra_audit.verify.attack_result import AttackResult
+from lintra_audit.verify.malicious_reports import LIES, MaliciousReport, honest_reports, honest_without_root, row_of
+from lintra_audit.verify.processes import ServerFolder
 from lintra_protocol.cohort.report_ids import ReportIds
 from lintra_protocol.crypto.ring import IntArray
 from lintra_protocol.crypto.sealing import CLASSICAL
@@ -19,7 +19,7 @@ from lintra_protocol.report.report import Report
 from lintra_protocol.rules.verification import parameters_of
 from lintra_protocol.task import Task
 
-Servers = Callable[[int, str | None], AbstractContextManager[list[Place]]]
+Servers = Callable[[int, str | None], AbstractContextManager[list[ServerFolder]]]
 """Runs so many servers, without a rule if one is named, for the length of a block."""
 
 MIN_CLIENTS = 12
@@ -38,7 +38,9 @@ SPECIFICATION: dict[str, object] = {
 }
 
 
-def all_lies(servers: Servers, lies: Sequence[Lie] = LIES, kept: str | None = None) -> Iterator[Finding]:
+def all_lies(
+    servers: Servers, lies: Sequence[MaliciousReport] = LIES, kept: str | None = None
+) -> Iterator[AttackResult]:
     """Tell lies to two servers that keep all rules (`kept` says which not), then to two that lack each one's rule."""
     with servers(2, kept) as places:
         with_rule = _together(places, lies)
@@ -46,13 +48,13 @@ def all_lies(servers: Servers, lies: Sequence[Lie] = LIES, kept: str | None = No
         with servers(2, rule) as places:
             for lie in lies:
                 if lie.rule == rule:
-                    yield Finding(lie.name, "client", f"a client {lie.told}", rule, *with_rule[lie.name],
+                    yield AttackResult(lie.name, "client", f"a client {lie.told}", rule, *with_rule[lie.name],
                                   *_alone(places, lie))  # fmt: skip
 
 
-def _together(places: Sequence[Place], lies: Sequence[Lie]) -> dict[str, tuple[str, bool]]:
+def _together(places: Sequence[ServerFolder], lies: Sequence[MaliciousReport]) -> dict[str, tuple[str, bool]]:
     """Return what became of each lie in a cohort of honest reports and all lies."""
-    exchange = Exchange.begin(places, {**SPECIFICATION, "max_rejected": "0.49"})
+    exchange = Actors.begin(places, {**SPECIFICATION, "max_rejected": "0.49"})
     task = exchange.task
     honest = honest_reports(task, max(NUM_HONEST, MIN_CLIENTS + len(lies)))
     told = {lie.name: lie.report(task) for lie in lies}
@@ -79,9 +81,9 @@ def _together(places: Sequence[Place], lies: Sequence[Lie]) -> dict[str, tuple[s
     return found
 
 
-def _alone(places: Sequence[Place], lie: Lie) -> tuple[str, bool]:
+def _alone(places: Sequence[ServerFolder], lie: MaliciousReport) -> tuple[str, bool]:
     """Return what a lie does where nobody looks for it, and whether it is what was said of it."""
-    exchange = Exchange.begin(places, SPECIFICATION)
+    exchange = Actors.begin(places, SPECIFICATION)
     task = exchange.task
     make = honest_without_root if lie.rule == "root of -1" else honest_reports
     honest, told = make(task, MIN_CLIENTS + 2), lie.report(task)
@@ -98,13 +100,13 @@ def _alone(places: Sequence[Place], lie: Lie) -> tuple[str, bool]:
     return f"accepted: moves the sum {moved / bound:.3g} times as far as any report may", moved > bound
 
 
-def margin(servers: Servers, kept: str | None = None) -> Finding:
+def margin(servers: Servers, kept: str | None = None) -> AttackResult:
     """Send one hostile report among the fewest that the claim allows."""
     lie = LIES[0]
     with servers(2, kept) as places:
         said, stopped = _waits(places, lie)
     with servers(2, "margin") as places:
-        exchange = Exchange.begin(places, SPECIFICATION)
+        exchange = Actors.begin(places, SPECIFICATION)
         reports = [*honest_reports(exchange.task, MIN_CLIENTS - 1), lie.report(exchange.task)]
         for server in range(2):
             exchange.upload(server, reports)
@@ -117,11 +119,11 @@ def margin(servers: Servers, kept: str | None = None) -> Finding:
             except AbandonedError:
                 broken, shown = f"the batch was closed, and is lost with its {MIN_CLIENTS - 1} honest reports", True
     told = f"a client sends one false report to a batch of {MIN_CLIENTS}, the fewest that the claim allows"
-    return Finding("one report too few", "client", told, "margin", said, stopped, broken, shown)
+    return AttackResult("one report too few", "client", told, "margin", said, stopped, broken, shown)
 
 
-def _waits(places: Sequence[Place], lie: Lie) -> tuple[str, bool]:
-    exchange = Exchange.begin(places, SPECIFICATION)
+def _waits(places: Sequence[ServerFolder], lie: MaliciousReport) -> tuple[str, bool]:
+    exchange = Actors.begin(places, SPECIFICATION)
     honest, told = honest_reports(exchange.task, MIN_CLIENTS + 1), lie.report(exchange.task)
     for server in range(2):
         exchange.upload(server, [*honest[: MIN_CLIENTS - 1], told])

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from lintra_curator.promise.claim import CalibrationError
+from lintra_curator.claims.claim import CalibrationError
 from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.noise.clipping import clip_norms
 

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import gammainc, gammaincc
 
-from lintra_curator.ndis.pair import ULP, Pair
-from lintra_curator.ndis.profile import delta
+from lintra_curator.ndis.gaussian_pair import ULP, GaussianPair
+from lintra_curator.ndis.profile_evaluation import delta
 from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.privacy.bisection import bisect, retreat
 
@@ -22,7 +22,7 @@ _CALIBRATION_RTOL = 1e-11
 _SLOW_RTOL = 1e-6
 
 
-def rp_pair(leverage: float, columns: float) -> Pair:
+def rp_pair(leverage: float, columns: float) -> GaussianPair:
     """Return the pair of a Gaussian random projection D^T G of data with and without a row of this leverage.
 
     The whitened columns have variance 1 with the row and 1 - p without it (Wei et al. 2023). The pair at p*
@@ -40,8 +40,8 @@ def rp_pair(leverage: float, columns: float) -> Pair:
     if not 0 < columns < math.inf:
         raise ValueError(f"a projection needs at least one column, got {columns}")
     if leverage == 1:
-        return Pair([], [], [], disjoint=True)
-    return Pair([leverage / (1 - leverage)], [columns], [0.0])
+        return GaussianPair([], [], [], disjoint=True)
+    return GaussianPair([leverage / (1 - leverage)], [columns], [0.0])
 
 
 def delta_rp(

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lintra_audit.verify.clients import MIN_CLIENTS, SPECIFICATION, Servers
-from lintra_audit.verify.exchange import CheckShares, Exchange
-from lintra_audit.verify.finding import Finding
-from lintra_audit.verify.lies import honest_reports, row_of
-from lintra_audit.verify.played import Played, nonces_of
-from lintra_audit.verify.processes import Place, new_place
-from lintra_audit.verify.rules_off import UNLUCKY, early_matrix, unlucky_points
-from lintra_audit.verify.short_rows import added, pair_in, rows_that_fit
+from lintra_audit.verify.actors import Actors, CheckShares
+from lintra_audit.verify.adversarial_server import AdversarialServer, nonces_of
+from lintra_audit.verify.attack_result import AttackResult
+from lintra_audit.verify.client_attacks import MIN_CLIENTS, SPECIFICATION, Servers
+from lintra_audit.verify.disabled_rules import UNLUCKY, early_matrix, unlucky_points
+from lintra_audit.verify.malicious_reports import honest_reports, row_of
+from lintra_audit.verify.one_word_leak import added, pair_in, rows_that_fit
+from lintra_audit.verify.processes import ServerFolder, new_server_folder
 from lintra_protocol.cohort.report_ids import ReportIds
 from lintra_protocol.crypto.ring import IntArray
 from lintra_protocol.encoding.canonical import base64url, parse_base64url
@@ -32,17 +32,17 @@ Said = tuple[str, bool]
 class Collection:
     """A frozen cohort at honest servers and one liar."""
 
-    exchange: Exchange
-    liar: Played
+    exchange: Actors
+    liar: AdversarialServer
     reports: list[Report]
     cohorts: tuple[Signed[Cohort], ...]
 
     @classmethod
-    def frozen(cls, places: Sequence[Place], count: int, **changes: object) -> "Collection":
+    def frozen(cls, places: Sequence[ServerFolder], count: int, **changes: object) -> "Collection":
         """Collect honest reports, and freeze them."""
-        exchange = Exchange.begin(places, {**SPECIFICATION, **changes}, [LIAR])
+        exchange = Actors.begin(places, {**SPECIFICATION, **changes}, [LIAR])
         reports = sorted(honest_reports(exchange.task, count), key=lambda report: report.report_id)
-        liar = Played(exchange, LIAR, reports)
+        liar = AdversarialServer(exchange, LIAR, reports)
         honest = [server for server in range(len(places)) if server != LIAR]
         for server in honest:
             exchange.upload(server, reports)
@@ -84,11 +84,11 @@ class Collection:
         return total
 
 
-def false_check_shares(servers: Servers, kept: str | None = None) -> Finding:
+def false_check_shares(servers: Servers, kept: str | None = None) -> AttackResult:
     """Let a server say of reports that they are false, until only those are left that it likes."""
     chosen = list(range(20))
 
-    def attack(places: Sequence[Place]) -> Said:
+    def attack(places: Sequence[ServerFolder]) -> Said:
         collection = Collection.frozen(beside_liar(places), MIN_CLIENTS + len(chosen))
         try:
             verdict = collection.exchange.judge(0, *collection.checks(chosen))
@@ -103,17 +103,17 @@ def false_check_shares(servers: Servers, kept: str | None = None) -> Finding:
         said, worked = attack(places)
     with servers(1, "limit") as places:
         broken = attack(places)
-    return Finding(
+    return AttackResult(
         "false check shares", "server", "a server signs false check shares of the reports that it wants to be left out",
         "limit", f"of one false check share its report is left out, and no other; of 20 {said}", exactly and not worked,
         *broken,
     )  # fmt: skip
 
 
-def two_bodies(servers: Servers, kept: str | None = None) -> Finding:
+def two_bodies(servers: Servers, kept: str | None = None) -> AttackResult:
     """Let a server sign one body for one server, and another one for the other."""
 
-    def attack(places: Sequence[Place]) -> Said:
+    def attack(places: Sequence[ServerFolder]) -> Said:
         collection = Collection.frozen(beside_liar(places), MIN_CLIENTS + 8)
         exchange, (shares, bodies) = collection.exchange, collection.checks()
         false = collection.liar.lies_about(bodies[LIAR], [4])
@@ -133,21 +133,21 @@ def two_bodies(servers: Servers, kept: str | None = None) -> Finding:
         return "both released what they added up over different reports, and the total is no sum of any", false_sum
 
     said, worked, broken = _both(servers, 2, kept, "agreement", attack)
-    return Finding("two bodies", "server", "a server signs another body for each of the others", "agreement", said,
+    return AttackResult("two bodies", "server", "a server signs another body for each of the others", "agreement", said,
                    not worked, *broken)  # fmt: skip
 
 
-def exchanged_bodies(servers: Servers, kept: str | None = None) -> Finding:
+def exchanged_bodies(servers: Servers, kept: str | None = None) -> AttackResult:
     """Let the analyzer carry other bodies than the servers signed."""
     victim = 4
 
-    def attack(places: Sequence[Place]) -> Said:
-        exchange = Exchange.begin(places, SPECIFICATION)
+    def attack(places: Sequence[ServerFolder]) -> Said:
+        exchange = Actors.begin(places, SPECIFICATION)
         reports = sorted(honest_reports(exchange.task, MIN_CLIENTS + 8), key=lambda report: report.report_id)
         for server in range(2):
             exchange.upload(server, reports)
         shares, bodies = exchange.checks(exchange.freeze())
-        carrier = Played(exchange, LIAR, reports)
+        carrier = AdversarialServer(exchange, LIAR, reports)
         false = [carrier.lies_about(body, [victim]) for body in bodies]
         try:
             verdicts = tuple(exchange.judge(server, shares, false) for server in range(2))
@@ -166,14 +166,14 @@ def exchanged_bodies(servers: Servers, kept: str | None = None) -> Finding:
             _refused(lambda: collection.exchange.judge(0, shares, [bodies[0], b""])),
             _refused(lambda: collection.exchange.judge(0, unsigned, bodies)),
         ]
-    return Finding(
+    return AttackResult(
         "exchanged bodies", "analyzer", "the analyzer shows another body than was signed, none, or an unsigned one",
         "signed bodies", f"{said}; a missing body: {refused[0]}; an unsigned one: {refused[1]}",
         not worked and None not in refused, *broken,
     )  # fmt: skip
 
 
-def isolation(servers: Servers, kept: str | None = None) -> Finding:
+def isolation(servers: Servers, kept: str | None = None) -> AttackResult:
     """Let a server that knows the matrix say of all others in a victim's row that they are false."""
     changes = {
         "mechanism": {"kind": "osnap", "rows": 12, "clip_count_weight": 0},
@@ -183,7 +183,7 @@ def isolation(servers: Servers, kept: str | None = None) -> Finding:
     }
     victim = 7
 
-    def attack(places: Sequence[Place]) -> Said:
+    def attack(places: Sequence[ServerFolder]) -> Said:
         collection = Collection.frozen(beside_liar(places), 72, **changes)
         exchange, liar = collection.exchange, collection.liar
         root = parse_base64url(collection.cohorts[0].message.root)
@@ -202,14 +202,15 @@ def isolation(servers: Servers, kept: str | None = None) -> Finding:
         return f"{what}: the row of the release is {'the victim alone' if alone else 'as full as any other'}", alone
 
     said, worked, broken = _both(servers, 1, kept, "late matrix", attack)
-    return Finding("isolation", "server", "a server leaves out whoever would stand in the victim's row of the sketch",
-                   "late matrix", said, not worked, *broken)  # fmt: skip
+    return AttackResult("isolation", "server",
+                        "a server leaves out whoever would stand in the victim's row of the sketch", "late matrix",
+                        said, not worked, *broken)  # fmt: skip
 
 
-def bad_point(servers: Servers, kept: str | None = None) -> Finding:
+def bad_point(servers: Servers, kept: str | None = None) -> AttackResult:
     """Suppose that the first check point would be a root of -1."""
 
-    def attack(places: Sequence[Place], *, skips: bool) -> Said:
+    def attack(places: Sequence[ServerFolder], *, skips: bool) -> Said:
         collection = Collection.frozen(beside_liar(places), MIN_CLIENTS + 2, columns=_ONE_COLUMN)
         points = unlucky_points(collection.seed, skips=skips)
         _, body = collection.exchange.check(0, collection.cohorts)
@@ -219,14 +220,14 @@ def bad_point(servers: Servers, kept: str | None = None) -> Finding:
         said, worked = attack(places, skips=kept != "usable points")
     with servers(1, "usable points") as places:
         broken = attack(places, skips=False)
-    return Finding("a point without blinds", "analyzer", "the check point is a root of -1, by a chance of 2^-60",
+    return AttackResult("a point without blinds", "analyzer", "the check point is a root of -1, by a chance of 2^-60",
                    "usable points", said, not worked, *broken)  # fmt: skip
 
 
-def second_check(servers: Servers, kept: str | None = None) -> Finding:
+def second_check(servers: Servers, kept: str | None = None) -> AttackResult:
     """Ask an honest server to check the same reports at a second point."""
 
-    def attack(places: Sequence[Place]) -> Said:
+    def attack(places: Sequence[ServerFolder]) -> Said:
         collection = Collection.frozen(beside_liar(places), MIN_CLIENTS + 2, columns=_ONE_COLUMN)
         exchange, liar, cohorts = collection.exchange, collection.liar, collection.cohorts
         _, first = exchange.check(0, cohorts)
@@ -241,11 +242,11 @@ def second_check(servers: Servers, kept: str | None = None) -> Finding:
         return _candidates(collection, [check_points(seed) for seed in seeds], [first, second])
 
     said, worked, broken = _both(servers, 1, kept, "one check", attack)
-    return Finding("a second point", "server", "a server shows another nonce, to have reports checked once more",
+    return AttackResult("a second point", "server", "a server shows another nonce, to have reports checked once more",
                    "one check", said, not worked, *broken)  # fmt: skip
 
 
-ATTACKS: dict[str, Callable[[Servers, str | None], Finding]] = {
+ATTACKS: dict[str, Callable[[Servers, str | None], AttackResult]] = {
     "false check shares": false_check_shares,
     "two bodies": two_bodies,
     "exchanged bodies": exchanged_bodies,
@@ -259,13 +260,13 @@ _ONE_COLUMN = [{"name": "a", "lower": -1, "upper": 1}]
 _VICTIM = 3
 
 
-def beside_liar(places: Sequence[Place]) -> list[Place]:
+def beside_liar(places: Sequence[ServerFolder]) -> list[ServerFolder]:
     """Return places of a task in which the audit plays one server."""
-    return [places[0], new_place(), *places[1:]]
+    return [places[0], new_server_folder(), *places[1:]]
 
 
 def _both(
-    servers: Servers, count: int, kept: str | None, rule: str, attack: Callable[[Sequence[Place]], Said]
+    servers: Servers, count: int, kept: str | None, rule: str, attack: Callable[[Sequence[ServerFolder]], Said]
 ) -> tuple[str, bool, Said]:
     """Attack servers that keep all rules, and others that lack one."""
     with servers(count, kept) as places:
