@@ -138,7 +138,9 @@ def restore_command(
 
 
 TaskId = Annotated[str, typer.Argument(metavar="TASK", help="The task's identifier, as the damage is reported.")]
-BatchNumber = Annotated[int, typer.Argument(metavar="[BATCH]", min=0, help="0, or the number of a window.")]
+BatchNumber = Annotated[
+    int, typer.Argument(metavar="[BATCH]", min=0, help="The number of a window; 0 where there are none.")
+]
 Yes = Annotated[bool, typer.Option("--yes", help="Do it without asking.")]
 
 _IDENTIFIERS = {"ignore_unknown_options": True}

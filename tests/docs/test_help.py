@@ -148,6 +148,7 @@ CAUGHT = {
     "typed_column": {"_UnusableError"},
     "internal_app": {"UnavailableError"},
     "upgrade": {"ValueError"},
+    "read_notes": {"AssertionError"},
 }
 """Errors that do not leave the function, or that no caller can bring about."""
 

@@ -292,7 +292,7 @@ class Layout:
         return rows[:, self.released(name)]
 
     def values(self, sketch: IntArray, name: str) -> FloatArray:
-        """Return the same in normalised units; rows that are counted are divided by what a row adds."""
+        """Return the same, of the same shape, in normalised units; a count is divided by what a row adds to it."""
         block = self[name]
         scaled: FloatArray = self.integers(sketch, name) * block.steps
         return scaled / block.per if block.per != 1 else scaled

@@ -157,7 +157,7 @@ class Measurement:
         return self._told.clipped_rows(sketch)
 
     def counted_rows(self, sketch: IntArray) -> float:
-        """Return how many rows there are, with noise if they are counted so, from released integers.
+        """Return how many rows there are, from released integers of shape `(m, layout.num_released)`.
 
         Raises:
             ValueError: nothing counts rows; every report is one.

@@ -126,7 +126,11 @@ class Begun:
         return row
 
     def abandon(self, row: BatchRow) -> None:
-        """Give a batch up for good: destroy its keys and its shares, and those of what was merged into it."""
+        """Give a batch up for good: destroy its keys and its shares, and those of what was merged into it.
+
+        Raises:
+            NotStartedError: another process changed the batch meanwhile.
+        """
         parts = self.parts
         if not self.stepper.perform(abandoning(self.stepper.start, row)):
             raise NotStartedError("another process changed the batch")

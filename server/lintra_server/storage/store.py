@@ -290,7 +290,8 @@ class Store(HeldReports):
     def merge_segments(self, batch: int, seconds: float, clock: Callable[[], float] = time.monotonic) -> bool:
         """Rewrite small segments into larger ones; return whether all is done that can be in so many seconds.
 
-        No report may be added meanwhile, and nobody read by segments: the caller sees to it.
+        No report may be added meanwhile, and nobody read by segments: the caller sees to it. A chain
+        that does not fit raises `BrokenChainError`.
         """
         until, before, merged = clock() + seconds, BEGIN, False
         self.notes.sync()
