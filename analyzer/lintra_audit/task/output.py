@@ -1,4 +1,4 @@
-"""What the audit of a task found: a document for machines, and lines for people."""
+"""Shows the result of a task's audit as a JSON document and as text."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What the attacks showed, in words for people and as a document for machines."""
+"""Shows the results of the attacks as text and as a JSON document."""
 
 from collections.abc import Sequence
 from typing import Any
