@@ -1,19 +1,21 @@
 """Three servers and an analyzer as processes of this machine, on loopback, until the work is done."""
 
 import os
+import secrets
 import signal
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx2
 
 START_TIMEOUT = 60.0
+_LOWEST_PORT, _NUM_PORTS = 20_000, 12_000
 
 
 @dataclass
@@ -108,14 +110,13 @@ def local_services(folder: Path, num_servers: int) -> tuple[list[Service], Servi
 
 
 def free_ports(count: int) -> list[int]:
-    """Return ports that nothing listens on right now."""
-    sockets = [socket.socket() for _ in range(count)]
-    for each in sockets:
-        each.bind(("127.0.0.1", 0))
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
+    """Return ports that nobody listens at, below those that the system gives to whoever connects."""
+    found: list[int] = []
+    while len(found) < count:
+        port = _LOWEST_PORT + secrets.randbelow(_NUM_PORTS)
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            found += [port] if port not in found else []
+    return found
 
 
 def lintra(*arguments: str) -> list[str]:

@@ -7,8 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from services import free_ports
 
-from support.containers import PATIENCE, PROJECT, ROOT, Stack, free_port
+from support.containers import PATIENCE, PROJECT, ROOT, Stack
 from support.containers import stack as stack  # the fixture
 
 FOLDER = ROOT / "deploy/operator"
@@ -37,7 +38,7 @@ def operating(stack: Stack, folder: Path) -> Iterator[Stack]:
         assert text.count(before) == 1, before
         text = text.replace(before, after)
     settings.write_text(text)
-    own = {"COMPOSE_PROJECT_NAME": f"{PROJECT}-operator", "SERVER_NAME": NAME, "SERVER_PORT": free_port()}
+    own = {"COMPOSE_PROJECT_NAME": f"{PROJECT}-operator", "SERVER_NAME": NAME, "SERVER_PORT": str(*free_ports(1))}
     made = Stack({**stack.environment, **own}, folder)
     try:
         yield made

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from services import free_ports
 
 from lintra_protocol.crypto.randomness import system_randomness
 from lintra_protocol.crypto.sealing import CLASSICAL, SealingKey
@@ -25,7 +26,7 @@ from lintra_server.node import Node
 from lintra_server.settings import Settings
 from lintra_service.supervisor import HALTED
 from support.failing_disk import EACH, REFUSED, UPLOADS
-from support.server_world import ANALYZER, AUTHOR, CLAIM, COLUMNS, MECHANISMS, free_port
+from support.server_world import ANALYZER, AUTHOR, CLAIM, COLUMNS, MECHANISMS
 
 COMPILER = next(filter(shutil.which, ("cc", "gcc", "clang")), None)
 SOURCE = Path(__file__).resolve().parents[1] / "support/failing_writes.c"
@@ -41,8 +42,8 @@ def founded(tmp_path: Path) -> Path:
     library = tmp_path / "failing_writes.so"
     subprocess.run([COMPILER, "-shared", "-fPIC", "-O1", "-o", library, SOURCE, "-ldl"], check=True)
     (tmp_path / "new").mkdir(mode=0o700)
-    port = free_port()
-    values = {"public_url": f"http://127.0.0.1:{port}", "port": port, "internal_port": free_port()}
+    port, internal = free_ports(2)
+    values = {"public_url": f"http://127.0.0.1:{port}", "port": port, "internal_port": internal}
     values |= {"data_dir": "disk/data", "key_dir": "disk/keys", "create_keys": True}
     lines = [
         f"{name} = {json.dumps(value)}"

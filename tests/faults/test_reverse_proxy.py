@@ -15,6 +15,7 @@ from pathlib import Path
 
 import httpx2
 import pytest
+from services import free_ports
 
 from lintra_protocol.errors import MessageTooLargeError, OverloadedError, UnavailableError
 from lintra_protocol.http.requests import media_type, sign_request
@@ -34,9 +35,7 @@ pytestmark = [
 @contextmanager
 def proxied(folder: Path, backend: int, *changes: tuple[str, str]) -> Iterator[int]:
     """Start the proxy with the shipped configuration, on free ports and with shorter times, and give its port."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    (port,) = free_ports(1)
     text = CONFIG.read_text("utf-8")
     for before, after in (
         ("backend:8101", f"127.0.0.1:{backend}"),

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import httpx2
 import pytest
+from services import free_ports
 
 from lintra_service.supervisor import HALTED
 from support.pids import children
-from support.server_world import configured, free_port
+from support.server_world import configured
 
 HANG = 3
 
@@ -136,9 +137,10 @@ serve.run(Settings.load(Path(sys.argv[1])))
 
 def test_an_analyzer_whose_schedule_dies_ends_itself_and_says_why(tmp_path: Path) -> None:
     path = tmp_path / "analyzer.toml"
-    lines = [f"port = {free_port()}", f"internal_port = {free_port()}", "create_keys = true", "min_free_bytes = 0"]
+    ports = free_ports(4)
+    lines = [f"port = {ports[0]}", f"internal_port = {ports[1]}", "create_keys = true", "min_free_bytes = 0"]
     lines += ['data_dir = "data"', "trust_on_first_use = true"]
-    lines += [f'[[servers]]\nurl = "http://127.0.0.1:{free_port()}"' for _ in range(2)]
+    lines += [f'[[servers]]\nurl = "http://127.0.0.1:{port}"' for port in ports[2:]]
     path.write_text("\n".join(lines), "utf-8")
     status, line = ended([sys.executable, "-c", ANALYZER, str(path)], 60)
     assert status == HALTED, line

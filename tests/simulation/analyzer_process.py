@@ -27,6 +27,7 @@ from typing import TypeVar
 
 import httpx2
 import numpy as np
+from services import free_ports
 
 from lintra_analysis.access.rest_client import AnalyzerClient
 from lintra_analyzer import serve
@@ -41,7 +42,6 @@ from lintra_protocol.task import Task
 from lintra_service.bearer_tokens import token_hash
 from simulation.books import ONCE, law
 from simulation.outside import _FORKS, OutsideServer, RealTimes, ensure_forks, outside_settings
-from simulation.processes import free_ports
 from simulation.proxy import Proxy
 from simulation.reading import read_journal
 from simulation.running import FAST
@@ -253,7 +253,7 @@ async def simulate_analyzer(seed: int, *, forgetful: bool = False) -> Known:
 
 
 def _server(folder: Path, number: int, chance: random.Random) -> OutsideServer:
-    ports = free_ports()
+    ports = free_ports(3)
     proxy = AimedProxy(random.Random(chance.random()), ports[0], ports[1], share=0.08)
     settings = outside_settings(folder, number, ports)
     return OutsideServer(settings, RealTimes(), seeded(f"restore {number}", number), Trouble(), proxy=proxy)
@@ -266,7 +266,7 @@ def _proxy(one: OutsideServer) -> AimedProxy:
 
 
 def _analyzer(folder: Path, servers: list[OutsideServer]) -> Analyzer:
-    port, internal, _ = free_ports()
+    port, internal = free_ports(2)
     known = []
     for one in servers:
         if one.identity is None:

@@ -92,7 +92,7 @@ class RealTimes(Times):
             time.sleep(3.2)
 
 
-def outside_settings(folder: Path, number: int, ports: tuple[int, int, int]) -> Settings:
+def outside_settings(folder: Path, number: int, ports: Sequence[int]) -> Settings:
     """Return the settings of a server whose address is its proxy's; ports of proxy, server and operator."""
     public, own, internal = ports
     return Settings.model_validate(

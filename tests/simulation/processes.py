@@ -10,11 +10,12 @@ import asyncio
 import math
 import random
 import shutil
-import socket
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+
+from services import free_ports
 
 from simulation.books import LOST, Seat, law
 from simulation.faults import (
@@ -122,7 +123,7 @@ def _new_world(folder: Path, seed: int, planted: str) -> World:
     times, trouble = RealTimes(), Trouble()
     servers: list[InsideServer] = []
     for number in range(NUM_SERVERS):
-        ports = free_ports()
+        ports = free_ports(3)
         proxy = Proxy(random.Random(seed * NUM_SERVERS + number), ports[0], ports[1])
         kind = PostgresServer if number == ON_POSTGRES else OutsideServer
         servers.append(
@@ -140,19 +141,6 @@ def _new_world(folder: Path, seed: int, planted: str) -> World:
     world.precision, world.sizes, world.loose = 1, (15, 20, 30, 50), True
     world.windowed, world.window_sizes = WINDOWED, (15, 20)
     return world
-
-
-def free_ports() -> tuple[int, int, int]:
-    """Return three ports that nobody listens on."""
-    listeners = [socket.socket() for _ in range(3)]
-    try:
-        for listener in listeners:
-            listener.bind(("127.0.0.1", 0))
-        first, second, third = (int(listener.getsockname()[1]) for listener in listeners)
-        return first, second, third
-    finally:
-        for listener in listeners:
-            listener.close()
 
 
 def _all_faults(world: World) -> list[Fault]:

@@ -15,6 +15,8 @@ from collections.abc import Coroutine
 from contextlib import ExitStack, closing
 from pathlib import Path
 
+from services import free_ports
+
 from lintra_protocol.errors import LintraError
 from lintra_service.settings import InvalidSettingsError
 from lintra_service.supervisor import HANG_SECONDS
@@ -22,7 +24,7 @@ from simulation.books import Seat, law
 from simulation.faults import Fault, audit, something, start
 from simulation.inside import InsideServer
 from simulation.outside import OutsideServer, RealTimes, outside_settings
-from simulation.processes import NUM_SERVERS, asked_to_end, free_ports, last_look, live, sudden_death
+from simulation.processes import NUM_SERVERS, asked_to_end, last_look, live, sudden_death
 from simulation.proxy import Proxy
 from simulation.requesting import burst
 from simulation.running import FAST
@@ -91,7 +93,7 @@ def _servers(world: World) -> list[OutsideServer]:
 def _new_world(folder: Path, seed: int, planted: str) -> World:
     times, trouble, servers = RealTimes(), Trouble(), list[InsideServer]()
     for number in range(NUM_SERVERS):
-        ports = free_ports()
+        ports = free_ports(3)
         settings = outside_settings(folder / f"disk{number}", number, ports)
         # Every answer is a line, so that the log meets the full disk, too.
         settings = settings.model_copy(update={"log_level": "info"})

@@ -10,6 +10,7 @@ import pytest
 from simulation import books, small_disks
 from simulation.books import ViolationError
 from simulation.mutants import OF_PROCESSES
+from simulation.requesting import burst
 from simulation.small_disks import FULL_DISKS, simulate_small_disks
 from support.small_disk import NotMountedError
 
@@ -42,9 +43,13 @@ async def test_a_log_that_raises_leaves_a_server_hanging_if_nobody_watches_its_t
     (name,) = OF_PROCESSES
     monkeypatch.setattr(books, "HEARD", OF_PROCESSES[name].found_by)
     monkeypatch.setattr(small_disks, "WELL_SECONDS", 10.0)
+    # A commit and its line in the log must fail together: many disks are full to the last byte while uploads come.
+    monkeypatch.setattr(small_disks, "LEFT", (0,))
+    monkeypatch.setattr(small_disks, "FULL_DISKS", 3 * FULL_DISKS)
+    monkeypatch.setattr(small_disks, "something", burst)
 
     async def some_seeds() -> None:
-        for seed in range(5):
+        for seed in range(20):  # every other one finds it
             try:
                 await small_disks.simulate_small_disks(seed, OPERATIONS, name)
             except NotMountedError as error:

@@ -7,7 +7,6 @@ it is needed, `docker-compose`, and the networks of the compose file (10.77.0.0/
 import json
 import os
 import shutil
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -16,6 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from services import free_ports
 
 ROOT = Path(__file__).resolve().parents[2]
 INSIDE = ROOT / "tests/engine/inside.py"
@@ -37,13 +37,6 @@ def missing() -> str | None:
         if subprocess.run(["docker", *command], capture_output=True, check=False).returncode == 0:
             return None
     return f"the base image {base} is neither here nor fetched; BASE_IMAGE may name another"
-
-
-def free_port() -> str:
-    """Return a port of loopback that nobody listens on."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return str(free.getsockname()[1])
 
 
 @dataclass(frozen=True)
@@ -151,7 +144,7 @@ def size(image: str) -> int:
 @contextmanager
 def project() -> Iterator[Stack]:
     """Build the images of the plain stack, and take everything down in the end."""
-    own = {"COMPOSE_PROJECT_NAME": PROJECT, "CONSOLE_PORT": free_port()}
+    own = {"COMPOSE_PROJECT_NAME": PROJECT, "CONSOLE_PORT": str(*free_ports(1))}
     stack = Stack({"DOCKER_BUILDKIT": "0", "COMPOSE_DOCKER_CLI_BUILD": "0", **os.environ, **own})
     stack("build", "server-a", "analyzer", "proxy-a", "demo")
     try:

@@ -1,7 +1,6 @@
 """N servers in one process with clients and an analyzer, over real stores and in-process HTTP."""
 
 import json
-import socket
 import subprocess
 import sys
 import time
@@ -13,6 +12,7 @@ from typing import Any
 
 import httpx2
 import numpy as np
+from services import free_ports
 
 from lintra_protocol.cohort.report_ids import ReportIds
 from lintra_protocol.crypto.randomness import RandomBytes, expand, system_randomness
@@ -394,7 +394,7 @@ def _client(app: UploadRoute) -> httpx2.AsyncClient:
 def configured(folder: Path) -> tuple[Path, Settings]:
     """Write the settings of a server on free ports."""
     path = folder / "server.toml"
-    port, internal = free_port(), free_port()
+    port, internal = free_ports(2)
     lines = [
         f'public_url = "http://127.0.0.1:{port}"',
         f"port = {port}",
@@ -432,9 +432,3 @@ def started(config: Path, settings: Settings) -> Iterator[subprocess.Popen[str]]
             yield process
         finally:
             process.kill()
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])

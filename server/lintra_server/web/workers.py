@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping
+from contextlib import ExitStack
 
 import structlog
 from starlette.types import ASGIApp
@@ -202,32 +203,31 @@ class Worker:
 
     def _run(self) -> int:
         """Run one process from its start to its end, and return its status."""
-        line, far_line = socket.socketpair()
-        # An opener says something twice a second. One that does not hangs, and is killed as if its line had ended.
-        line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", int(HANG_SECONDS), 0))
-        channel, far_channel = socket.socketpair()
-        ends = (far_line, far_channel, self._own)
-        descriptors = [end.fileno() for end in ends]
-        self.process = subprocess.Popen(  # noqa: S603
-            [sys.executable, "-m", "lintra_server.web.opener", *map(str, descriptors)],
-            pass_fds=descriptors, env=_without_secrets(os.environ),
-        )  # fmt: skip
-        far_line.close()
-        far_channel.close()
-        near = Line(line, "gate")
-        near.send(_hello(self._node.settings, self._share, self._node.identity.private_bytes))
-        receiving = threading.Thread(target=self._receive, args=(channel,), name="lintra-forward", daemon=True)
-        receiving.start()
-        self._answers = Answers(self._node, near)
-        self._answers.run()
-        self._answers = None
-        near.close()
-        channel.close()
-        receiving.join(timeout=5)
-        # The line is over: either the process is, or it must not go on.
-        if not self._stopping.is_set():
-            self.process.kill()
-        return self.process.wait()
+        with ExitStack() as ends:
+            opened = (*socket.socketpair(), *socket.socketpair())
+            line, far_line, channel, far_channel = map(ends.enter_context, opened)
+            # An opener says something twice a second. One that does not hangs, and is killed as if its line had ended.
+            line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", int(HANG_SECONDS), 0))
+            descriptors = [end.fileno() for end in (far_line, far_channel, self._own)]
+            self.process = subprocess.Popen(  # noqa: S603
+                [sys.executable, "-m", "lintra_server.web.opener", *map(str, descriptors)],
+                pass_fds=descriptors, env=_without_secrets(os.environ),
+            )  # fmt: skip
+            far_line.close()
+            far_channel.close()
+            near = Line(line, "gate")
+            near.send(_hello(self._node.settings, self._share, self._node.identity.private_bytes))
+            receiving = threading.Thread(target=self._receive, args=(channel,), name="lintra-forward", daemon=True)
+            receiving.start()
+            self._answers = Answers(self._node, near)
+            self._answers.run()
+            self._answers = None
+            near.close()
+            # The line is over: either the process is, or it must not go on.
+            if not self._stopping.is_set():
+                self.process.kill()
+            receiving.join(timeout=5)
+            return self.process.wait()
 
     def _receive(self, channel: socket.socket) -> None:
         """Take ends of requests that the opener passes on, until it is gone."""

@@ -18,11 +18,12 @@ from lintra_protocol.http.requests import media_type
 from lintra_protocol.messages.documents import UploadAnswer, receipt_hash
 from lintra_protocol.task import Task
 from lintra_server.storage.store import Outcome
+from lintra_server.web import workers
 from lintra_server.web.forwarding import Forward, answer_forwarded
 from lintra_server.web.line import Frame, Line, Words, answered, decode_outcomes, encode_outcomes, refusal
 from lintra_server.web.opener import Gate, Opener
 from lintra_server.web.upload_route import Front
-from lintra_server.web.workers import Answers, _hello, _without_secrets
+from lintra_server.web.workers import Answers, Worker, _hello, _without_secrets
 from support.server_world import PRECISION, START, World, a_world, text, token
 from support.stores import opened
 
@@ -188,6 +189,26 @@ async def test_the_gate_takes_no_batch_that_it_did_not_tell_and_no_bytes_of_anot
         assert world.apps[0].node.store.num_reports(1) == 0
 
 
+async def test_an_opener_that_cannot_be_started_is_tried_again_and_leaves_no_socket_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried = threading.Semaphore(0)
+
+    def none_left(*_: object, **__: object) -> None:
+        tried.release()
+        raise BlockingIOError("no more processes")
+
+    monkeypatch.setattr(workers, "RESTART_SECONDS", 0.01)
+    monkeypatch.setattr(workers.subprocess, "Popen", none_left)
+    async with a_world(tmp_path) as world:
+        worker = Worker(world.apps[0].node, world.apps[0].inner, socket.socket(), 2)
+        assert all([await asyncio.to_thread(tried.acquire, timeout=5) for _ in range(3)])
+        assert worker.is_well
+        assert not worker.serves
+        worker.stop()
+        assert not worker._thread.is_alive()
+
+
 def test_an_opener_gets_no_environment_with_settings_of_the_service() -> None:
     given = {"PATH": "/bin", "LINTRA_SERVER_STORAGE_ROOT_KEY": "secret", "lintra_server_identity_key": "secret"}
     assert _without_secrets(given) == {"PATH": "/bin"}
@@ -235,8 +256,8 @@ def test_all_frames_that_wait_are_sent_before_the_end_of_a_line() -> None:
 
 def test_an_answer_that_nobody_can_use_does_not_keep_the_next_one_from_its_reader() -> None:
     near, far = socket.socketpair()
-    gone, answering = threading.Event(), Line(near, "gate")
-    gate, found = Gate(Line(far, "opener"), gone.set), list[Frame | LintraError]()
+    gone, answering, line = threading.Event(), Line(near, "gate"), Line(far, "opener")
+    gate, found = Gate(line, gone.set), list[Frame | LintraError]()
     gate.ask_and_go({}, b"", lambda _: _raise(KeyError("nobody")) and None)
     given_up = gate.ask({})
     given_up.cancel()
@@ -245,6 +266,7 @@ def test_an_answer_that_nobody_can_use_does_not_keep_the_next_one_from_its_reade
         answering.send(Frame(number, {}, bytes(number)))
     answering.close()
     assert gone.wait(5)
+    line.close()
     assert found == [Frame(3, {}, bytes(3))]
 
 
@@ -273,8 +295,6 @@ def test_outcomes_survive_the_line() -> None:
     assert len(words["problems"]) == 2  # type: ignore[arg-type]
 
 
-# A socket that an earlier test left is collected in this one; which one left it is not known yet.
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 async def test_reports_of_two_windows_go_through_an_opener_each_to_its_own_batch(tmp_path: Path) -> None:
     first, cut = START // PRECISION, Windows(window=2, grace=1, max_windows=6, reports_per_source=3)
 
