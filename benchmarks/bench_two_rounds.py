@@ -16,6 +16,7 @@ from showing import PAGE, Shown, parser, runs_of, show, spread
 from lintra_analysis.kinds.decode import read
 from lintra_analysis.releases.centred_products import CentredProducts
 from lintra_analysis.releases.joint_sums import ProjectedSums
+from lintra_analysis.releases.release import Release
 from lintra_analysis.spec.build_task import build_task
 from lintra_analysis.spec.second_round import build_second_task
 from lintra_analysis.spec.specification import Specification
@@ -57,10 +58,11 @@ def summed(task: Task, rows: FloatArray, rng: np.random.Generator) -> ProjectedS
     """Return the release of normalised rows."""
     exact = task.mechanism.exact_reports(rows).sum(axis=0, keepdims=True)
     deviations = task.mechanism.sigmas(task.num_columns) * len(rows) ** 0.5
-    found = read(
+    whole = read(
         task, exact + np.rint(rng.normal(size=exact.shape) * deviations).astype(np.int64), np.array([len(rows)])
     )
-    assert isinstance(found, ProjectedSums | CentredProducts)
+    found = whole.centred or whole.joint_sums
+    assert found is not None
     return found
 
 
@@ -76,7 +78,9 @@ def errors(distance: float, run: int) -> tuple[float, float, float]:
     assert isinstance(whole, ProjectedSums)
     found = [fit(whole).covariance]
     for bound in (None, Fraction(FACTOR * RADIUS).limit_denominator(10**6)):
-        second = build_second_task(shared, first, opened, int(time.time()) + 10_000, expand(bytes(32), "second"), bound)
+        second = build_second_task(
+            shared, first, Release(joint_sums=opened), int(time.time()) + 10_000, expand(bytes(32), "second"), bound
+        )
         closed = summed(second, rows, rng)
         assert isinstance(closed, CentredProducts)
         found.append(fit_two_rounds(opened, closed).covariance)

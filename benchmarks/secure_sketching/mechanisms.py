@@ -18,6 +18,7 @@ from lintra_analysis.estimators.wide import core_between, leading, wide_ridge
 from lintra_analysis.kinds.planning.range_finder import usual_projected_bound
 from lintra_analysis.releases.columns import ScaledColumn
 from lintra_analysis.releases.range_sums import RangeSums, TargetProducts
+from lintra_analysis.releases.release import Release
 from lintra_analysis.releases.second_moment_sum import SecondMomentSum
 from lintra_analysis.releases.sketch import Sketch
 from lintra_protocol.errors import InvalidAnalysisError
@@ -253,7 +254,7 @@ def ridge_cost(table: Table, coefficients: FloatArray, ridge: float) -> float:
 
 def _wide_coefficients(release: RangeSums, ridge: float) -> FloatArray:
     try:
-        answer = wide_ridge(release, release.columns[-1].name, ridge, about="centers")
+        answer = wide_ridge(Release(range_sums=release), release.columns[-1].name, ridge, about="centers")
     except InvalidAnalysisError:
         return np.zeros(len(release.columns) - 1)  # nothing stands above the noise
     return answer.coefficients

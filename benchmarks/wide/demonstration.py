@@ -11,6 +11,7 @@ from demo_wide import TARGET, WideFlights, specification
 from lintra_analysis.estimators.wide import wide_ridge
 from lintra_analysis.kinds.reading import scaled_columns
 from lintra_analysis.releases.range_sums import RangeSums, TargetProducts
+from lintra_analysis.releases.release import Release
 from lintra_analysis.releases.sampling import uniforms
 from lintra_analysis.spec.build_task import build_task
 from lintra_analysis.spec.specification import Specification
@@ -85,7 +86,7 @@ def _shown(
             with_target, count = held.products[1:, -1], held.rows
         release = _release(task, mechanism, (values, with_target, projection), (reports, count), run)
         try:
-            fit = wide_ridge(release, TARGET)
+            fit = wide_ridge(Release(range_sums=release), TARGET)
             directions.append(fit.components)
             r2.append(everybody.r2(fit.intercept, fit.coefficients))
         except InvalidAnalysisError:

@@ -11,6 +11,7 @@ from lintra_analysis.estimators.wide import wide_ridge
 from lintra_analysis.kinds.planning.range_finder import usual_projected_bound
 from lintra_analysis.releases.columns import ScaledColumn
 from lintra_analysis.releases.range_sums import RangeSums, TargetProducts
+from lintra_analysis.releases.release import Release
 from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.privacy.gaussian import gaussian_mu
 from wide.moments import DELTA, Moments, noise_sd
@@ -104,7 +105,7 @@ def in_one_round(held: Moments, values: FloatArray, projection: FloatArray, rng:
         projected_bound=bound,
         targets=(TargetProducts(SIZE - 1, 0.5, with_target + own / bound * rng.normal(size=SIZE), own / bound),),
     )
-    fit = wide_ridge(release, f"c{SIZE - 1}", about="centers")
+    fit = wide_ridge(Release(range_sums=release), f"c{SIZE - 1}", about="centers")
     return held.r2(fit.intercept, fit.coefficients)
 
 

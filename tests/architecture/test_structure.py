@@ -87,13 +87,13 @@ def classes_of(source: str) -> list[ast.ClassDef]:
 
 
 def kinds_of(modules: Mapping[str, str]) -> set[str]:
-    """Return the names of all mechanisms, of all answers, and of all releases: what has a `second_moment`."""
+    """Return the names of mechanisms, answers, releases and their parts: what has a `second_moment` or a `table`."""
     classes = {node.name: node for source in modules.values() for node in classes_of(source)}
     bases = {name: {_last(base) for base in node.bases} for name, node in classes.items()}
     found = ROOTS & classes.keys() | {
         name
         for name, node in classes.items()
-        if any(isinstance(each, ast.FunctionDef) and each.name == "second_moment" for each in node.body)
+        if any(isinstance(each, ast.FunctionDef) and each.name in {"second_moment", "table"} for each in node.body)
     }
     while more := {name for name in classes if bases[name] & found} - found:
         found |= more

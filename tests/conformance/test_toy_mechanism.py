@@ -21,6 +21,7 @@ from lintra_analysis.kinds.plan_request import Question
 from lintra_analysis.kinds.planned import PLANS, KindPlan, Option, option_of, plan_option
 from lintra_analysis.kinds.reading import Earlier, Reading, scaled_columns
 from lintra_analysis.releases.column_sums import Totals
+from lintra_analysis.releases.release import Release
 from lintra_audit.kinds.kind_audit import AUDITS, KindAudit, Planted
 from lintra_audit.release.cases import case_of_task
 from lintra_audit.release.run import audit_case
@@ -98,11 +99,12 @@ def planned(question: Question) -> Option:
 # --- lintra_analysis/kinds/readings/first_column.py ------------------------------------------------------------------
 
 
-def reading(task: Task, mechanism: FirstColumn, sketch: IntArray, row_counts: IntArray, earlier: Earlier) -> Totals:
+def reading(task: Task, mechanism: FirstColumn, sketch: IntArray, row_counts: IntArray, earlier: Earlier) -> Release:
     num_clients = int(row_counts.sum())
     noise_sd = math.sqrt(num_clients) * mechanism.sigma * 2.0**-mechanism.fraction_bits
     values = mechanism.decode(sketch, task.num_columns)
-    return Totals(scaled_columns(task)[:1], values, noise_sd, num_clients, float(fraction(mechanism.row_bound)))
+    sums = Totals(scaled_columns(task)[:1], values, noise_sd, num_clients, float(fraction(mechanism.row_bound)))
+    return Release(totals=sums)
 
 
 # --- lintra_audit/kinds/first_column.py ------------------------------------------------------------------------
@@ -166,7 +168,8 @@ async def test_it_is_asked_for_sent_to_three_servers_released_and_read(tmp_path:
             await client.send({"a": 0.25, "b": 0.5, "c": -0.5})
         record = life.service.record(await life.release(task)).record
         release = read(task, *life.service.archive.read(record))
-    totals = release.totals()
+    totals = release.totals
+    assert totals is not None
     assert [column.name for column in totals.columns] == ["a"]
     assert record.num_clients == CLIENTS + 1
     truth = sum(row[0] for row, _ in clients(CLIENTS)) + 0.25

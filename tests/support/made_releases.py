@@ -4,6 +4,7 @@ import numpy as np
 
 from lintra_analysis.releases.column_sums import Totals
 from lintra_analysis.releases.columns import ScaledColumn, centers, scales
+from lintra_analysis.releases.release import Release
 from lintra_analysis.releases.second_moment_sum import SecondMomentSum
 from lintra_analysis.releases.sketch import Sketch
 from lintra_protocol.crypto.ring import FloatArray
@@ -70,11 +71,11 @@ def sketch(
 
 def total(
     rows: FloatArray, sigma: float, generator: np.random.Generator, named: tuple[ScaledColumn, ...] | None = None
-) -> Totals:
+) -> Release:
     """Release the sum of the rows with noise sd `sigma`."""
     width = rows.shape[1]
     values = rows.sum(axis=0) + sigma * generator.normal(size=width)
-    return Totals(named or columns(width), values, sigma, rows.shape[0], 10.0)
+    return Release(totals=Totals(named or columns(width), values, sigma, rows.shape[0], 10.0))
 
 
 def with_constant(rows: FloatArray, named: tuple[ScaledColumn, ...]) -> tuple[FloatArray, tuple[ScaledColumn, ...]]:

@@ -84,7 +84,7 @@ def main_file(specification: Path, pilot_release: Path) -> None:
         InvalidAnalysisError: the release is no histogram.
         LintraError: the release is not what it says.
     """
-    _print(main_document(_read(specification), open_release(pilot_release).cells(), task_of(pilot_release)))
+    _print(main_document(_read(specification), open_release(pilot_release).need("cells"), task_of(pilot_release)))
 
 
 def _read(specification: Path) -> dict[str, object]:

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from typing import Protocol
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from lintra_analysis.estimators.histogram_estimate import ColumnHistogram, Histo
 from lintra_analysis.estimators.quantities import Quantity
 from lintra_analysis.releases.cell_counts import CellCounts
 from lintra_analysis.releases.columns import ScaledColumn
+from lintra_analysis.releases.release import Release
 from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.errors import InvalidAnalysisError
 
@@ -26,16 +26,8 @@ LINE_NOTE = (
 OUTER_NOTE = "the outer cells hold the rows beyond the bounds too"
 
 
-class HoldsCells(Protocol):
-    """A release of rows counted in cells."""
-
-    def cells(self) -> CellCounts:
-        """Return the rows in each cell of each column."""
-        ...
-
-
 def histogram(
-    release: HoldsCells,
+    release: Release,
     columns: Sequence[str] | None = None,
     quantiles: Sequence[float] = USUAL_QUANTILES,
     confidence: float = 0.95,
@@ -65,7 +57,7 @@ def histogram(
     asked = sorted(set(map(float, quantiles)))
     if not all(0 < at < 1 for at in asked):
         raise InvalidAnalysisError(f"quantiles lie strictly between 0 and 1, such as 0.5; got {list(quantiles)}")
-    held = release.cells() if columns is None else release.cells().restrict(columns)
+    held = release.need("cells") if columns is None else release.need("cells").restrict(columns)
     numeric = any(ends.size for ends in held.edges)
     return HistogramEstimate(
         num_clients=held.num_clients,

@@ -13,11 +13,12 @@ from scipy import special
 
 from lintra_analysis.estimators.estimates import Interval, Of
 from lintra_analysis.estimators.linear_score_estimate import LinearScore, Weight
-from lintra_analysis.estimators.means import HoldsMeans, means
+from lintra_analysis.estimators.means import means
 from lintra_analysis.estimators.quantities import Quantity
 from lintra_analysis.estimators.regression import regression
 from lintra_analysis.estimators.regression_estimate import RegressionEstimate
 from lintra_analysis.releases.columns import ScaledColumn, scales
+from lintra_analysis.releases.gram_error import HasSecondMoment
 from lintra_protocol.errors import InvalidAnalysisError
 
 MEANS_ARE_MISSING = (
@@ -32,7 +33,7 @@ REPAIRED = (
 
 
 def linear_score(
-    release: HoldsMeans,
+    release: HasSecondMoment,
     target: str,
     features: Sequence[str] | None = None,
     *,
@@ -105,7 +106,7 @@ def linear_score(
 
 
 def _mean(
-    release: HoldsMeans, fit: RegressionEstimate, name: str, confidence: float
+    release: HasSecondMoment, fit: RegressionEstimate, name: str, confidence: float
 ) -> tuple[Quantity | None, list[str]]:
     """Return the cohort's mean of a column, or None and why there is none."""
     if not fit.intercept_fitted:

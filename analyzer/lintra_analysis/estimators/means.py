@@ -7,7 +7,7 @@ about the public centers, and come from second moments only.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -32,7 +32,7 @@ from lintra_analysis.estimators.tabular import (
 )
 from lintra_analysis.releases.column_sums import Totals
 from lintra_analysis.releases.columns import INTERCEPT, ScaledColumn, centers, positions, scales
-from lintra_analysis.releases.gram_error import GramEstimate
+from lintra_analysis.releases.gram_error import GramEstimate, HasSecondMoment
 from lintra_protocol.errors import InvalidAnalysisError
 
 if TYPE_CHECKING:
@@ -53,18 +53,6 @@ ABOUT_CENTER_NOTE = (
     "mean squares are about the public centers, not about the means; the sampling part of their errors takes the rows "
     "to be normal"
 )
-
-
-class HoldsMeans(Protocol):
-    """A release of sums of rows, or of second moments."""
-
-    def totals(self) -> Totals | None:
-        """Return the sums of the rows if the release holds them on their own, else None."""
-        ...
-
-    def second_moment(self) -> GramEstimate:
-        """Return the estimate of Z^T Z that the release holds."""
-        ...
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -230,7 +218,7 @@ def _text_cells(one: Quantity | None) -> list[str]:
 
 
 def means(
-    release: HoldsMeans,
+    release: HasSecondMoment,
     columns: Sequence[str] | None = None,
     confidence: float = 0.95,
     *,
@@ -254,7 +242,7 @@ def means(
     """
     check_confidence(confidence)
     check_of(of)
-    totals = release.totals()
+    totals: Totals | None = getattr(release, "totals", None)
     if totals is not None:
         return _of_totals(totals if columns is None else totals.restrict(columns), confidence, of)
     return _of_second_moment(release.second_moment(), columns, confidence, of)

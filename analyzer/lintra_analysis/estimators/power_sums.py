@@ -10,10 +10,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from lintra_analysis.estimators.estimates import check_confidence, quantile
-from lintra_analysis.estimators.histogram import HoldsCells, adjusted_counts
+from lintra_analysis.estimators.histogram import adjusted_counts
 from lintra_analysis.estimators.power_sums_estimate import ColumnPowers, PowerSum, PowerSumsEstimate
 from lintra_analysis.releases.cell_counts import CellCounts
 from lintra_analysis.releases.columns import MAGNITUDE, ScaledColumn
+from lintra_analysis.releases.release import Release
 from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.errors import InvalidAnalysisError
 
@@ -26,7 +27,7 @@ CELL_NOTE = (
 
 
 def power_sums(
-    release: HoldsCells,
+    release: Release,
     powers: Sequence[int] = (1, 2, 3, 4),
     columns: Sequence[str] | None = None,
     confidence: float = 0.95,
@@ -54,7 +55,7 @@ def power_sums(
     asked = sorted(set(powers))
     if not asked or not all(isinstance(k, int) and not isinstance(k, bool) and 1 <= k <= MOST_POWER for k in asked):
         raise InvalidAnalysisError(f"powers are whole numbers from 1 to {MOST_POWER}, got {list(powers)}")
-    held = release.cells() if columns is None else release.cells().restrict(columns)
+    held = release.need("cells") if columns is None else release.need("cells").restrict(columns)
     numbers = [i for i in range(len(held.columns)) if not held.levels[i] or held.columns[i].kind == "boolean"]
     if columns is not None and len(numbers) < len(held.columns):
         category = next(column.name for i, column in enumerate(held.columns) if i not in numbers)

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 
 from lintra_analysis.estimators.coefficients import StandardError
 from lintra_analysis.estimators.estimates import Of, check_confidence, check_of
-from lintra_analysis.estimators.means import HoldsMeans, means
+from lintra_analysis.estimators.means import means
 from lintra_analysis.estimators.notes import listed, with_interval
 from lintra_analysis.estimators.quantities import Quantity
 from lintra_analysis.estimators.tabular import Cell, Tabular, closing, csv_text, facts, levels, number, table, title
+from lintra_analysis.releases.gram_error import HasSecondMoment
 from lintra_protocol.errors import InvalidAnalysisError
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ class TrendEstimate(Tabular):
 
 
 def trend(
-    releases: Mapping[int, HoldsMeans], column: str, confidence: float = 0.95, *, of: Of = "population"
+    releases: Mapping[int, HasSecondMoment], column: str, confidence: float = 0.95, *, of: Of = "population"
 ) -> TrendEstimate:
     """Combine the releases of a task's windows: the mean in each, in all together, and how it changes.
 

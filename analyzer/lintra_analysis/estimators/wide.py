@@ -7,7 +7,6 @@ core (docs/reference/mechanisms/range_finder.md).
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
@@ -16,9 +15,8 @@ from lintra_analysis.estimators.estimates import Measured, check_confidence, qua
 from lintra_analysis.estimators.wide_estimate import WideComponents, WideRidge
 from lintra_analysis.estimators.wide_second import ridge_along
 from lintra_analysis.releases.columns import centers, positions, scales
-from lintra_analysis.releases.directions import Directions
-from lintra_analysis.releases.gram_error import HasSecondMoment
-from lintra_analysis.releases.range_sums import HasRangeSums, RangeSums
+from lintra_analysis.releases.range_sums import RangeSums
+from lintra_analysis.releases.release import Release
 from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.errors import InvalidAnalysisError
 
@@ -128,7 +126,7 @@ def variances_from_halves(
     return directions, np.diagonal(core).copy(), errors, free
 
 
-def wide_components(release: HasRangeSums, components: int | None = None, *, about: About = "means") -> WideComponents:
+def wide_components(release: Release, components: int | None = None, *, about: About = "means") -> WideComponents:
     """Return the leading principal components of very many columns, without intervals.
 
     >>> from lintra_analysis import open_release, wide_components
@@ -143,7 +141,7 @@ def wide_components(release: HasRangeSums, components: int | None = None, *, abo
     Raises:
         InvalidAnalysisError: the release is no range finder, or nothing stands above the noise.
     """
-    held = release.range_sums()
+    held = release.need("range_sums")
     values, _, centred = _about(held, about)
     found = core_between(leading(values, held.noise_sd, held.rank // 2), values, held.projection)
     vectors, squares = found.components()
@@ -153,7 +151,7 @@ def wide_components(release: HasRangeSums, components: int | None = None, *, abo
 
 
 def wide_variances(
-    release: HasRangeSums, components: int | None = None, confidence: float = 0.95, *, about: About = "means"
+    release: Release, components: int | None = None, confidence: float = 0.95, *, about: About = "means"
 ) -> WideComponents:
     """Return directions of large variance with intervals of these variances.
 
@@ -175,7 +173,7 @@ def wide_variances(
         InvalidAnalysisError: the release is no range finder or has too small a rank, or nothing stands above the noise.
     """
     check_confidence(confidence)
-    held = release.range_sums()
+    held = release.need("range_sums")
     values, trace, centred = _about(held, about)
     vectors, squares, errors, free = variances_from_halves(values, held.projection, held.noise_sd)
     order = np.argsort(-squares)[: _limit(components, squares.size)]
@@ -195,16 +193,7 @@ def wide_variances(
     )
 
 
-class Explaining(HasRangeSums, HasSecondMoment, Protocol):
-    """A release that a ridge regression on very many columns can read: a range finder, or its second round."""
-
-    @property
-    def directions(self) -> Directions | None:
-        """Return the directions of a second round; None for a range finder."""
-        ...
-
-
-def wide_ridge(release: Explaining, target: str, regularization: float = 0.0, *, about: About = "means") -> WideRidge:
+def wide_ridge(release: Release, target: str, regularization: float = 0.0, *, about: About = "means") -> WideRidge:
     """Return a ridge regression of one column on all that are no targets, along the leading components.
 
     Where the task named the column as a target, its products with all others are used. Otherwise they are estimated
@@ -229,7 +218,7 @@ def wide_ridge(release: Explaining, target: str, regularization: float = 0.0, *,
         raise InvalidAnalysisError(f"regularization must be finite and at least 0, got {regularization}")
     if release.directions is not None:
         return ridge_along(release, release.directions, target, regularization, about, (COHORT_NOTE,))
-    held = release.range_sums()
+    held = release.need("range_sums")
     own = int(positions(held.columns, [target])[0])
     values, _, centred = _about(held, about)
     declared = [each.column for each in held.targets]

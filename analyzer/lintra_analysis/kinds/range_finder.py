@@ -159,7 +159,7 @@ def second_of_two(
     if bound is not None and bound <= 0:
         raise InvalidTaskError(f"row_bound: must be positive, got {bound}")
     try:
-        held = release.range_sums()
+        held = release.need("range_sums")
     except InvalidAnalysisError as error:
         raise InvalidTaskError(error.detail) from None
     return claim_of_half(total), SecondMoment(

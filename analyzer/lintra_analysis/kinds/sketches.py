@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 from lintra_analysis.kinds.reading import Earlier, clipped_rows, scaled_columns
+from lintra_analysis.releases.release import Release
 from lintra_analysis.releases.sketch import Sketch
 from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.encoding.documents import fraction
@@ -22,7 +23,7 @@ def read_sketch(
     earlier: Earlier,
     *,
     shrunk_only: bool = True,
-) -> Sketch:
+) -> Release:
     """Return the sketch, shape `(m, w)`, in normalised units, with the variance of its noise row by row, shape `(m,)`.
 
     With `shrunk_only` rows within their columns' bounds are shrunk to the row bound and not changed otherwise.
@@ -30,15 +31,17 @@ def read_sketch(
     del earlier
     step, sparsity = 2.0**-mechanism.fraction_bits, mechanism.sparsity
     smoothing = task.num_servers * float(mechanism.smoothing * step) ** 2
-    return Sketch(
-        columns=scaled_columns(task),
-        values=mechanism.decode(sketch, task.num_columns),
-        row_counts=row_counts,
-        noise_variance=(mechanism.draws_in_rows(row_counts) * np.float64(mechanism.sigma * step) ** 2 + smoothing)
-        / sparsity,
-        num_clients=int(row_counts.sum()) // sparsity,
-        row_bound=float(fraction(mechanism.row_bound)),
-        clipped=clipped_rows(task, sketch, row_counts, rows_of_a_report=sparsity, shrunk_only=shrunk_only),
+    return Release(
+        moments=Sketch(
+            columns=scaled_columns(task),
+            values=mechanism.decode(sketch, task.num_columns),
+            row_counts=row_counts,
+            noise_variance=(mechanism.draws_in_rows(row_counts) * np.float64(mechanism.sigma * step) ** 2 + smoothing)
+            / sparsity,
+            num_clients=int(row_counts.sum()) // sparsity,
+            row_bound=float(fraction(mechanism.row_bound)),
+            clipped=clipped_rows(task, sketch, row_counts, rows_of_a_report=sparsity, shrunk_only=shrunk_only),
+        )
     )
 
 

@@ -2,19 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NoReturn
 
 import numpy as np
 
 from lintra_analysis.releases.checks import check_noise_sd, check_release, checked_shape
 from lintra_analysis.releases.columns import ScaledColumn, positions, require_workable
-from lintra_analysis.releases.refusals import NoRangeSums, NoRounds
 from lintra_protocol.crypto.ring import FloatArray
-from lintra_protocol.errors import InvalidAnalysisError, InvalidReleaseError
+from lintra_protocol.errors import InvalidReleaseError
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CellCounts(NoRounds, NoRangeSums):
+class CellCounts:
     """The noisy number of rows in each cell.
 
     Attributes:
@@ -74,19 +72,6 @@ class CellCounts(NoRounds, NoRangeSums):
             return float(self.num_clients)
         return max(float(self.counts[column].sum() + self.missing[column]), 1.0)
 
-    def cells(self) -> "CellCounts":
-        """Return the release itself."""
-        return self
-
-    @property
-    def clipped(self) -> None:
-        """Return None: no row is clipped."""
-        return
-
-    def totals(self) -> None:
-        """Return None: the release holds no sums of rows."""
-        return
-
     def table(self) -> tuple[list[str], FloatArray]:
         """Return a line for each cell, shape `(cells, 5)`: numbers of its column and of itself, its ends, its rows.
 
@@ -100,14 +85,3 @@ class CellCounts(NoRounds, NoRangeSums):
             lines.append(np.column_stack([np.full(counts.size, column), numbers, low, high, counts]))
             lines.append(np.array([[column, -1, 0, 0, self.missing[column]]]))
         return ["column", "cell", "lower", "upper", "rows"], np.concatenate(lines).astype(np.float64)
-
-    def second_moment(self) -> NoReturn:
-        """Refuse: a histogram says nothing about how columns move together.
-
-        Raises:
-            InvalidAnalysisError: always.
-        """
-        raise InvalidAnalysisError(
-            "a histogram looks at each column alone and holds no second moments; ask for `histogram`, whose quantiles "
-            "it does hold, or release a second moment or a sketch of these columns"
-        )

@@ -4,23 +4,19 @@ About their means rows are short, so that products need less noise; counts, mean
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NoReturn
 
 import numpy as np
 
 from lintra_analysis.releases.clipped import ClippedRows
-from lintra_analysis.releases.columns import ScaledColumn
 from lintra_analysis.releases.features import Label
-from lintra_analysis.releases.refusals import Refusals
 from lintra_protocol.crypto.ring import FloatArray
-from lintra_protocol.errors import InvalidAnalysisError, InvalidReleaseError
+from lintra_protocol.errors import InvalidReleaseError
 from lintra_protocol.privacy.statement import PrivacyStatement
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CentredProducts(Refusals):
+class CentredProducts:
     """The noisy sum of u u^T, u a projected row less the centre of its class.
 
     Attributes:
@@ -63,26 +59,6 @@ class CentredProducts(Refusals):
 
     def __repr__(self) -> str:
         return f"CentredProducts(classes={len(self.centers)}, num_clients={self.num_clients})"
-
-    @property
-    def columns(self) -> tuple[ScaledColumn, ...]:
-        """Refuse, as `second_moment`."""
-        self.second_moment()
-
-    def restrict(self, names: Sequence[str]) -> NoReturn:
-        """Refuse, as `second_moment`."""
-        self.second_moment()
-
-    def second_moment(self) -> NoReturn:
-        """Refuse: products about class means are no second moments about one point.
-
-        Raises:
-            InvalidAnalysisError: always.
-        """
-        raise InvalidAnalysisError(
-            "the second of two rounds holds products about class means and nothing else; "
-            "open it with the release of the first round for a model of both"
-        )
 
     def table(self) -> tuple[list[str], FloatArray]:
         """Return a name for every released number, and the numbers, shape `(1, w)`."""

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NoReturn
 
 import numpy as np
 
@@ -10,14 +9,12 @@ from lintra_analysis.releases.checks import check_noise_sd, check_release, check
 from lintra_analysis.releases.clipped import ClippedRows
 from lintra_analysis.releases.columns import ScaledColumn, positions, require_workable
 from lintra_analysis.releases.gram_error import HasRows
-from lintra_analysis.releases.refusals import NoCells, NoRangeSums, NoRounds
 from lintra_analysis.releases.row_count import RowCount
 from lintra_protocol.crypto.ring import FloatArray
-from lintra_protocol.errors import InvalidAnalysisError
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Totals(HasRows, NoRounds, NoCells, NoRangeSums):
+class Totals(HasRows):
     """The noisy sum of the rows.
 
     Attributes:
@@ -52,21 +49,6 @@ class Totals(HasRows, NoRounds, NoCells, NoRangeSums):
         index = positions(self.columns, names)
         return replace(self, columns=tuple(self.columns[i] for i in index), values=self.values[index])
 
-    def totals(self) -> "Totals":
-        """Return the release itself."""
-        return self
-
     def table(self) -> tuple[list[str], FloatArray]:
         """Return the sums in one row, shape `(1, d)`."""
         return [column.name for column in self.columns], self.values[np.newaxis]
-
-    def second_moment(self) -> NoReturn:
-        """Refuse: a sum of rows says nothing about how columns move together.
-
-        Raises:
-            InvalidAnalysisError: always.
-        """
-        raise InvalidAnalysisError(
-            "a sum of rows holds no second moments, so nothing about how columns vary together; "
-            "release a second moment or a sketch of these columns instead"
-        )

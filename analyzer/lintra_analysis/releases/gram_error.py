@@ -84,10 +84,6 @@ class GramEstimate(HasRows):
             clipped=self.clipped,
         )
 
-    def totals(self) -> None:
-        """Return None: second moments hold sums of rows, if at all, as products with a constant column."""
-        return
-
     def second_moment(self) -> "GramEstimate":
         """Return this estimate itself, so that estimators read it like a release."""
         return self

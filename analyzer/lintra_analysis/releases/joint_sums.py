@@ -4,7 +4,6 @@ Numbers are in units of mapped rows z, counts in rows. A `repr` shows shapes and
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -18,12 +17,10 @@ from lintra_analysis.releases.features import (
     require_distinct_names,
     starts_of,
 )
-from lintra_analysis.releases.gram_error import GramEstimate
-from lintra_analysis.releases.refusals import NoCells, NoRangeSums
 from lintra_analysis.releases.second_moment_sum import SecondMomentSum
 from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.encoding.canonical import JsonValue, base64url, canonical_json, domain_hash
-from lintra_protocol.errors import InvalidAnalysisError, InvalidReleaseError
+from lintra_protocol.errors import InvalidReleaseError
 from lintra_protocol.privacy.statement import PrivacyStatement
 
 
@@ -72,7 +69,7 @@ class PairTable:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ProjectedSums(NoCells, NoRangeSums):
+class ProjectedSums:
     """Class counts, class sums, pooled products and column histograms of n projected rows, with noise.
 
     K classes, m coordinates, projected dimension p, and P = p, or p + 1 with a numeric label.
@@ -207,19 +204,6 @@ class ProjectedSums(NoCells, NoRangeSums):
         parts = [np.ascontiguousarray(array, "<f8").tobytes() for array in arrays]
         return base64url(domain_hash("joint sums", public, *parts))
 
-    def totals(self) -> None:
-        """Return None: the sums stand beside products of one noise, and are read with them."""
-        return
-
-    def rounds(self) -> tuple["ProjectedSums", None]:
-        """Return the release itself; there was no second round."""
-        return self, None
-
-    @property
-    def columns(self) -> tuple[ScaledColumn, ...]:
-        """Return the columns whose second moments the release holds, in their public scales."""
-        return self.as_second_moment().columns
-
     def table(self) -> tuple[list[str], FloatArray]:
         """Return a name for every released number, and the numbers, shape `(1, w)`, in the units of mapped rows."""
         levels = self.levels or ("",)
@@ -241,27 +225,19 @@ class ProjectedSums(NoCells, NoRangeSums):
         values = np.concatenate([values, *(table.cells.ravel() for table in self.tables)])
         return names, values[np.newaxis]
 
-    def restrict(self, names: Sequence[str]) -> SecondMomentSum:
-        """Return the second moments of the named columns only, in that order."""
-        return self.as_second_moment().restrict(names)
-
-    def second_moment(self) -> GramEstimate:
-        """Return the products as second moments about the middles of the bounds, for the other estimators."""
-        return self.as_second_moment().second_moment()
+    @property
+    def obstacle(self) -> str:
+        """Return why the products are no second moments of columns, as a word of `REFUSALS`; empty if they are."""
+        if self.frame is not None:
+            return "projected"
+        if any(feature.width > 1 for feature in self.features):
+            return "levels"
+        symmetric = self.noise.diagonal >= math.sqrt(2) * self.noise.product * (1 - 1e-9)
+        return "" if self.products.ndim == 2 and symmetric else "noise"
 
     def as_second_moment(self) -> SecondMomentSum:
-        """Return products and sums as one noisy matrix; the sums become an intercept, as noisy as the products.
-
-        Raises:
-            InvalidAnalysisError: as `second_moment`.
-        """
-        if self.frame is not None:
-            raise InvalidAnalysisError("these rows were projected, so their products are not about named columns")
-        if any(feature.width > 1 for feature in self.features):
-            raise InvalidAnalysisError("a category of more than two levels has several coordinates, not one column")
+        """Return products and sums as one noisy matrix; the sums become an intercept, as noisy as the products."""
         noise = self.noise
-        if self.products.ndim != 2 or noise.diagonal < math.sqrt(2) * noise.product * (1 - 1e-9):
-            raise InvalidAnalysisError("the noise of these products is not that of one symmetric Gaussian matrix")
         sum_sd = math.sqrt(self.num_classes) * noise.sum
         constant = noise.product / sum_sd if sum_sd > 0 and noise.product > 0 else 1.0
         columns = [ScaledColumn(INTERCEPT, 0.0, 1 / constant, 1.0, 1.0)]

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NoReturn, Protocol
 
 import numpy as np
 
@@ -10,7 +9,6 @@ from lintra_analysis.releases.checks import check_noise_sd, check_release, check
 from lintra_analysis.releases.clipped import ClippedRows
 from lintra_analysis.releases.column_sums import Totals
 from lintra_analysis.releases.columns import ScaledColumn, positions, require_workable
-from lintra_analysis.releases.refusals import NoCells, NoRounds
 from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.errors import InvalidAnalysisError
 
@@ -32,7 +30,7 @@ class TargetProducts:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RangeSums(NoRounds, NoCells):
+class RangeSums:
     """The noisy sum of z (W^T z)^T, W public: M W and noise, where M is the sum of z z^T.
 
     The range finder of Halko, Martinsson and Tropp (2011). Rows whose W^T z is longer than `projected_bound` count
@@ -100,25 +98,6 @@ class RangeSums(NoRounds, NoCells):
             )
         return self
 
-    def range_sums(self) -> "RangeSums":
-        """Return the release itself."""
-        return self
-
-    def second_moment(self) -> NoReturn:
-        """Refuse: there are too few products for the matrix of all second moments.
-
-        Raises:
-            InvalidAnalysisError: always.
-        """
-        raise InvalidAnalysisError(
-            "a range finder holds the leading directions of the second moments and not all of them; ask for "
-            "`wide_components`, or for `wide_ridge` of a target"
-        )
-
-    def totals(self) -> Totals | None:
-        """Return the sums of the columns, if the task had an intercept."""
-        return self.sums
-
     def table(self) -> tuple[list[str], FloatArray]:
         """Return lines, shape `(k, d)`: for the sums, if there are any, for each target and for each column of W."""
         sums = [] if self.sums is None else [self.sums.values]
@@ -172,15 +151,3 @@ class RangeSums(NoRounds, NoCells):
             return self.trace
         squares = float(np.square(self.sums.values).sum()) - len(self.columns) * self.sums.noise_sd**2
         return self.trace - squares / self.num_clients
-
-
-class HasRangeSums(Protocol):
-    """A release that estimators of very many columns can read."""
-
-    def range_sums(self) -> RangeSums:
-        """Return the products of all columns with projected ones.
-
-        Raises:
-            InvalidAnalysisError: the release is no range finder.
-        """
-        ...

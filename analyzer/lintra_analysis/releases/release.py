@@ -1,7 +1,8 @@
-"""What every release answers, whatever mechanism it came from; what it does not hold it refuses in words."""
+"""What was released, whatever mechanism it came from: a record of parts, of which most releases hold one or two."""
 
 from collections.abc import Sequence
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Any, Literal, overload
 
 from lintra_analysis.releases.cell_counts import CellCounts
 from lintra_analysis.releases.centred_products import CentredProducts
@@ -12,19 +13,103 @@ from lintra_analysis.releases.directions import Directions
 from lintra_analysis.releases.gram_error import GramEstimate
 from lintra_analysis.releases.joint_sums import ProjectedSums
 from lintra_analysis.releases.range_sums import RangeSums
+from lintra_analysis.releases.second_moment_sum import SecondMomentSum
+from lintra_analysis.releases.sketch import Sketch
 from lintra_protocol.crypto.ring import FloatArray
+from lintra_protocol.errors import InvalidAnalysisError
+
+Part = SecondMomentSum | Sketch | Totals | CellCounts | RangeSums | ProjectedSums | CentredProducts
+Name = Literal["moments", "totals", "cells", "range_sums", "joint_sums", "centred"]
+
+REFUSALS = {
+    "cells": "this release counts no rows in cells, so it holds no quantiles; release a histogram of these columns",
+    "range_sums": "this release is no range finder; ask for `pca` or `regression`, which need all second moments, or "
+    "release a range_finder where columns are too many for that",
+    "joint_sums": "synthetic rows need a release of the mechanism ron_gauss: class counts, sums, products and "
+    "histograms",
+    "moments of cells": "a histogram looks at each column alone and holds no second moments; ask for `histogram`, "
+    "whose quantiles it does hold, or release a second moment or a sketch of these columns",
+    "moments of totals": "a sum of rows holds no second moments, so nothing about how columns vary together; release "
+    "a second moment or a sketch of these columns instead",
+    "moments of range_sums": "a range finder holds the leading directions of the second moments and not all of them; "
+    "ask for `wide_components`, or for `wide_ridge` of a target",
+    "moments of centred": "the second of two rounds holds products about class means and nothing else; open it with "
+    "the release of the first round for a model of both",
+    "moments of projected": "these rows were projected, so their products are not about named columns",
+    "moments of levels": "a category of more than two levels has several coordinates, not one column",
+    "moments of noise": "the noise of these products is not that of one symmetric Gaussian matrix",
+}
+"""Why a part that is absent cannot be had: by its name, and for second moments by what the release holds instead."""
 
 
-class Release(Protocol):
-    """Released numbers with all that an estimator must know about them.
-
-    Whatever has these members is one; a release does not say which mechanism it came from, and nobody asks.
+@dataclass(frozen=True, eq=False, repr=False)
+class Release:
+    """Released numbers with all that an estimator must know about them; a part that is absent is None.
 
     >>> from lintra_analysis import open_release
     >>> release = open_release("flights.npz")
     >>> release.num_clients, [column.name for column in release.restrict(["hour", "delay"]).columns]
     (240, ['hour', 'delay'])
+
+    Attributes:
+        moments: a noisy sum of z z^T, or a sketch; both give `second_moment`.
+        totals: a noisy sum of rows on their own. Moments with a constant column hold sums as products with it.
+        cells: rows in each cell of each column.
+        range_sums: products of all columns with projected ones.
+        joint_sums: what synthetic rows are modelled on.
+        centred: products about class means, of a second round.
+        directions: what the columns of a second round's moments stand for; None where they are columns.
     """
+
+    moments: SecondMomentSum | Sketch | None = None
+    totals: Totals | None = None
+    cells: CellCounts | None = None
+    range_sums: RangeSums | None = None
+    joint_sums: ProjectedSums | None = None
+    centred: CentredProducts | None = None
+    directions: Directions | None = None
+
+    def __repr__(self) -> str:
+        return repr(self._main)
+
+    @property
+    def _main(self) -> Part:
+        """Return the part that has the number of rows, and is what a file holds."""
+        parts = (self.centred, self.joint_sums, self.cells, self.range_sums, self.moments, self.totals)
+        return next(part for part in parts if part is not None)
+
+    @overload
+    def need(self, name: Literal["moments"]) -> SecondMomentSum | Sketch: ...
+    @overload
+    def need(self, name: Literal["cells"]) -> CellCounts: ...
+    @overload
+    def need(self, name: Literal["range_sums"]) -> RangeSums: ...
+    @overload
+    def need(self, name: Literal["joint_sums"]) -> ProjectedSums: ...
+    def need(self, name: Name) -> Part:
+        """Return a part.
+
+        Raises:
+            InvalidAnalysisError: it is absent; the detail says why, and what to do.
+        """
+        part: Part | None = getattr(self, name)
+        if part is None and name == "moments" and self._instead == "":
+            part = self.need("joint_sums").as_second_moment()
+        if part is None:
+            raise InvalidAnalysisError(REFUSALS.get(name) or REFUSALS[f"{name} of {self._instead}"])
+        return part
+
+    @property
+    def _instead(self) -> str:
+        """Return what a release without moments holds in their place; empty if joint sums have products of columns."""
+        if self.joint_sums is not None and self.centred is None:
+            return self.joint_sums.obstacle
+        return next(name for name in ("centred", "cells", "range_sums", "totals") if getattr(self, name) is not None)
+
+    @property
+    def num_clients(self) -> int:
+        """Return how many rows are in the release."""
+        return self._main.num_clients
 
     @property
     def columns(self) -> tuple[ScaledColumn, ...]:
@@ -33,22 +118,14 @@ class Release(Protocol):
         Raises:
             InvalidAnalysisError: it is not about single columns.
         """
-        ...
-
-    @property
-    def num_clients(self) -> int:
-        """Return how many rows are in the release."""
-        ...
+        return next(iter(self._parts_of_columns().values())).columns
 
     @property
     def clipped(self) -> ClippedRows | None:
-        """Return how many rows clipping changed, with the deviation of the noise; None if nobody counted."""
-        ...
-
-    @property
-    def directions(self) -> Directions | None:
-        """Return the directions that a second round is about; None for every other release."""
-        ...
+        """Return how many rows clipping changed; of two rounds the larger number; None if nobody counted."""
+        parts = (self.centred, self.joint_sums, self.range_sums, self.moments, self.totals)
+        counted = [part.clipped for part in parts if part is not None and part.clipped is not None]
+        return max(counted, key=lambda each: each.upper_share, default=None)
 
     def restrict(self, names: Sequence[str]) -> "Release":
         """Return the release of the named columns only, in that order.
@@ -56,7 +133,8 @@ class Release(Protocol):
         Raises:
             InvalidAnalysisError: a name is unknown or named twice, or the release is not about single columns.
         """
-        ...
+        parts: dict[str, Any] = {name: part.restrict(names) for name, part in self._parts_of_columns().items()}
+        return Release(**parts, directions=self.directions)
 
     def second_moment(self) -> GramEstimate:
         """Return the estimate of Z^T Z that the release holds, with the law of its error.
@@ -64,39 +142,13 @@ class Release(Protocol):
         Raises:
             InvalidAnalysisError: it holds none.
         """
-        ...
-
-    def totals(self) -> Totals | None:
-        """Return the sums of the rows if the release holds them on their own, else None.
-
-        Second moments with a constant column hold them as well, as products with that column.
-        """
-        ...
-
-    def rounds(self) -> tuple[ProjectedSums, CentredProducts | None]:
-        """Return what synthetic rows are modelled on: joint sums, and products about class means of a second round.
-
-        Raises:
-            InvalidAnalysisError: the release holds no joint sums.
-        """
-        ...
-
-    def cells(self) -> CellCounts:
-        """Return the rows in each cell of each column.
-
-        Raises:
-            InvalidAnalysisError: the release is no histogram.
-        """
-        ...
-
-    def range_sums(self) -> RangeSums:
-        """Return the products of all columns with projected ones.
-
-        Raises:
-            InvalidAnalysisError: the release is no range finder.
-        """
-        ...
+        return self.need("moments").second_moment()
 
     def table(self) -> tuple[list[str], FloatArray]:
         """Return the released numbers for a file: the heading, of k names, and lines of shape `(r, k)`."""
-        ...
+        return self._main.table()
+
+    def _parts_of_columns(self) -> dict[str, SecondMomentSum | Sketch | Totals | CellCounts | RangeSums]:
+        """Return the parts that are about single columns, at least one."""
+        parts = {"cells": self.cells, "range_sums": self.range_sums, "moments": self.moments, "totals": self.totals}
+        return {name: part for name, part in parts.items() if part is not None} or {"moments": self.need("moments")}

@@ -8,17 +8,15 @@ import numpy as np
 from lintra_analysis.releases.checks import check_noise_sd, check_release, checked_shape
 from lintra_analysis.releases.clipped import ClippedRows
 from lintra_analysis.releases.columns import INTERCEPT, ScaledColumn, positions, require_workable
-from lintra_analysis.releases.directions import Directions
 from lintra_analysis.releases.gram_error import GramEstimate
 from lintra_analysis.releases.noise_laws.symmetric_noise import SymmetricNoise
-from lintra_analysis.releases.refusals import Refusals
 from lintra_analysis.releases.row_count import RowCount
 from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.errors import InvalidReleaseError
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SecondMomentSum(Refusals):
+class SecondMomentSum:
     """The noisy sum of z z^T ("Analyze Gauss": Dwork, Talwar, Thakurta, Zhang 2014).
 
     Attributes:
@@ -34,7 +32,6 @@ class SecondMomentSum(Refusals):
         clipped: how many rows clipping changed; None if nobody counted.
         counted: how many rows there are, if some may have been left out; the product of "(intercept)" with itself then
             carries the noise of any square, and is no part of a trace. None if every report is a row.
-        directions: of a second round, which columns are rows along directions; else None.
     """
 
     columns: tuple[ScaledColumn, ...]
@@ -47,7 +44,6 @@ class SecondMomentSum(Refusals):
     gaussian: bool = True
     clipped: ClippedRows | None = None
     counted: RowCount | None = None
-    directions: Directions | None = None
 
     def __post_init__(self) -> None:
         check_release(self.columns, self.num_clients, self.row_bound)

@@ -10,13 +10,12 @@ from lintra_analysis.releases.clipped import ClippedRows
 from lintra_analysis.releases.columns import ScaledColumn, positions, require_workable
 from lintra_analysis.releases.gram_error import GramEstimate
 from lintra_analysis.releases.noise_laws.exchangeable_rows import ExchangeableRows
-from lintra_analysis.releases.refusals import Refusals
 from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.errors import InvalidReleaseError
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Sketch(Refusals):
+class Sketch:
     """The public matrix times noised rows, divided by gamma sqrt(s) (Burkhardt et al. 2025, Section 3).
 
     Attributes:

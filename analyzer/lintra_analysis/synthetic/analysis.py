@@ -83,7 +83,7 @@ class SyntheticEstimate(Tabular):
 
 def gaussian_model(release: Release) -> GaussianModel:
     """Return the model of a release."""
-    first, second = release.rounds()
+    first, second = release.need("joint_sums"), release.centred
     return fit(first) if second is None else fit_two_rounds(first, second)
 
 

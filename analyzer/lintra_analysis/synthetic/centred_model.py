@@ -7,7 +7,7 @@ import numpy as np
 
 from lintra_analysis.releases.centred_products import CentredProducts
 from lintra_analysis.releases.joint_sums import ProjectedSums
-from lintra_analysis.releases.two_rounds import BothRounds
+from lintra_analysis.releases.release import Release
 from lintra_analysis.synthetic.model import GaussianModel, fit
 from lintra_analysis.synthetic.repair import repair
 from lintra_protocol.crypto.ring import FloatArray
@@ -52,7 +52,9 @@ def fit_two_rounds(first: ProjectedSums, second: CentredProducts) -> GaussianMod
     return replace(
         model,
         release=replace(
-            first, promise=_together(first.promise, second.promise), clipped=BothRounds(first, second).clipped
+            first,
+            promise=_together(first.promise, second.promise),
+            clipped=Release(joint_sums=first, centred=second).clipped,
         ),
         repairs=tuple(repairs),
         warnings=(*kept, "two rounds: the bootstrap and the predicted errors of entries are the first round's"),

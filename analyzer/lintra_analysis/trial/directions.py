@@ -123,7 +123,7 @@ def _largest(rows: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 def _prospects(squares: FloatArray, collected: Collected) -> tuple[DirectionProspect, ...]:
     """Count the table's directions whose sum of squares would exceed the noise's s_E sqrt(d)."""
-    held, claim = collected.release.range_sums(), collected.task.claim
+    held, claim = collected.release.need("range_sums"), collected.task.claim
     edge, most = held.noise_sd * np.sqrt(len(held.columns)), held.rank // 2
     return tuple(
         DirectionProspect(epsilon, held.num_clients * times, min(int((squares * times > edge * louder).sum()), most))

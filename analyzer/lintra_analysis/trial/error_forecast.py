@@ -230,10 +230,10 @@ def _correlations(release: Release) -> dict[tuple[str, str], float] | None:
 def _others(release: Release) -> dict[str, float]:
     found: dict[str, float] = {}
     with suppress(InvalidAnalysisError):
-        cells = release.cells()
+        cells = release.need("cells")
         found[SHARE] = cells.noise_sd / cells.num_clients
     with suppress(InvalidAnalysisError):
-        sums, _ = release.rounds()
+        sums = release.need("joint_sums")
         found[COORDINATE] = sums.noise.sum / sums.num_clients
         if sums.histogram_features:
             found[SHARE] = sums.noise.cell / sums.num_clients

@@ -58,7 +58,7 @@ def foresee_wide(release: Release, target: str | None) -> WideForesight | None:
     `release` is without noise; `target` is a column to explain beside the targets that the task names.
     """
     try:
-        held = release.range_sums()
+        held = release.need("range_sums")
     except InvalidAnalysisError:
         return None
     count, size = held.num_clients, len(held.columns)
@@ -73,7 +73,7 @@ def foresee_wide(release: Release, target: str | None) -> WideForesight | None:
         explained=dict.fromkeys(wanted),
     )
     try:
-        components = wide_components(held)
+        components = wide_components(release)
     except InvalidAnalysisError:
         return found
     return WideForesight(
@@ -84,5 +84,5 @@ def foresee_wide(release: Release, target: str | None) -> WideForesight | None:
             ForeseenDirection(one.value, sine)
             for one, sine in zip(components.explained_variance, components.squared_sines, strict=True)
         ),
-        explained={name: wide_ridge(held, name).explained_share for name in wanted},
+        explained={name: wide_ridge(release, name).explained_share for name in wanted},
     )

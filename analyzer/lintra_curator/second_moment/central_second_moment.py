@@ -14,7 +14,6 @@ from lintra_analysis.releases.columns import ScaledColumn, positions
 from lintra_analysis.releases.gram_error import GramEstimate
 from lintra_analysis.releases.noise_laws.law import ErrorLaw
 from lintra_analysis.releases.noise_laws.symmetric_noise import SymmetricNoise
-from lintra_analysis.releases.refusals import Refusals
 from lintra_curator.projection.wishart_error import WishartError
 from lintra_curator.second_moment.adaptive import LOOK_SHARE, gaussian_then_projection
 from lintra_curator.second_moment.curves import projection_delta, wishart_delta
@@ -93,7 +92,7 @@ class NoiseRecord:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CentralSecondMoment(Refusals):
+class CentralSecondMoment:
     """A private second moment Z^T Z of a curator's table.
 
     Attributes:

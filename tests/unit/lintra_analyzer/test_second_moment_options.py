@@ -46,7 +46,7 @@ def released(task: Task, rows: FloatArray, label: str, noise: bool = True) -> Se
     words = mechanism.encode_exactly(mechanism.round_rows(rows))
     if noise:
         words = words + mechanism.noise(len(rows), 3, expand(bytes(32), label))
-    release = read(task, words.sum(axis=0, keepdims=True), np.array([len(rows)]))
+    release = read(task, words.sum(axis=0, keepdims=True), np.array([len(rows)])).moments
     assert isinstance(release, SecondMomentSum)
     return release
 

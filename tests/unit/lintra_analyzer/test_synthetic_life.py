@@ -14,7 +14,6 @@ from typer.testing import CliRunner
 
 from lintra_analysis.access.rest_client import AnalyzerClient
 from lintra_analysis.kinds.decode import read
-from lintra_analysis.releases.joint_sums import ProjectedSums
 from lintra_analysis.synthetic.rows import WARNING
 from lintra_analyzer import cli
 from lintra_analyzer.commands import asking
@@ -42,8 +41,7 @@ async def test_a_release_holds_the_sums_of_the_clients_rows_up_to_its_stated_noi
     rows = np.array([row for row, _ in clients(CLIENTS)])
     release_id = await released(life, PAIRED)
     record = life.service.record(release_id).record
-    release = read(life.service.task(record.task_id), *life.service.archive.read(record))
-    assert isinstance(release, ProjectedSums)
+    release = read(life.service.task(record.task_id), *life.service.archive.read(record)).need("joint_sums")
     assert [feature.name for feature in release.histogram_features] == ["a", "b", "c"]
     scale = release.label.scale  # type: ignore[union-attr]
     vectors = np.column_stack([rows[:, :2], rows[:, 2] * scale])

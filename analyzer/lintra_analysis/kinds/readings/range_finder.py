@@ -6,13 +6,14 @@ from lintra_analysis.kinds.plausibility import of_range
 from lintra_analysis.kinds.reading import Earlier, Reading, clipped_rows, number_of_rows, scaled_columns
 from lintra_analysis.releases.column_sums import Totals
 from lintra_analysis.releases.range_sums import RangeSums, TargetProducts
+from lintra_analysis.releases.release import Release
 from lintra_protocol.crypto.ring import IntArray
 from lintra_protocol.encoding.documents import fraction
 from lintra_protocol.mechanisms.range_finder import RangeFinder
 from lintra_protocol.task import Task
 
 
-def _read(task: Task, mechanism: RangeFinder, sketch: IntArray, row_counts: IntArray, earlier: Earlier) -> RangeSums:
+def _read(task: Task, mechanism: RangeFinder, sketch: IntArray, row_counts: IntArray, earlier: Earlier) -> Release:
     del earlier
     columns, num_reports = scaled_columns(task), int(row_counts.sum())
     num_rows = number_of_rows(mechanism, sketch, row_counts)
@@ -25,7 +26,7 @@ def _read(task: Task, mechanism: RangeFinder, sketch: IntArray, row_counts: IntA
     if found.sums is not None:
         sums = Totals(columns, found.sums, float(deviations[0]), num_rows, row_bound, clipped)
     step = 2.0**-mechanism.fraction_bits
-    return RangeSums(
+    held = RangeSums(
         columns=columns,
         values=found.projected,
         projection=mechanism.signs(task.num_columns) / math.sqrt(mechanism.rank),
@@ -44,6 +45,7 @@ def _read(task: Task, mechanism: RangeFinder, sketch: IntArray, row_counts: IntA
         trace_sd=math.sqrt(num_reports) * mechanism.sigma * step**2 if mechanism.trace else 0.0,
         clipped=clipped,
     )
+    return Release(range_sums=held, totals=sums)
 
 
 READING = Reading(_read, totals=of_range)

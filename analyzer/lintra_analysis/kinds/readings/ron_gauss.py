@@ -9,6 +9,7 @@ import numpy as np
 from lintra_analysis.kinds.projected_columns import features_of, frame_of, label_of, promise_of
 from lintra_analysis.kinds.reading import Earlier, Reading, clipped_rows, number_of_rows
 from lintra_analysis.releases.joint_sums import NoiseDeviations, PairTable, ProjectedSums
+from lintra_analysis.releases.release import Release
 from lintra_protocol.crypto.ring import IntArray
 from lintra_protocol.encoding.documents import fraction
 from lintra_protocol.fields.schema import Column
@@ -73,14 +74,14 @@ def noise_law(mechanism: RonGauss, num_draws: int) -> NoiseDeviations:
     )
 
 
-def _read(task: Task, mechanism: RonGauss, sketch: IntArray, row_counts: IntArray, earlier: Earlier) -> ProjectedSums:
+def _read(task: Task, mechanism: RonGauss, sketch: IntArray, row_counts: IntArray, earlier: Earlier) -> Release:
     del earlier
     num_reports = int(row_counts.sum())
     num_rows = number_of_rows(mechanism, sketch, row_counts)
     promise = promise_of(task.privacy(num_reports), mechanism.kind, num_rows)
     noise = noise_law(mechanism, num_reports)
     sums = projected_sums(mechanism, task.columns, sketch, num_rows, noise, promise)
-    return replace(sums, clipped=clipped_rows(task, sketch, row_counts, shrunk_only=False))
+    return Release(joint_sums=replace(sums, clipped=clipped_rows(task, sketch, row_counts, shrunk_only=False)))
 
 
 READING = Reading(_read)

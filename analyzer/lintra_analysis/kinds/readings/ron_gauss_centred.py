@@ -9,7 +9,7 @@ import numpy as np
 from lintra_analysis.kinds.projected_columns import frame_of, label_of, promise_of
 from lintra_analysis.kinds.reading import Earlier, Reading, clipped_rows, number_of_rows
 from lintra_analysis.releases.centred_products import CentredProducts
-from lintra_analysis.releases.two_rounds import BothRounds
+from lintra_analysis.releases.release import Release
 from lintra_protocol.crypto.ring import IntArray
 from lintra_protocol.encoding.documents import fraction
 from lintra_protocol.fields.schema import Column
@@ -52,16 +52,14 @@ def centred_products(
     )
 
 
-def _read(
-    task: Task, mechanism: RonGaussCentred, sketch: IntArray, row_counts: IntArray, earlier: Earlier
-) -> CentredProducts | BothRounds:
+def _read(task: Task, mechanism: RonGaussCentred, sketch: IntArray, row_counts: IntArray, earlier: Earlier) -> Release:
     num_reports = int(row_counts.sum())
     num_rows = number_of_rows(mechanism, sketch, row_counts)
     promise = promise_of(task.privacy(num_reports), mechanism.kind, num_rows)
     second = centred_products(mechanism, task.columns, sketch, num_rows, promise, num_reports)
     second = replace(second, clipped=clipped_rows(task, sketch, row_counts, shrunk_only=False))
     first = earlier(mechanism.after)
-    return second if first is None else BothRounds(first.rounds()[0], second)
+    return Release(joint_sums=None if first is None else first.need("joint_sums"), centred=second)
 
 
 READING = Reading(_read)

@@ -16,6 +16,7 @@ from lintra_analysis.kinds.reading import (
 )
 from lintra_analysis.releases.columns import INTERCEPT, ScaledColumn
 from lintra_analysis.releases.directions import Directions
+from lintra_analysis.releases.release import Release
 from lintra_analysis.releases.second_moment_sum import SecondMomentSum
 from lintra_protocol.crypto.ring import IntArray
 from lintra_protocol.mechanisms import SecondMoment
@@ -23,9 +24,7 @@ from lintra_protocol.mechanisms.directions import BASIS_BITS, directions
 from lintra_protocol.task import Task
 
 
-def _read(
-    task: Task, mechanism: SecondMoment, sketch: IntArray, row_counts: IntArray, earlier: Earlier
-) -> SecondMomentSum:
+def _read(task: Task, mechanism: SecondMoment, sketch: IntArray, row_counts: IntArray, earlier: Earlier) -> Release:
     del earlier
     columns, num_reports = scaled_columns(task), int(row_counts.sum())
     num_rows = number_of_rows(mechanism, sketch, row_counts)
@@ -44,7 +43,7 @@ def _read(
         if not mechanism.count_words:
             values[0, 0], exact = mechanism.intercept_square(num_rows), INTERCEPT
         columns = (ScaledColumn(INTERCEPT, 0.0, 1 / constant, 1.0, 1.0), *columns)
-    return SecondMomentSum(
+    held = SecondMomentSum(
         columns=columns,
         values=values,
         noise_sd=noise_sd,
@@ -54,8 +53,8 @@ def _read(
         exact=exact,
         clipped=clipped_rows(task, sketch, row_counts),
         counted=counted_rows(mechanism, sketch, row_counts, math.sqrt(2)),
-        directions=along,
     )
+    return Release(moments=held, directions=along)
 
 
 def _directions(mechanism: SecondMoment, columns: tuple[ScaledColumn, ...]) -> Directions | None:

@@ -3,6 +3,7 @@
 import math
 
 from lintra_analysis.kinds.reading import Earlier, Reading, clipped_rows, scaled_columns
+from lintra_analysis.releases.release import Release
 from lintra_analysis.releases.second_moment_sum import SecondMomentSum
 from lintra_protocol.crypto.ring import IntArray
 from lintra_protocol.encoding.documents import fraction
@@ -12,7 +13,7 @@ from lintra_protocol.task import Task
 
 def _read(
     task: Task, mechanism: WishartSecondMoment, sketch: IntArray, row_counts: IntArray, earlier: Earlier
-) -> SecondMomentSum:
+) -> Release:
     del earlier
     num_clients, step = int(row_counts.sum()), 2.0**-mechanism.fraction_bits
     # The clients have taken the mean off their examples' products, so that nothing is left to debias.
@@ -21,7 +22,8 @@ def _read(
     row_bound = float(fraction(mechanism.row_bound))
     clipped = clipped_rows(task, sketch, row_counts)
     columns = scaled_columns(task)
-    return SecondMomentSum(columns, values, noise_sd, num_clients, row_bound, gaussian=False, clipped=clipped)
+    held = SecondMomentSum(columns, values, noise_sd, num_clients, row_bound, gaussian=False, clipped=clipped)
+    return Release(moments=held)
 
 
 READING = Reading(_read)

@@ -61,7 +61,7 @@ def _ones_of(release: Release) -> list[str]:
 
 def _declared_first(release: Release) -> list[str]:
     try:
-        declared = {release.columns[each.column].name for each in release.range_sums().targets}
+        declared = {release.columns[each.column].name for each in release.need("range_sums").targets}
     except InvalidAnalysisError:
         declared = set()
     # False comes before True, and the order of the columns stays otherwise.
@@ -91,15 +91,15 @@ def _means(release: Release) -> object:
 
 
 def _cells(release: Release) -> object:
-    return release.cells()
+    return release.need("cells")
 
 
 def _range(release: Release) -> object:
-    return release.range_sums()
+    return release.need("range_sums")
 
 
 def _rounds(release: Release) -> object:
-    return release.rounds()
+    return release.need("joint_sums")
 
 
 _LINES = "Points are estimates, lines their intervals; a hollow point has none. The grey line is 0."

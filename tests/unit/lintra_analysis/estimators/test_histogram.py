@@ -15,6 +15,7 @@ from lintra_analysis.estimators.histogram import _running, adjusted_counts, dist
 from lintra_analysis.estimators.means import means
 from lintra_analysis.releases.cell_counts import CellCounts
 from lintra_analysis.releases.columns import ScaledColumn
+from lintra_analysis.releases.release import Release
 from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.errors import InvalidAnalysisError, InvalidReleaseError
 from support.made_releases import second_moment
@@ -30,16 +31,14 @@ def values(seed: int) -> FloatArray:
     return 100 * np.random.default_rng(seed).beta(2, 4, ROWS)
 
 
-def release(
-    held: FloatArray, noise_sd: float, seed: int = 0, column: ScaledColumn = AGE, missing: int = 0
-) -> CellCounts:
+def release(held: FloatArray, noise_sd: float, seed: int = 0, column: ScaledColumn = AGE, missing: int = 0) -> Release:
     """Return a histogram of one number, which some do not know, and of a boolean that 30 % are."""
     generator, rows = np.random.default_rng(seed), len(held) + missing
     counts = [np.histogram(held, EDGES)[0].astype(float), np.array([0.7 * rows, 0.3 * rows])]
     noised = tuple(count + noise_sd * generator.normal(size=count.size) for count in counts)
     unknown = np.array([missing, 0.0]) + noise_sd * generator.normal(size=2)
     levels = ((), ("0", "1"))
-    return CellCounts((column, SMOKER), (EDGES, np.array([])), levels, noised, unknown, noise_sd, rows)
+    return Release(cells=CellCounts((column, SMOKER), (EDGES, np.array([])), levels, noised, unknown, noise_sd, rows))
 
 
 def test_without_noise_shares_and_quantiles_are_those_of_the_rows() -> None:
@@ -62,7 +61,8 @@ def covered(of: str, noise_sd: float, draws: int) -> tuple[float, float]:
     asked, hits, cells = [0.02, 0.25, 0.5, 0.75, 0.98], [], []
     for seed in range(draws):
         held = values(seed)
-        given = replace(release(held, 12.0, seed, missing=MISSING), noise_sd=noise_sd)
+        counts = release(held, 12.0, seed, missing=MISSING).need("cells")
+        given = Release(cells=replace(counts, noise_sd=noise_sd))
         found = histogram(given, ["age"], asked, of=of)["age"]  # type: ignore[arg-type]
         truth = np.quantile(held, asked, method="inverted_cdf") if of == "cohort" else 100 * beta.ppf(asked, 2, 4)
         hits += [one.interval[0] <= t <= one.interval[1] for one, t in zip(found.quantiles, truth, strict=True)]
@@ -104,7 +104,7 @@ def test_the_distribution_adds_up_rises_and_is_the_nearest_monotone_one() -> Non
 def test_bringing_cells_into_line_with_the_rows_takes_the_stated_part_off_the_error() -> None:
     held = values(3)
     truth = np.searchsorted(np.sort(held), EDGES) / ROWS
-    releases = [release(held, 10.0, seed) for seed in range(400)]
+    releases = [release(held, 10.0, seed).need("cells") for seed in range(400)]
     drawn = np.array([_running(adjusted_counts(one.counts[0], float(one.missing[0]), ROWS)) for one in releases])
     place = np.arange(51)
     stated = 10.0 * np.sqrt((place * (51 - place) - 2 * truth * place + truth**2 * 50) / 51) / ROWS
@@ -146,14 +146,14 @@ def test_what_a_histogram_does_not_hold_is_refused_and_so_is_a_histogram_of_what
             ask(release(values(7), 1.0))
     other = second_moment(np.random.default_rng(1).normal(size=(100, 5)), 1.0, np.random.default_rng(2))
     with pytest.raises(InvalidAnalysisError, match="release a histogram of these columns"):
-        histogram(other)
+        histogram(Release(moments=other))
     for asked in ([0.0], [1.0], [float("nan")]):
         with pytest.raises(InvalidAnalysisError, match="strictly between 0 and 1"):
             histogram(release(values(8), 1.0), quantiles=asked)
 
 
 def test_a_release_whose_parts_do_not_fit_is_refused() -> None:
-    held = release(values(9), 1.0)
+    held = release(values(9), 1.0).need("cells")
     with pytest.raises(InvalidReleaseError, match="either levels or increasing edges"):
         CellCounts(held.columns, (EDGES[::-1], held.edges[1]), held.levels, held.counts, held.missing, 1.0, ROWS)
     names, lines = held.restrict(["smoker", "age"]).table()

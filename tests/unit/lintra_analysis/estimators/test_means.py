@@ -14,6 +14,7 @@ from lintra_analysis.estimators.means import means
 from lintra_analysis.estimators.quantities import Of
 from lintra_analysis.releases.gram_error import GramEstimate
 from lintra_analysis.releases.noise_laws.symmetric_noise import SymmetricNoise
+from lintra_analysis.releases.release import Release
 from lintra_analysis.releases.row_count import RowCount
 from lintra_protocol.errors import InvalidAnalysisError
 from support.made_releases import (
@@ -82,9 +83,10 @@ def test_the_error_of_a_mean_contains_its_noisy_count(kind: str, of: Of) -> None
     """A quotient's relative error has the count's, however exact the sum is; a mean's is about the public center."""
     counted, named = RowCount(590.4, 30.0, 600), mixed_columns()
     if kind == "sum":
-        release = replace(total(ROWS, 2.0, np.random.default_rng(0), named), counted=counted)
+        sums = replace(total(ROWS, 2.0, np.random.default_rng(0), named).totals, counted=counted)
+        release = Release(totals=sums)
         found, about = means(release, of=of).means, [column.center for column in named]
-        exact = means(replace(release, counted=replace(counted, sd=0.0)), of=of).means
+        exact = means(Release(totals=replace(sums, counted=replace(counted, sd=0.0))), of=of).means
     else:
         gram = second_moment(ROWS, 2.0, np.random.default_rng(0), named).second_moment()
         found, about = means(replace(gram, counted=counted), of=of).mean_squares, [0.0] * len(named)

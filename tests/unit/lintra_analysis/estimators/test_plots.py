@@ -20,6 +20,7 @@ from lintra_analysis.estimators.regression import regression
 from lintra_analysis.estimators.trend import trend
 from lintra_analysis.releases.cell_counts import CellCounts
 from lintra_analysis.releases.columns import ScaledColumn
+from lintra_analysis.releases.release import Release
 from lintra_protocol.errors import InvalidAnalysisError
 from support.made_releases import columns, mixed_columns, regression_rows, second_moment, with_constant
 
@@ -142,7 +143,8 @@ def test_a_histogram_draws_a_bar_for_each_cell() -> None:
     edges, counts = np.array([0.0, 2.0, 3.0, 7.0]), np.array([30.0, 50.0, 20.0])
     named = (ScaledColumn("age", 0, 1, 0, 7, "years"), ScaledColumn("smoker", 0, 1, 0, 1, "", "boolean"))
     levels = ((), ("0", "1"))
-    held = CellCounts(named, (edges, np.array([])), levels, (counts, np.array([70.0, 30.0])), np.zeros(2), 0.0, 100)
+    cells = CellCounts(named, (edges, np.array([])), levels, (counts, np.array([70.0, 30.0])), np.zeros(2), 0.0, 100)
+    held = Release(cells=cells)
     drawn, other = histogram(held).plot(), histogram(held).plot(column="smoker")
     assert_allclose([bar.get_height() for bar in drawn.patches], counts / 100)
     assert_allclose([bar.get_x() for bar in drawn.patches], edges[:-1])
@@ -166,7 +168,7 @@ def test_names_are_drawn_as_they_are() -> None:
 
 def test_power_sums_draw_each_sum_over_the_most_that_it_may_be() -> None:
     age, edges = ScaledColumn("age", 0, 1, 0, 100), np.linspace(0, 100, 11)
-    release = CellCounts((age,), (edges,), ((),), (np.full(10, 100.0),), np.zeros(1), 5.0, 1000)
+    release = Release(cells=CellCounts((age,), (edges,), ((),), (np.full(10, 100.0),), np.zeros(1), 5.0, 1000))
     estimate = power_sums(release, [1, 2])
     for power in (1, 2):
         one = estimate["age"].sums[power - 1]

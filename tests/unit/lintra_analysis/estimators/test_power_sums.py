@@ -7,6 +7,7 @@ from numpy.testing import assert_allclose
 from lintra_analysis.estimators.power_sums import power_sums
 from lintra_analysis.releases.cell_counts import CellCounts
 from lintra_analysis.releases.columns import ScaledColumn
+from lintra_analysis.releases.release import Release
 from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.errors import InvalidAnalysisError
 from support.made_releases import second_moment
@@ -18,14 +19,14 @@ TOWN = ScaledColumn("town", 0, 1, 0, 2, kind="category")
 POWERS = (1, 2, 3, 7)
 
 
-def release(held: FloatArray, noise_sd: float, generator: np.random.Generator, missing: int = 0) -> CellCounts:
+def release(held: FloatArray, noise_sd: float, generator: np.random.Generator, missing: int = 0) -> Release:
     rows = held.size + missing
     exact = [np.histogram(held, EDGES)[0], np.array([rows - 300, 300]), np.array([rows, 0, 0])]
     counts = tuple(cells + noise_sd * generator.normal(size=cells.size) for cells in exact)
     unknown = np.array([missing, 0, 0]) + noise_sd * generator.normal(size=3)
     edges = (EDGES, np.empty(0), np.empty(0))
     named = ((), ("0", "1"), ("Bern", "Chur", "Genf"))
-    return CellCounts((GAIN, SMOKER, TOWN), edges, named, counts, unknown, noise_sd, rows)
+    return Release(cells=CellCounts((GAIN, SMOKER, TOWN), edges, named, counts, unknown, noise_sd, rows))
 
 
 @pytest.mark.parametrize("inside", ["left ends", "right ends", "middles", "anywhere"])
@@ -52,7 +53,7 @@ def test_without_noise_the_interval_holds_the_rows_wherever_they_lie_inside_thei
 
 def test_a_cell_on_both_sides_of_0_holds_rows_of_0_and_rows_at_its_farther_end() -> None:
     both = ScaledColumn("gain", 0, 1, -1, 3)
-    own = CellCounts((both,), (np.array([-1.0, 3.0]),), ((),), (np.array([10.0]),), np.zeros(1), 0.0, 10)
+    own = Release(cells=CellCounts((both,), (np.array([-1.0, 3.0]),), ((),), (np.array([10.0]),), np.zeros(1), 0.0, 10))
     found = power_sums(own, [1, 2])["gain"].sums
     assert [one.interval for one in found] == [(0, 30), (0, 90)]
     # Even over [-1, 3]: E |x| = (1/2 + 9/2) / 4, E x^2 = (1/3 + 9) / 4.
@@ -65,7 +66,7 @@ def test_whole_numbers_with_a_cell_each_and_booleans_have_no_doubt_about_where_t
     edges = np.arange(7) - 0.5
     whole = ScaledColumn("children", 0, 1, 0, 5, kind="integer")
     counts = (np.bincount(held, minlength=6).astype(float),)
-    own = CellCounts((whole,), (edges,), ((),), counts, np.zeros(1), 0.0, 500)
+    own = Release(cells=CellCounts((whole,), (edges,), ((),), counts, np.zeros(1), 0.0, 500))
     found = power_sums(own, [1, 4])["children"]
     for one in found.sums:
         assert one.cells == 0
@@ -81,13 +82,14 @@ def test_the_noise_is_what_is_stated_and_intervals_without_width_of_cells_cover_
     # A draw's four powers hang together; the reach is 3.5 deviations of the coverage of one of them.
     generator = np.random.default_rng(3)
     held = EDGES[generator.integers(0, 60, 3000)]
-    middle = CellCounts((GAIN,), (EDGES,), ((),), (np.histogram(held, EDGES)[0] * 1.0,), np.array([500.0]), 0.0, 3500)
+    cells = CellCounts((GAIN,), (EDGES,), ((),), (np.histogram(held, EDGES)[0] * 1.0,), np.array([500.0]), 0.0, 3500)
+    middle = Release(cells=cells)
     truth = [one.value for one in power_sums(middle, POWERS)["gain"].sums]
     errors, covered, half = [], [], []
     for _ in range(draws):
-        counts = (middle.counts[0] + 12.0 * generator.normal(size=60),)
+        counts = (cells.counts[0] + 12.0 * generator.normal(size=60),)
         unknown = np.array([500.0]) + 12.0 * generator.normal(size=1)
-        noisy = CellCounts((GAIN,), (EDGES,), ((),), counts, unknown, 12.0, 3500)
+        noisy = Release(cells=CellCounts((GAIN,), (EDGES,), ((),), counts, unknown, 12.0, 3500))
         sums = power_sums(noisy, POWERS)["gain"].sums
         errors.append([(one.value - true) / one.noise for one, true in zip(sums, truth, strict=True)])
         covered.append([one.interval[0] <= true <= one.interval[1] for one, true in zip(sums, truth, strict=True)])
@@ -128,8 +130,8 @@ def test_words_tables_and_refusals() -> None:
     with pytest.raises(InvalidAnalysisError, match="no column 'town'; columns are: gain"):
         found["town"]
     with pytest.raises(InvalidAnalysisError, match="counts no rows in cells"):
-        power_sums(second_moment(np.ones((9, 2)), 1.0, np.random.default_rng(0)))  # type: ignore[arg-type]
+        power_sums(Release(moments=second_moment(np.ones((9, 2)), 1.0, np.random.default_rng(0))))
     huge = ScaledColumn("huge", 0, 1, 0, 1e9)
-    wide = CellCounts((huge,), (np.array([0, 1e9]),), ((),), (np.array([9.0]),), np.zeros(1), 1.0, 9)
+    wide = Release(cells=CellCounts((huge,), (np.array([0, 1e9]),), ((),), (np.array([9.0]),), np.zeros(1), 1.0, 9))
     with pytest.raises(InvalidAnalysisError, match="choose a larger unit"):
         power_sums(wide, [9])

@@ -12,6 +12,7 @@ from lintra_analysis.estimators.solve import solve
 from lintra_analysis.releases.clipped import ClippedRows
 from lintra_analysis.releases.column_sums import Totals
 from lintra_analysis.releases.columns import ScaledColumn
+from lintra_analysis.releases.release import Release
 from lintra_analysis.releases.second_moment_sum import SecondMomentSum
 from lintra_protocol.crypto.ring import FloatArray
 
@@ -104,10 +105,10 @@ def test_few_clipped_rows_are_passed_over_some_are_named_and_with_many_there_are
 
 def test_totals_say_how_far_their_means_may_be_off_and_uncounted_releases_say_nothing() -> None:
     totals = Totals(COLUMNS, np.zeros(3), 1.0, COUNT, 1.2, counted(0.1))
-    assert any("differ by at most: a 0.06" in one for one in means(totals).warnings)
-    assert not means(replace(totals, clipped=None)).warnings
+    assert any("differ by at most: a 0.06" in one for one in means(Release(totals=totals)).warnings)
+    assert not means(Release(totals=replace(totals, clipped=None))).warnings
     unlimited = replace(totals, clipped=ClippedRows(400.0, 0.0, COUNT))
-    assert not any("differ by at most" in one for one in means(unlimited).warnings)
+    assert not any("differ by at most" in one for one in means(Release(totals=unlimited)).warnings)
 
 
 def test_the_limits_are_fields_of_the_answers_and_null_where_there_is_none() -> None:

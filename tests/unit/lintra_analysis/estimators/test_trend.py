@@ -8,19 +8,20 @@ import pytest
 from lintra_analysis import trend
 from lintra_analysis.releases.column_sums import Totals
 from lintra_analysis.releases.columns import ScaledColumn
+from lintra_analysis.releases.release import Release
 from lintra_protocol.errors import InvalidAnalysisError
 
 
-def window_of(total: float, count: int) -> Totals:
+def window_of(total: float, count: int) -> Release:
     column = ScaledColumn("x", lower=-1, upper=1, center=0.0, scale=1.0)
-    return Totals((column,), np.array([total]), SD, count, row_bound=1.0)
+    return Release(totals=Totals((column,), np.array([total]), SD, count, row_bound=1.0))
 
 
 COUNTS = {0: 400, 1: 100, 3: 300, 4: 200}
 SLOPE, START, SD = 0.05, 0.2, 30.0
 
 
-def windows(rng: np.random.Generator | None) -> dict[int, Totals]:
+def windows(rng: np.random.Generator | None) -> dict[int, Release]:
     noise = dict.fromkeys(COUNTS, 0.0) if rng is None else {w: rng.normal(0, SD) for w in COUNTS}
     return {w: window_of(n * (START + SLOPE * w) + noise[w], n) for w, n in COUNTS.items()}
 

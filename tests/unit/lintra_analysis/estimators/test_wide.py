@@ -18,6 +18,7 @@ from lintra_analysis.kinds.planning.range_finder import UNCLIPPED_FOR_INTERVALS,
 from lintra_analysis.releases.column_sums import Totals
 from lintra_analysis.releases.columns import ScaledColumn
 from lintra_analysis.releases.range_sums import RangeSums, TargetProducts
+from lintra_analysis.releases.release import Release
 from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.errors import InvalidAnalysisError
 from lintra_protocol.privacy.gaussian import gaussian_mu
@@ -48,7 +49,7 @@ def noisy(
     means: bool = False,
     targets: tuple[int, ...] = (),
     declared: bool = True,
-) -> RangeSums:
+) -> Release:
     """Return the range finder of rows that each count `times` times, with its clip and the noise of epsilon 1."""
     size = rows.shape[1]
     bound = float(usual_projected_bound("1", size, rank, unclipped))
@@ -61,7 +62,7 @@ def noisy(
     sums = times * rows.sum(axis=0) + 4 * own * rng.normal(size=size) if means else None
     products = [times * rows.T @ rows[:, i] + own * rng.normal(size=size) for i in targets if declared]
     trace = times * float(np.square(rows).sum()) + own * rng.normal()
-    return RangeSums(
+    held = RangeSums(
         columns=columns(size),
         values=values,
         projection=projection,
@@ -74,6 +75,7 @@ def noisy(
         trace=trace,
         trace_sd=own,
     )
+    return Release(range_sums=held, totals=held.sums)
 
 
 def test_the_least_squares_core_of_the_design() -> None:
@@ -118,7 +120,7 @@ def hits(runs: int, seed: int, *, one_half: bool = False) -> list[bool]:
     for run in range(runs):
         rng = np.random.default_rng([seed, run])
         rows = normalised_rows(600, rng)
-        release = noisy(rows, 120, rng)
+        release = noisy(rows, 120, rng).need("range_sums")
         values, projection = release.values, release.projection
         if one_half:
             # As if the half that directions were chosen from told their variances as well.
@@ -186,7 +188,8 @@ def test_about_the_means_the_shared_direction_is_gone_and_rows_are_measured_from
 def test_means_that_are_nothing_but_noise_are_not_taken_off_as_a_direction() -> None:
     rng = np.random.default_rng(12)
     rows = normalised_rows(1000, rng)
-    centred, shifted = noisy(rows - rows.mean(axis=0), 0.2, rng, means=True), noisy(rows + 0.5, 2.0, rng, means=True)
+    centred = noisy(rows - rows.mean(axis=0), 0.2, rng, means=True).need("range_sums")
+    shifted = noisy(rows + 0.5, 2.0, rng, means=True).need("range_sums")
     assert centred.sums is not None
     taken = np.square(centred.sums.values).sum() / centred.num_clients
     assert taken > 2 * centred.noise_sd * math.sqrt(COLUMNS)
@@ -194,9 +197,10 @@ def test_means_that_are_nothing_but_noise_are_not_taken_off_as_a_direction() -> 
     assert left < 0.2 * taken
     assert shifted.kept_of_means > 0.98
     # Far from the centers the noise of the means is a direction of its own, and every answer says so.
-    found = wide_components(shifted)
+    found = wide_components(Release(range_sums=shifted, totals=shifted.sums))
     assert any("the means are far from the centers" in warning for warning in found.warnings)
-    assert not any("the means" in warning for warning in wide_components(shifted, about="centers").warnings)
+    found = wide_components(Release(range_sums=shifted), about="centers")
+    assert not any("the means" in warning for warning in found.warnings)
     quiet = noisy(rows, 200.0, rng, means=True)
     assert not any("the means" in warning for warning in wide_components(quiet).warnings)
 
@@ -256,7 +260,7 @@ def test_what_the_release_cannot_say_is_refused_in_words() -> None:
     with pytest.raises(InvalidAnalysisError, match="mixes all columns"):
         clear.restrict(["c1"])
     with pytest.raises(InvalidAnalysisError, match="no range finder"):
-        wide_components(Totals(columns(), rows[0], 1.0, 9, 1.0))
+        wide_components(Release(totals=Totals(columns(), rows[0], 1.0, 9, 1.0)))
 
 
 def test_text_csv_and_plain_values_hold_the_same_numbers() -> None:

@@ -119,7 +119,7 @@ def test_noise_is_that_of_three_reports_however_many_rows_there_are() -> None:
     step = 4.0**-task.mechanism.fraction_bits
     assert release.second_moment().errors.measured is not None
 
-    assert release.noise_sd == pytest.approx(np.sqrt(3) * task.mechanism.sigma * step)  # type: ignore[attr-defined]
+    assert release.need("moments").noise_sd == pytest.approx(np.sqrt(3) * task.mechanism.sigma * step)
 
 
 @pytest.mark.parametrize("kind", KINDS)

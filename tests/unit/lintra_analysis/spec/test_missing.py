@@ -162,6 +162,7 @@ def test_a_mean_of_a_sum_is_divided_by_the_rows_that_were_not_left_out(holes: Fl
     release = released(built("sum"), holes, 3)
     complete = holes[~np.isnan(holes).any(axis=1)]
     found = means(release, of="cohort")
-    assert release.num_rows == pytest.approx(len(complete), abs=100)  # type: ignore[attr-defined]
+    assert release.totals is not None
+    assert release.totals.num_rows == pytest.approx(len(complete), abs=100)
     for one, truth in zip(found.means or (), complete.mean(axis=0), strict=True):
         assert one.value == pytest.approx(truth, abs=4 * one.standard_error.total)  # type: ignore[union-attr]

@@ -13,6 +13,7 @@ from lintra_analysis.kinds.two_rounds import first_share
 from lintra_analysis.releases.centred_products import CentredProducts
 from lintra_analysis.releases.features import ClassLabel
 from lintra_analysis.releases.joint_sums import ProjectedSums
+from lintra_analysis.releases.release import Release
 from lintra_analysis.spec.build_task import build_task, claim_of, warnings_of
 from lintra_analysis.spec.second_round import build_second_task
 from lintra_analysis.spec.specification import Specification
@@ -50,7 +51,7 @@ def built(specification: Specification) -> Task:
 
 
 def second_of(specification: Specification, first: Task, release: ProjectedSums, bound: Fraction | None = None) -> Task:
-    return build_second_task(specification, first, release, NOW + 10_000, seeded("second"), bound)
+    return build_second_task(specification, first, Release(joint_sums=release), NOW + 10_000, seeded("second"), bound)
 
 
 def summed(task: Task, rows: FloatArray, seed: int) -> ProjectedSums | CentredProducts:
@@ -59,8 +60,9 @@ def summed(task: Task, rows: FloatArray, seed: int) -> ProjectedSums | CentredPr
     exact = mechanism.exact_reports(rows).sum(axis=0, keepdims=True)
     deviations = mechanism.sigmas(task.num_columns) * len(rows) ** 0.5
     noise = np.rint(np.random.default_rng(seed).normal(0, 1, exact.shape) * deviations).astype(np.int64)
-    found = read(task, exact + noise, np.array([len(rows)]))
-    assert isinstance(found, ProjectedSums | CentredProducts)
+    whole = read(task, exact + noise, np.array([len(rows)]))
+    found = whole.centred or whole.joint_sums
+    assert found is not None
     return found
 
 
@@ -252,8 +254,9 @@ def released(task: Task, rows: list[list[float | str]]) -> ProjectedSums | Centr
     assert isinstance(mechanism, RonGauss | RonGaussCentred)
     unit = mechanism.decode(np.ones((1, values.size), np.int64), task.num_columns)
     sketch: IntArray = np.rint(values / unit).astype(np.int64)[np.newaxis]
-    found = read(task, sketch, np.array([len(rows)]))
-    assert isinstance(found, ProjectedSums | CentredProducts)
+    whole = read(task, sketch, np.array([len(rows)]))
+    found = whole.centred or whole.joint_sums
+    assert found is not None
     return found
 
 

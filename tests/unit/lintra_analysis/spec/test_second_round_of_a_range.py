@@ -113,7 +113,7 @@ def test_the_second_task_names_the_first_its_directions_and_its_targets(
     mechanism = second.mechanism
     assert isinstance(mechanism, SecondMoment)
     assert (mechanism.after, mechanism.targets, mechanism.row_bound) == (first.task_id, (SIZE - 1,), "4")
-    steps = steps_along(found.range_sums())
+    steps = steps_along(found.need("range_sums"))
     assert steps.shape == (SIZE, 12)
     assert not steps[SIZE - 1].any(), "a target would explain itself"
     assert np.abs(steps.T @ steps / 2.0**28 - np.eye(12)).max() < 1e-3
@@ -148,7 +148,7 @@ def test_every_estimator_of_second_moments_reads_a_second_round(rounds: Rounds) 
     assert all(each.interval is not None for each in found.coefficients)
     assert found.r2_interval is not None
     assert len(regression(second, "delay").features) == 12
-    assert second.totals() is None
+    assert second.totals is None
     assert pca(second, 3).components.shape == (3, 13)
 
 
@@ -157,7 +157,7 @@ def test_what_a_second_round_cannot_say_is_refused_in_words(rounds: Rounds) -> N
     with pytest.raises(InvalidAnalysisError, match="holds products with delay, not with 'c3'"):
         wide_ridge(second, "c3")
     with pytest.raises(InvalidAnalysisError, match="no range finder"):
-        second.range_sums()
+        second.need("range_sums")
 
 
 def test_a_first_round_that_does_not_fit_is_refused(rounds: Rounds) -> None:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from lintra_analysis.releases.features import ClassLabel, Feature
+from lintra_analysis.releases.release import Release
 from lintra_analysis.synthetic.analysis import SyntheticEstimate
 from lintra_analysis.synthetic.analysis import synthesize as synthesize_release
 from lintra_analysis.synthetic.comparison import NOT_PRIVATE, compare
@@ -121,7 +122,7 @@ def test_long_headers_are_cut_and_too_large_tables_refused() -> None:
     assert ".. " not in SyntheticEstimate(rows).summary()
     assert ".. 15 more" in SyntheticEstimate(synthesize(model, 25, 1)).summary("a promise")
     with pytest.raises(InvalidAnalysisError, match="too many at once"):
-        synthesize_release(model.release, 100, 1, "columns", most=399)
+        synthesize_release(Release(joint_sums=model.release), 100, 1, "columns", most=399)
 
 
 def test_projection_and_missing_histograms_are_said() -> None:

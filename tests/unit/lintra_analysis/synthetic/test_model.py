@@ -8,6 +8,7 @@ import pytest
 from lintra_analysis.estimators.regression import regression
 from lintra_analysis.releases.features import ClassLabel, Feature, NumericLabel
 from lintra_analysis.releases.joint_sums import NoiseDeviations, ProjectedSums
+from lintra_analysis.releases.release import Release
 from lintra_analysis.synthetic.model import count_interval, fit, mean_error
 from lintra_protocol.errors import InvalidAnalysisError, InvalidReleaseError
 from support.made_projected_sums import EXACT, PROMISE, isotropic, numeric, reals, released
@@ -122,22 +123,24 @@ def test_second_moments_of_unprojected_rows_serve_the_other_estimators() -> None
     rows = rng.normal(0, 0.2, (100, 3))
     label = numeric("income", 0, 10, 0.5)
     release = released(rows, label=label, noise=isotropic(0, 0.5, 0.25))
-    gram = release.second_moment()
+    whole = Release(joint_sums=release)
+    gram = whole.second_moment()
     assert [column.name for column in gram.columns] == ["(intercept)", "x0", "x1", "income"]
-    assert [column.name for column in release.columns] == [column.name for column in gram.columns]
+    assert [column.name for column in whole.columns] == [column.name for column in gram.columns]
     assert gram.columns[3].scale == 10  # half the width, over the coordinate's scale
     # The intercept is 1/2 in normalised units, so that half the noise of a sum is that of a product.
     assert gram.matrix[0, 0] == 100 / 4
     np.testing.assert_allclose(gram.matrix[0, 1:], release.sums[0] / 2)
-    np.testing.assert_allclose(release.restrict(["x1", "income"]).values, release.products[1:, 1:])
+    np.testing.assert_allclose(whole.restrict(["x1", "income"]).need("moments").values, release.products[1:, 1:])
     assert gram.num_clients == 100
     with pytest.raises(InvalidAnalysisError, match="projected"):
-        vector_release(0, 0).second_moment()
+        Release(joint_sums=vector_release(0, 0)).second_moment()
+    own = released(rows, label=label, noise=NoiseDeviations(0, 0, 1, 1, 0, "discrete Laplace"))
     with pytest.raises(InvalidAnalysisError, match="symmetric Gaussian"):
-        released(rows, label=label, noise=NoiseDeviations(0, 0, 1, 1, 0, "discrete Laplace")).second_moment()
+        Release(joint_sums=own).second_moment()
     category = (Feature("c", "category", levels=("a", "b", "c")),)
     with pytest.raises(InvalidAnalysisError, match="more than two levels"):
-        released(rows, features=category, noise=EXACT).second_moment()
+        Release(joint_sums=released(rows, features=category, noise=EXACT)).second_moment()
 
 
 def test_regression_and_means_of_unprojected_rows_are_those_of_the_rows() -> None:
@@ -145,7 +148,7 @@ def test_regression_and_means_of_unprojected_rows_are_those_of_the_rows() -> Non
     x = rng.uniform(-0.5, 0.5, (500, 2))
     y = 60 + 20 * x[:, 0] - 10 * x[:, 1]
     release = released(np.column_stack([x, (y / 50 - 1) * 0.5]), label=numeric("y", 0, 100, 0.5))
-    found = regression(release, "y")
+    found = regression(Release(joint_sums=release), "y")
     np.testing.assert_allclose(found.coef_, [20, -10], rtol=1e-6)
     assert found.intercept_ == pytest.approx(60, rel=1e-6)
 

@@ -10,6 +10,7 @@ from lintra_analysis.kinds.readings.ron_gauss_centred import centred_products
 from lintra_analysis.releases.centred_products import CentredProducts
 from lintra_analysis.releases.features import ClassLabel
 from lintra_analysis.releases.joint_sums import ProjectedSums
+from lintra_analysis.releases.release import Release
 from lintra_analysis.synthetic.bootstrap import bootstrap
 from lintra_analysis.synthetic.centred_model import fit_two_rounds
 from lintra_analysis.synthetic.generator import synthesize
@@ -140,7 +141,8 @@ def test_the_integers_of_the_mechanism_become_products_about_its_centres(covaria
     names, values = release.table()
     assert len(set(names)) == values.size == 3 * len(parts)
     assert release.product_sd == pytest.approx(60**0.5 * 10**6 / 4096**2)
-    for ask in (lambda: release.columns, release.second_moment, lambda: release.restrict(["a"])):
+    whole = Release(centred=release)
+    for ask in (lambda: whole.columns, whole.second_moment, lambda: whole.restrict(["a"])):
         with pytest.raises(InvalidAnalysisError, match="release of the first round"):
             ask()
 

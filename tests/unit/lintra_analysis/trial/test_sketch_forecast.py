@@ -70,7 +70,7 @@ def test_a_histogram_foresees_the_noise_in_the_share_of_a_cell() -> None:
     found = foresee(asked(2, "histogram", cells=200) | {"row_bound": None}, None, None, 10**9, source("cells"))
     task = found.task
     words = np.random.default_rng(3).normal(0, task.mechanism.sigma * np.sqrt(CLIENTS), (1, task.num_words))
-    shown = read(task, np.rint(words).astype(np.int64), np.array([CLIENTS])).cells().counts
+    shown = read(task, np.rint(words).astype(np.int64), np.array([CLIENTS])).need("cells").counts
     shares = np.concatenate([np.asarray(one) for one in shown]) / CLIENTS
     # 600 cells: the deviation is found up to 3 %, so that 15 % is five times that.
     assert found.others[SHARE] == pytest.approx(float(shares.std()), rel=0.15)

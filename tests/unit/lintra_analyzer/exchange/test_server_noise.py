@@ -37,7 +37,8 @@ def ratios_of(task: Task, label: str) -> FloatArray:
     """Return released numbers over the deviation that the reading states for each."""
     sketch, counts = released(task, label)
     assert implausible_rows(task, sketch, counts)[1] == []
-    release = read(task, sketch, counts)
+    whole = read(task, sketch, counts)
+    release = whole.moments or whole.totals
     if isinstance(release, Sketch):
         return (release.values / np.sqrt(release.noise_variance)[:, np.newaxis]).ravel()
     if isinstance(release, SecondMomentSum):

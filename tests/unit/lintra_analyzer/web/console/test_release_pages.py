@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from lintra_analysis.releases.column_sums import Totals
+from lintra_analysis.releases.release import Release
 from lintra_analyzer.tasks.populations import spent_together
 from lintra_analyzer.web.console.certificate import strongest_test
 from lintra_analyzer.web.console.kept import Kept
@@ -53,21 +54,21 @@ async def test_the_page_of_a_release_says_the_promise_in_numbers_and_in_words(li
 
 
 def test_a_release_offers_what_it_can_give_and_names_the_rest_with_the_reason() -> None:
-    offered, refused = offers_of(Totals(columns(3), np.array([5.0, 6.0, 7.0]), 1.0, 40, 2.0))
+    offered, refused = offers_of(Release(totals=Totals(columns(3), np.array([5.0, 6.0, 7.0]), 1.0, 40, 2.0)))
     assert [offer.kind for offer in offered] == ["means"]
     assert len(refused) == len(OFFERS) - 1
     reasons = {one.offer.kind: one.reason for one in refused}
     assert reasons["wide-ridge"].startswith("this release is no range finder")
     assert reasons["histogram"].startswith("this release counts no rows in cells")
     assert all(reasons.values())
-    second, _ = offers_of(second_moment(np.eye(5), 0.1, np.random.default_rng(1)))
+    second, _ = offers_of(Release(moments=second_moment(np.eye(5), 0.1, np.random.default_rng(1))))
     assert [offer.kind for offer in second] == ["regression", "regression-path", "pca", "correlation", "means"]
 
 
 def test_a_form_offers_only_columns_that_its_analysis_can_explain() -> None:
     plain = columns(3)
     ones = replace(plain[1], kind="boolean", lower=0.0, upper=1.0)
-    release = Totals((plain[0], ones, plain[2]), np.array([5.0, 6.0, 7.0]), 1.0, 40, 2.0)
+    release = Release(totals=Totals((plain[0], ones, plain[2]), np.array([5.0, 6.0, 7.0]), 1.0, 40, 2.0))
     assert offer_of("regression").explains(release) == [column.name for column in plain]
     assert offer_of("linear-score").explains(release) == [ones.name]
 
