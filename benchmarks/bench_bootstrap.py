@@ -11,7 +11,7 @@ docs/how-to/synthetic.md.
 import numpy as np
 from showing import PAGE, Cell, Shown, parser, runs_of, show
 
-from lintra_analysis.kinds.planning.ron_gauss import JointQuestion
+from lintra_analysis.kinds.joint_question import JointQuestion
 from lintra_analysis.synthetic.bootstrap import bootstrap
 from lintra_analysis.synthetic.generator import synthesize
 from lintra_analysis.synthetic.model import GaussianModel, fit

@@ -22,7 +22,7 @@ from scipy import stats
 from scipy.cluster.vq import kmeans2
 from showing import Cell, FloatArray, IntArray, Plot, Shown, parser, runs_of, show, spread
 
-from lintra_analysis.kinds.planning.ron_gauss import JointQuestion
+from lintra_analysis.kinds.joint_question import JointQuestion
 from lintra_analysis.synthetic.generator import synthesize
 from lintra_analysis.synthetic.model import fit
 from lintra_curator.claims.claim import curator_claim

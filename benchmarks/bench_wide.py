@@ -29,7 +29,7 @@ from wide import demonstration
 from wide.flights import DESIGN, draws_of
 
 from lintra_analysis.estimators.wide import core_between, leading, variances_from_halves
-from lintra_analysis.kinds.planning.range_finder import usual_projected_bound
+from lintra_analysis.kinds.range_finder import usual_projected_bound
 from lintra_protocol.crypto.ring import FloatArray
 
 BEST = 10

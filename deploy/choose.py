@@ -24,9 +24,7 @@ import numpy as np
 from flights import NAMES, load_flights
 from study import BOUNDS, DELTA, EPSILON, QUORUM, ROWS
 
-from lintra_analysis.kinds.coalition import usual_claim
-from lintra_analysis.kinds.plan_request import Question
-from lintra_analysis.kinds.planned import plan_option
+from lintra_analysis.plan.flags import PlanFlags
 from lintra_analysis.trial.files.bounds import Spread, row_bound_of
 from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.encoding.documents import real
@@ -66,9 +64,16 @@ def row_bound(rows: FloatArray) -> float:
 def planned_noise(kind: str, bound: float, num_rows: int, sketch_rows: int | None = None) -> float:
     """Return the deviation of the noise in an entry of a release, as the task will have it, coalitions included."""
     fewest = math.floor(QUORUM * num_rows)
-    claim = usual_claim(epsilon=real(EPSILON), delta=real(DELTA), min_clients=fewest, is_sketch=kind == "osnap")
-    question = Question(columns=len(NAMES), claim=claim, max_clients=num_rows, rows=sketch_rows, row_bound=real(bound))
-    return float(plan_option(kind, question).deviations["entry" if kind == "osnap" else "product"])
+    flags = PlanFlags(
+        columns=len(NAMES),
+        clients=fewest,
+        epsilon=real(EPSILON),
+        delta=real(DELTA),
+        max_clients=num_rows,
+        rows=sketch_rows,
+        row_bound=real(bound),
+    )
+    return float(flags.planned(kind).deviations["entry" if kind == "osnap" else "product"])
 
 
 def main() -> None:

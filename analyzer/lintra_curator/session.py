@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lintra_analysis.kinds.planning.ron_gauss import JointQuestion
+from lintra_analysis.kinds.joint_question import JointQuestion
 from lintra_analysis.releases.columns import INTERCEPT, ScaledColumn
 from lintra_analysis.releases.joint_sums import ProjectedSums
 from lintra_curator.claims.claim import curator_claim

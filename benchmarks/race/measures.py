@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from lintra_analysis.kinds.planning.ron_gauss import JointQuestion
+from lintra_analysis.kinds.joint_question import JointQuestion
 from lintra_analysis.releases.joint_sums import ProjectedSums
 from lintra_analysis.synthetic.fidelity import fidelity
 from lintra_analysis.synthetic.fitting import Standard, logistic_accuracy

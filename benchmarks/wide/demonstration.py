@@ -9,7 +9,7 @@ from demo_organisations import load
 from demo_wide import TARGET, WideFlights, specification
 
 from lintra_analysis.estimators.wide import wide_ridge
-from lintra_analysis.kinds.reading import scaled_columns
+from lintra_analysis.kinds.released_parts import scaled_columns
 from lintra_analysis.releases.range_sums import RangeSums, TargetProducts
 from lintra_analysis.releases.release import Release
 from lintra_analysis.releases.sampling import uniforms
@@ -103,7 +103,7 @@ def _release(
     counts: tuple[int, int],
     run: int,
 ) -> RangeSums:
-    """Return a release of sums, as `lintra_analysis.kinds.readings.range_finder` makes it of integers."""
+    """Return a release of sums, as `lintra_analysis.kinds.range_finder` makes it of integers."""
     (values, with_target, projection), (reports, rows) = sums, counts
     rng = np.random.default_rng([8, reports, run])
     deviations = math.sqrt(reports) * mechanism.sigma * mechanism.word_scales()

@@ -8,7 +8,7 @@ import numpy as np
 from flights import load_flights
 
 from lintra_analysis.estimators.wide import wide_ridge
-from lintra_analysis.kinds.planning.range_finder import usual_projected_bound
+from lintra_analysis.kinds.range_finder import usual_projected_bound
 from lintra_analysis.releases.columns import ScaledColumn
 from lintra_analysis.releases.range_sums import RangeSums, TargetProducts
 from lintra_analysis.releases.release import Release

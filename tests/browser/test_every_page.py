@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from lintra_analysis.kinds.kind import ASKINGS
+from lintra_analysis.kinds.kind import KINDS
 from lintra_analysis.spec.specification import specifications
 from lintra_analyzer.storage.access_tokens import Scope
 from lintra_analyzer.web.console.attempts import MOST_FAILURES
@@ -229,7 +229,7 @@ async def test_every_page_about_releases_and_every_analysis(tmp_path: Path) -> N
     with pytest.MonkeyPatch.context() as clock:
         async with opened(tmp_path) as (life, _, visit):
             found = await furnish(life, clock)
-            assert {signed.record.mechanism for signed in life.records()} == set(ASKINGS.all())
+            assert {signed.record.mechanism for signed in life.records()} == set(KINDS.all())
             await visit.sign_in(TOKEN)
             for name, release_id in found.releases.items():
                 path = f"/releases/{release_id}"

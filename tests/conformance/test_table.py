@@ -14,11 +14,11 @@ from typing import Literal
 import numpy as np
 import pytest
 
-from lintra_analysis.kinds.decode import READINGS, read
-from lintra_analysis.kinds.kind import ASKINGS
-from lintra_analysis.kinds.plan_request import Question
-from lintra_analysis.kinds.planned import PLANS, Option, plan_option
-from lintra_analysis.kinds.reading import number_of_rows
+from lintra_analysis.kinds.decode import read
+from lintra_analysis.kinds.kind import KINDS
+from lintra_analysis.kinds.planned import PlannedMechanism
+from lintra_analysis.kinds.released_parts import number_of_rows
+from lintra_analysis.plan.flags import PlanFlags
 from lintra_analysis.trial.error_forecast import foresee
 from lintra_audit.kinds.kind_audit import AUDITS
 from lintra_audit.release.run import audit_case
@@ -26,7 +26,6 @@ from lintra_audit.task.task import audit_matrix, audit_task
 from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.errors import InvalidMessageError
 from lintra_protocol.mechanisms import MECHANISMS, Mechanism
-from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.task import Task
 from support import source
 from support.analyzer_world import CLIENTS, Life, living
@@ -66,14 +65,12 @@ def of_privacy(kind: str) -> None:
     assert less.privacy(task.claim, 3, 600).epsilon > statement.epsilon
 
 
-QUESTION = Question(
-    columns=3, claim=Claim(epsilon="2", delta="0.00001", min_clients=2000), max_clients=4000, rows=4, row_bound="1"
-)
+FLAGS = PlanFlags(columns=3, clients=2000, epsilon="2", delta="0.00001", corrupt=0, rows=4)
 
 
 @cache
-def planned(kind: str) -> Option:
-    return plan_option(kind, QUESTION)
+def planned(kind: str) -> PlannedMechanism:
+    return FLAGS.planned(kind)
 
 
 def of_plan(kind: str) -> None:
@@ -97,10 +94,10 @@ def of_reading(kind: str) -> None:
 
 def of_asking(kind: str) -> None:
     """An analyst can ask for it in a few lines."""
-    asking = ASKINGS[kind]
-    assert asking.mechanism is MECHANISMS[kind]
-    assert asking.specification is not None, "nothing is asked for"
-    assert asking.specification.model_fields["kind"].annotation == Literal[kind]
+    described = KINDS[kind]
+    assert described.mechanism is MECHANISMS[kind]
+    assert described.spec is not None, "nothing is asked for"
+    assert described.spec.model_fields["kind"].annotation == Literal[kind]
 
 
 def of_audit_of_the_release(kind: str) -> None:
@@ -137,7 +134,7 @@ def counting_vectors() -> set[str]:
 def of_clip_counter(kind: str) -> None:
     """Clipped rows can be counted: paid for in the claim, planned, read, in vectors, and checked by the audit."""
     assert MECHANISMS[kind].counts_clipped, "it cannot count"
-    option, claim = planned(kind), QUESTION.claim
+    option, claim = planned(kind), FLAGS.context(kind).claim
     assert option.deviations["clipped rows"] > 0, "it is not planned"
     counting = option.mechanism
     bare = counting.model_copy(update={"clip_count_weight": "0"})
@@ -166,7 +163,7 @@ def of_contributors(kind: str) -> None:
     """Organisations can contribute: in vectors, asked for, planned, read by rows, and audited."""
     assert MECHANISMS[kind].takes_contributors, "organisations cannot contribute"
     assert kind in contributed_vectors(), "no vectors"
-    specification = ASKINGS[kind].specification
+    specification = KINDS[kind].spec
     assert specification is not None
     asked = {
         "purpose": "a test",
@@ -251,7 +248,7 @@ def cells() -> list[object]:
 
 
 def test_every_room_knows_every_mechanism() -> None:
-    for table in (ASKINGS, PLANS, READINGS, AUDITS):
+    for table in (KINDS, AUDITS):
         assert set(table.all()) == set(MECHANISMS)
     assert all(audit.cases and audit.faults for audit in AUDITS.all().values())
 

@@ -9,17 +9,20 @@ import math
 from collections.abc import Iterator
 from fractions import Fraction
 from functools import partial
+from math import isqrt
 from pathlib import Path
 from typing import ClassVar, Literal
 
 import numpy as np
 import pytest
 
-from lintra_analysis.kinds.decode import READINGS, read
-from lintra_analysis.kinds.kind import ASKINGS, Asking, Circumstances, MechanismSpecification
-from lintra_analysis.kinds.plan_request import Question
-from lintra_analysis.kinds.planned import PLANS, KindPlan, Option, option_of, plan_option
-from lintra_analysis.kinds.reading import Earlier, Reading, scaled_columns
+from lintra_analysis.kinds.context import CalibrationContext
+from lintra_analysis.kinds.decode import read
+from lintra_analysis.kinds.kind import KINDS, Kind
+from lintra_analysis.kinds.options import MechanismSpecification
+from lintra_analysis.kinds.prediction import Expected
+from lintra_analysis.kinds.released_parts import Earlier, scaled_columns
+from lintra_analysis.plan.flags import PlanFlags
 from lintra_analysis.releases.column_sums import Totals
 from lintra_analysis.releases.release import Release
 from lintra_audit.kinds.kind_audit import AUDITS, KindAudit, Planted
@@ -33,7 +36,8 @@ from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.encoding.documents import fraction
 from lintra_protocol.errors import InvalidMessageError
 from lintra_protocol.mechanisms.base import Mechanism
-from lintra_protocol.mechanisms.encoder import MIN_SIGMA
+from lintra_protocol.mechanisms.layout import Block, Layout
+from lintra_protocol.mechanisms.setting import Setting
 from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.task import Task
 from lintra_protocol.transforms.ones import Ones
@@ -58,6 +62,9 @@ class FirstColumn(Mechanism):
     def num_words(self, num_columns: int) -> int:
         return 1
 
+    def blocks(self, num_columns: int, setting: Setting) -> Layout:
+        return Layout((Block("total", 1, self.sigma, isqrt(self.squared_person_bound), 2.0**-self.fraction_bits),))
+
     def encode_exactly(self, steps: IntArray) -> IntArray:
         return steps[:, :1]
 
@@ -80,31 +87,25 @@ class FirstColumnSpecification(MechanismSpecification):
 
     kind: Literal["first_column"]
 
-    def wanted(self, circumstances: Circumstances) -> tuple[Claim, Mechanism]:
-        mechanism = FirstColumn.model_validate(circumstances.uncalibrated(self.kind))
-        return circumstances.claim, circumstances.calibrated(mechanism, circumstances.claim)
+
+def build(context: CalibrationContext[FirstColumnSpecification]) -> tuple[Claim, FirstColumn]:
+    return context.measurement(FirstColumn.model_validate(context.uncalibrated("first_column")))
 
 
-# --- lintra_analysis/kinds/planning/first_column.py ------------------------------------------------------------------
-
-
-def planned(question: Question) -> Option:
-    asked = FirstColumn(row_bound=question.row_bound, fraction_bits=0, sigma=MIN_SIGMA)
-    mechanism = asked.calibrated(question.claim, question.columns, question.max_clients)
+def predict(context: CalibrationContext[FirstColumnSpecification], mechanism: FirstColumn) -> Expected:
     sigma = mechanism.sigma * 2.0**-mechanism.fraction_bits
-    deviations = {"sum": math.sqrt(question.claim.min_clients) * sigma}
-    return option_of(question, mechanism, sigma=sigma, deviations=deviations)
+    return Expected(sigma, {"sum": math.sqrt(context.claim.min_clients) * sigma})
 
 
-# --- lintra_analysis/kinds/readings/first_column.py ------------------------------------------------------------------
-
-
-def reading(task: Task, mechanism: FirstColumn, sketch: IntArray, row_counts: IntArray, earlier: Earlier) -> Release:
+def decoded(task: Task, mechanism: FirstColumn, sketch: IntArray, row_counts: IntArray, earlier: Earlier) -> Release:
     num_clients = int(row_counts.sum())
     noise_sd = math.sqrt(num_clients) * mechanism.sigma * 2.0**-mechanism.fraction_bits
     values = mechanism.decode(sketch, task.num_columns)
     sums = Totals(scaled_columns(task)[:1], values, noise_sd, num_clients, float(fraction(mechanism.row_bound)))
     return Release(totals=sums)
+
+
+KIND = Kind(FirstColumn, FirstColumnSpecification, build, predict, decoded)
 
 
 # --- lintra_audit/kinds/first_column.py ------------------------------------------------------------------------
@@ -129,9 +130,7 @@ def cases() -> list[Case]:
 def toy() -> Iterator[None]:
     fault = Planted("noise of nine tenths", FAULTS["sigma"], "first-column", frozenset({"noise law"}))
     brings = [
-        (ASKINGS, Asking(FirstColumn, FirstColumnSpecification)),
-        (PLANS, KindPlan(planned, predicts=False)),
-        (READINGS, Reading(reading)),
+        (KINDS, KIND),
         (AUDITS, KindAudit(cases=cases, faults={"sigma": fault})),
     ]
     with added("first_column", FirstColumn, brings):
@@ -144,8 +143,7 @@ def made(min_clients: int = 12) -> Task:
 
 
 def test_it_is_planned_for() -> None:
-    claim = Claim(epsilon="1", delta="0.000001", min_clients=1000)
-    option = plan_option("first_column", Question(columns=3, claim=claim, max_clients=2000))
+    option = PlanFlags(columns=3, clients=1000).planned("first_column")
     assert option.mechanism.kind == "first_column"
     assert option.deviations["sum"] > 0
     assert option.report_bytes["uniform"] > 0

@@ -11,8 +11,7 @@ from typer.testing import CliRunner
 
 from lintra_analysis.commands.plan import app
 from lintra_analysis.kinds.coalition import usual_claim
-from lintra_analysis.kinds.plan_request import Question
-from lintra_analysis.kinds.planned import plan_option
+from lintra_analysis.plan.flags import PlanFlags
 from lintra_analysis.spec.verification import USUAL_MAX_REJECTED
 from lintra_analysis.trial.pilot import SHARE
 from lintra_protocol.crypto.sealing import HYBRID, OVERHEAD_BYTES
@@ -44,8 +43,7 @@ def planned(asked: dict[str, Any], folder: Path, *options: str) -> dict[str, Any
 
 def influence(kind: str, clients: int) -> float:
     """Return how many of the longest honest reports one hostile client counts as: 12 columns, epsilon 1."""
-    claim = usual_claim(epsilon="1", delta="0.000001", min_clients=clients, is_sketch=kind == "osnap")
-    verified = plan_option(kind, Question(columns=12, claim=claim, max_clients=2 * clients)).verified
+    verified = PlanFlags(columns=12, clients=clients, delta="0.000001").planned(kind).verified
     assert verified
     return verified.influence
 

@@ -15,7 +15,7 @@ from scipy.stats import norm
 
 from lintra_analysis.kinds.coalition import usual_claim
 from lintra_analysis.kinds.osnap import default_rows
-from lintra_analysis.kinds.planning.range_finder import usual_projected_bound
+from lintra_analysis.kinds.range_finder import usual_projected_bound
 from lintra_protocol.encoding.canonical import base64url
 from lintra_protocol.mechanisms import Osnap, RangeFinder, Sum, WishartSecondMoment
 from lintra_protocol.mechanisms.collusion import DEFAULT_PART

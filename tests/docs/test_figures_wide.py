@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from lintra_analysis.kinds.planning.range_finder import usual_projected_bound
+from lintra_analysis.kinds.range_finder import usual_projected_bound
 from lintra_analysis.releases.row_norms import NormLaw
 from lintra_protocol.encoding.canonical import base64url
 from lintra_protocol.fields.schema import Column

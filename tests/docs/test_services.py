@@ -57,7 +57,6 @@ NOT_TYPED = {
     "python tests/vectors/toy_fields.py": "is of the checkout, not installed; a test of the vectors runs its parts",
     "lintra audit verify --fault verdict": LONG,
     "lintra audit verify --json": LONG,
-    "lintra plan --grid": "minutes; tests/unit/lintra_analysis/plan runs a part of the grid",
 }
 BENCHMARK = re.compile(r"^(?:python|pytest) (benchmarks/\S+\.py)((?: \S+)*)$")
 """Benchmarks take minutes, and say nothing on a machine that runs tests; `make bench` runs them."""

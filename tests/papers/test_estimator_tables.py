@@ -47,6 +47,15 @@ def test_the_quick_lines_of_the_calibrations_are_what_the_page_says() -> None:
     assert not stands(shown, BLOCKS["calibrations"].replace("0.270458", "0.270478"), 1e-5, 1e-9)
 
 
+def test_four_calibrations_are_in_order_and_ours_is_within_a_thousandth_of_theory() -> None:
+    lines = [bench_calibrations.grid_line(*point) for point in bench_calibrations.QUICK if point[1:] != (64, 8)]
+    assert len(lines) == 5
+    for line in [*lines, bench_calibrations.grid_line(10_000, 64, 8)]:
+        assert 0 <= line["above theory"] <= 1e-3
+        assert line["central"] < line["ours"] < line["local"]
+    assert lines[0]["published, d=10"] is lines[0]["published, d=50"] is None
+
+
 @pytest.mark.slow
 def test_all_calibrations_and_what_they_come_to_are_what_the_page_says() -> None:
     shown = bench_calibrations.calibrations()

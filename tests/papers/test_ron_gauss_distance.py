@@ -16,7 +16,7 @@ from papers.ron_gauss_noise import (
     published_noise,
 )
 
-from lintra_analysis.kinds.planning.ron_gauss import JointQuestion, plan_ron_gauss
+from lintra_analysis.kinds.joint_question import JointQuestion, plan_ron_gauss
 from lintra_curator.claims.claim import curator_claim
 from lintra_curator.ron_gauss.pure import PureShares, pure_scales
 from lintra_curator.ron_gauss.ron_gauss import category_column, mapped_column

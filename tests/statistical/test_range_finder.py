@@ -5,11 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from lintra_analysis.kinds.plan_request import Question
-from lintra_analysis.kinds.planned import plan_option
+from lintra_analysis.plan.flags import PlanFlags
 from lintra_protocol.mechanisms.range_finder import RangeFinder
 from lintra_protocol.privacy.gaussian import gaussian_mu
-from lintra_protocol.privacy.statement import Claim
 from support import source
 
 CLIENTS, COLUMNS, BLOCK = 4000, 128, 200
@@ -18,10 +16,8 @@ CLIENTS, COLUMNS, BLOCK = 4000, 128, 200
 @pytest.mark.slow
 def test_a_released_word_has_the_planned_deviation_around_the_sum_of_clipped_products() -> None:
     # 8192 words: the measured deviation has a deviation of .8 % itself.
-    claim = Claim(epsilon="1", delta="0.000001", min_clients=CLIENTS)
-    option = plan_option(
-        "range_finder", Question(columns=COLUMNS, claim=claim, max_clients=CLIENTS, clip_count_weight="0")
-    )
+    flags = PlanFlags(columns=COLUMNS, clients=CLIENTS, delta="0.000001", corrupt=0, clip_count_weight="0")
+    option = flags.planned("range_finder")
     mechanism = option.mechanism
     assert isinstance(mechanism, RangeFinder)
     rng, random_bytes = np.random.default_rng(1), source("range finder")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from papers.ron_gauss import PaperQuestion, release_paper
 
-from lintra_analysis.kinds.planning.ron_gauss import JointQuestion, plan_ron_gauss
+from lintra_analysis.kinds.joint_question import JointQuestion, plan_ron_gauss
 from lintra_analysis.releases.features import NumericLabel
 from lintra_analysis.synthetic.bootstrap import bootstrap
 from lintra_analysis.synthetic.fitting import logistic_accuracy

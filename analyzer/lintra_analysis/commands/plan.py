@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
-from pydantic import ValidationError
 from rich.console import Console
 from rich.table import Table
 
@@ -21,15 +20,15 @@ from lintra_analysis.commands.plan_file import (
     PublicSample,
     answer_file,
 )
-from lintra_analysis.kinds.coalition import usual_claim
-from lintra_analysis.kinds.grid import show_grid
-from lintra_analysis.kinds.plan_request import Question
-from lintra_analysis.kinds.planned import PLANS, Option, plan_option
+from lintra_analysis.kinds.context import CalibrationContext
+from lintra_analysis.kinds.planned import PlannedMechanism, planned_mechanism
 from lintra_analysis.kinds.wording import number
+from lintra_analysis.plan.baselines import best_rows, mu_of
 from lintra_analysis.plan.comparison import Plan, notes, predicted_of, recommend
+from lintra_analysis.plan.flags import PlanFlags
 from lintra_analysis.plan.noise_trade import trade_of
-from lintra_analysis.plan.plan import smallest_cohort, smallest_epsilon
-from lintra_protocol.encoding.documents import Real, first_complaint, real
+from lintra_analysis.plan.solve import smallest_cohort, smallest_epsilon
+from lintra_protocol.encoding.documents import Real, real
 from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.mechanisms import MECHANISMS
 from lintra_protocol.mechanisms.collusion import in_words
@@ -91,12 +90,13 @@ def plan(
     trace: Annotated[bool, typer.Option("--trace", help="Of second_moment: send the squared norm too.")] = False,
     label: Annotated[int, typer.Option(help="Of ron_gauss: 0 none, 1 a number, K a category of K levels.")] = 0,
     dimension: Annotated[int | None, typer.Option(help="Of ron_gauss: numbers that a row is projected to.")] = None,
-    bins: Annotated[int, typer.Option(help="Of histogram and ron_gauss: cells of each; 0 for none.")] = 16,
+    bins: Annotated[
+        int | None, typer.Option(help="Of histogram and ron_gauss: cells of each; 0 for none; by default 64 and 16.")
+    ] = None,
     covariance: Annotated[Literal["pooled", "per_class"], typer.Option(help="Of ron_gauss.")] = "pooled",
     clip_count_weight: Weight = None,
     noise: Noise = "clients",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    grid: Annotated[bool, typer.Option("--grid", help="Print the comparison of calibrations instead.")] = False,
 ) -> None:
     """Plan a task: noise, predicted error, bytes and limits, without any data."""
     if specification is not None:
@@ -104,40 +104,32 @@ def plan(
     elif any(asked.params[name] not in (None, False) for name in OF_A_FILE):
         *words, last = ("--" + name.replace("_", "-") for name in OF_A_FILE)
         raise InvalidTaskError(f"{', '.join(words)} and {last} go with a SPEC.json")
-    elif grid:
-        show_grid(as_json)
     else:
-        question = _question(asked.params)
-        show_plan(solved(question, solve, sigma, error, mechanism or "osnap"), mechanism, as_json=as_json)
+        flags = _flags(asked.params)
+        show_plan(solved(flags, solve, sigma, error, mechanism or "osnap"), mechanism, as_json=as_json)
 
 
-def _question(asked: Mapping[str, Any]) -> Question:
-    """Return the question that the options of the command ask, which bear its names."""
-    clients, columns, bound = asked["clients"], asked["columns"], asked["bound"]
-    promise: Document = {name: asked[name] for name in ("epsilon", "delta", "neighbours", "threat", "delta_coalition")}
-    promise |= {"min_clients": clients, "max_corrupt_clients": asked["corrupt"], "is_sketch": True}
-    promise["noise"] = asked["noise"]
-    same = ("columns", "rows", "sparsity", "rank", "trace", "label", "dimension", "bins", "covariance", "noise")
-    return Question(
-        claim=claim_of(promise),
-        max_clients=2 * clients if asked["max_clients"] is None else asked["max_clients"],
-        row_bound=spelled(bound),
-        row_norm=bound if asked["row_norm"] is None else asked["row_norm"],
-        num_servers=asked["servers"],
-        features=max(columns - 1, 1) if asked["features"] is None else asked["features"],
-        intercept=spelled(asked["intercept"]),
-        clip_count_weight=None if asked["clip_count_weight"] is None else spelled(asked["clip_count_weight"]),
-        usual_coalition=asked["corrupt"] is None and asked["delta_coalition"] is None,
-        **{name: asked[name] for name in same},
-    )
+def _flags(asked: Mapping[str, Any]) -> PlanFlags:
+    """Return the options of the command, spelled as documents spell numbers."""
+    columns = asked["columns"]
+    same = (
+        "columns", "clients", "neighbours", "corrupt", "threat", "max_clients", "rows", "sparsity", "row_norm", "rank",
+        "trace", "label", "dimension", "bins", "covariance", "noise",
+    )  # fmt: skip
+    numbers = ("epsilon", "delta", "delta_coalition", "intercept", "clip_count_weight")
+    given: dict[str, Any] = {name: asked[name] for name in same}
+    given |= {name: None if asked[name] is None else spelled(asked[name]) for name in numbers}
+    features = max(columns - 1, 1) if asked["features"] is None else asked["features"]
+    return PlanFlags(row_bound=spelled(asked["bound"]), num_servers=asked["servers"], features=features, **given)
 
 
-def show_plan(question: Question, mechanism: str | None, *, as_json: bool) -> None:
+def show_plan(flags: PlanFlags, mechanism: str | None, *, as_json: bool) -> None:
     """Print a comparison, or the plan of one mechanism."""
     if mechanism is None or mechanism in COMPARED:
-        show_comparison(Plan.of(question), as_json=as_json)
+        show_comparison(Plan.of(flags), as_json=as_json)
     else:
-        show_option(question, plan_option(mechanism, question), as_json=as_json)
+        context = flags.context(mechanism)
+        show_mechanism(flags, context, planned_mechanism(mechanism, context), as_json=as_json)
 
 
 def show_comparison(answer: Plan, *, as_json: bool) -> None:
@@ -157,50 +149,44 @@ def show_comparison(answer: Plan, *, as_json: bool) -> None:
         typer.echo(f"Note: {note}.")
 
 
-def show_option(question: Question, option: Option, *, as_json: bool) -> None:
+def show_mechanism(
+    flags: PlanFlags, context: CalibrationContext[Any], planned: PlannedMechanism, *, as_json: bool
+) -> None:
     """Print one mechanism: its noise, the error of what it releases, bytes and limits."""
-    described = _described(option)
+    described = _described(planned)
     if as_json:
-        asked = asdict(question) | {"claim": question.claim.model_dump()}
-        typer.echo(json.dumps({"question": asked, "mu": question.mu, **described}, indent=2, allow_nan=False))
+        asked = _document(flags, context.claim)
+        typer.echo(json.dumps({"question": asked, "mu": mu_of(context.claim), **described}, indent=2, allow_nan=False))
         return
-    claim = question.claim
-    title = f"{option.mechanism.kind} for epsilon {claim.epsilon} at delta {claim.delta}, {claim.min_clients:,} clients"
-    table = Table("expected", option.mechanism.kind, title=title)
-    for name, value in option.deviations.items():
+    claim = context.claim
+    kind = planned.mechanism.kind
+    title = f"{kind} for epsilon {claim.epsilon} at delta {claim.delta}, {claim.min_clients:,} clients"
+    table = Table("expected", kind, title=title)
+    for name, value in planned.deviations.items():
         table.add_row(f"deviation of the noise in a released {name}", number(value))
-    predicted = asdict(option.predicted) if option.predicted else {}
+    predicted = asdict(planned.predicted) if planned.predicted else {}
     for key, words in _ERRORS.items():
         table.add_row(words, number(predicted.get(key)))
-    shown = described | _verified(option)
+    shown = described | _verified(planned)
     for key, words in _COSTS.items():
         table.add_row(words, number(shown.get(key)))
     Console().print(table)
-    typer.echo(f"The release: {in_words(option.if_colluding)}.")
-    if trade := trade_of(question, option):
+    typer.echo(f"The release: {in_words(planned.if_colluding)}.")
+    if trade := trade_of(context, planned):
         typer.echo(f"{trade.words}.")
+
+
+def _document(flags: PlanFlags, claim: Claim) -> Document:
+    """Return what was asked, with the rules for the largest cohort and the norm of rows applied."""
+    named = {"claim": claim.model_dump(), "max_clients": flags.cohort, "row_norm": flags.norm}
+    return asdict(flags) | named
 
 
 def _trades(answer: Plan) -> Iterator[str]:
     """Yield what it would be to leave the noise to the servers, of the mechanism that is recommended."""
-    option = answer.sketch if recommend(answer)[0] == "osnap" else answer.products
-    if option is not None and (trade := trade_of(answer.question, option)):
+    planned = answer.sketch if recommend(answer)[0] == "osnap" else answer.products
+    if planned is not None and (trade := trade_of(answer.context, planned)):
         yield trade.words
-
-
-def claim_of(promise: Mapping[str, object]) -> Claim:
-    """Return the usual claim with these fields; numbers that are not whole are spelled as documents spell them.
-
-    Raises:
-        InvalidTaskError: no claim has these numbers; the detail names the field.
-    """
-    fields: dict[str, Any] = {
-        name: spelled(value) if isinstance(value, float) else value for name, value in promise.items()
-    }
-    try:
-        return usual_claim(**fields)
-    except ValidationError as error:
-        raise InvalidTaskError(first_complaint(error)) from None
 
 
 def spelled(number: float) -> Real:
@@ -215,7 +201,7 @@ def spelled(number: float) -> Real:
         raise InvalidTaskError(str(error)) from None
 
 
-def solved(question: Question, solve: str | None, sigma: float | None, error: float | None, mechanism: str) -> Question:
+def solved(flags: PlanFlags, solve: str | None, sigma: float | None, error: float | None, mechanism: str) -> PlanFlags:
     """Answer the inverse question, if there is one, and return what is to be planned.
 
     Raises:
@@ -224,33 +210,33 @@ def solved(question: Question, solve: str | None, sigma: float | None, error: fl
     if solve is None:
         if sigma is not None or error is not None:
             raise InvalidTaskError("--sigma and --error go with --solve")
-        return question
+        return flags
     if solve == "epsilon":
         if sigma is None or error is not None or mechanism != "osnap":
             raise InvalidTaskError("--solve epsilon takes --sigma, the noise of the sketch")
-        return smallest_epsilon(question, sigma)
+        return smallest_epsilon(flags, sigma)
     if (sigma is None) == (error is None):
         raise InvalidTaskError("--solve clients takes either --sigma or --error")
-    if error is not None and not PLANS[mechanism].predicts:
+    if error is not None and flags.planned(mechanism).predicted is None:
         raise InvalidTaskError(f"--error is that of second moments, which {mechanism} does not release; take --sigma")
 
-    def good_enough(candidate: Question) -> bool:
-        option = plan_option(mechanism, candidate)
+    def good_enough(candidate: PlanFlags) -> bool:
+        planned = candidate.planned(mechanism)
         if sigma is not None:
-            return option.sigma <= sigma
-        return error is not None and predicted_of(option).relative_error <= error
+            return planned.sigma <= sigma
+        return error is not None and predicted_of(planned).relative_error <= error
 
-    return smallest_cohort(question, good_enough)
+    return smallest_cohort(flags, good_enough)
 
 
 def describe(plan: Plan) -> Document:
     """Return a plan as a document; numbers that do not exist are None."""
-    sketch, products, others = plan.sketch, plan.products, plan.others
-    trade = trade_of(plan.question, sketch)
+    sketch, products, others, claim = plan.sketch, plan.products, plan.others, plan.context.claim
+    trade = trade_of(plan.context, sketch)
     of_sketch, of_products = predicted_of(sketch), predicted_of(products) if products else None
     predicted: Document = {
         "sketch": asdict(of_sketch),
-        "best_rows": plan.question.best_rows,
+        "best_rows": best_rows(plan.context),
         "sketch_at_best_rows": asdict(plan.best),
         "second_moment": asdict(of_products) if of_products else None,
         "ratio": of_sketch.squared_error / of_products.squared_error if of_products else None,
@@ -258,9 +244,8 @@ def describe(plan: Plan) -> Document:
     }
     recommendation, why = recommend(plan)
     return {
-        "question": asdict(plan.question)
-        | {"rows": plan.question.sketch_rows, "claim": plan.question.claim.model_dump()},
-        "mu": plan.question.mu,
+        "question": _document(plan.flags, claim) | {"rows": sketch.mechanism.num_rows},
+        "mu": mu_of(claim),
         **_described(sketch),
         "calibrations": {"published": others.published, "central": others.central, "local": others.local},
         "published_epsilon": others.published_epsilon,
@@ -276,8 +261,8 @@ def describe(plan: Plan) -> Document:
 
 def tables(plan: Plan) -> Iterator[Table]:
     """Yield the tables that show a plan to a person."""
-    others, claim = plan.others, plan.question.claim
-    one = "server" if plan.question.noise == "servers" else "client"
+    others, claim = plan.others, plan.context.claim
+    one = "server" if plan.flags.noise == "servers" else "client"
     title = f"One {one}'s noise for epsilon {claim.epsilon} at delta {claim.delta}, {claim.min_clients:,} clients"
     noise = Table("calibration", "sigma", title=title)
     noise.add_row("ours: exact, from the public matrix", number(plan.sketch.sigma))
@@ -287,7 +272,7 @@ def tables(plan: Plan) -> Iterator[Table]:
     noise.add_row("local: clients that trust nobody", number(others.local))
     yield noise
     errors = Table("expected", "sketch", "sketch, best rows", "second moments")
-    errors.add_row("rows", number(plan.question.sketch_rows), number(plan.question.best_rows), "1")
+    errors.add_row("rows", number(plan.sketch.mechanism.num_rows), number(best_rows(plan.context)), "1")
     options = [
         asdict(predicted_of(plan.sketch)),
         asdict(plan.best),
@@ -328,7 +313,7 @@ _COSTS = {
 }
 
 
-def _described(option: Option) -> Document:
+def _described(option: PlannedMechanism) -> Document:
     return {
         "mechanism": option.mechanism.model_dump(mode="json"),
         "sigma": option.sigma,
@@ -345,7 +330,7 @@ def _described(option: Option) -> Document:
     }
 
 
-def _verified(option: Option) -> Document:
+def _verified(option: PlannedMechanism) -> Document:
     """Return what a table shows of verified reports, if they are offered."""
     if option.verified is None:
         return {}

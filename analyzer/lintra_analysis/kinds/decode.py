@@ -1,21 +1,17 @@
 """From the released integers of a mechanism to a release: one module a kind, looked up here by that kind."""
 
 import math
-from typing import Any
 
 import numpy as np
 
-from lintra_analysis.kinds.by_kind import ByKind
-from lintra_analysis.kinds.reading import Earlier, Reading, nothing_earlier
+from lintra_analysis.kinds.kind import KINDS
+from lintra_analysis.kinds.released_parts import Earlier, nothing_earlier
 from lintra_analysis.releases.release import Release
 from lintra_protocol.crypto.ring import IntArray
 from lintra_protocol.task import Task
 
 FALSE_ALARM = 1e-9
 """How likely it may be that an honest cohort has any row outside the plausible band."""
-
-READINGS: ByKind[Reading[Any]] = ByKind("lintra_analysis.kinds.readings", "READING", Reading)
-"""By `kind`; the module that is called like a mechanism holds its `READING`."""
 
 
 def read(task: Task, sketch: IntArray, row_counts: IntArray, earlier: Earlier = nothing_earlier) -> Release:
@@ -25,12 +21,12 @@ def read(task: Task, sketch: IntArray, row_counts: IntArray, earlier: Earlier = 
     gives the release of an earlier task that this one builds on, such as the first of two rounds.
     """
     mechanism = task.mechanism
-    return READINGS[mechanism.kind].read(task, mechanism, sketch, row_counts, earlier)
+    return KINDS[mechanism.kind].read(task, mechanism, sketch, row_counts, earlier)
 
 
 def rows_of_a_report(task: Task) -> int:
     """Return s, how many rows of the released numbers a report enters."""
-    return READINGS[task.mechanism.kind].rows_of_a_report(task.mechanism)
+    return KINDS[task.mechanism.kind].rows_of_a_report(task.mechanism)
 
 
 def implausible_totals(task: Task, sketch: IntArray, row_counts: IntArray) -> list[str]:
@@ -40,7 +36,7 @@ def implausible_totals(task: Task, sketch: IntArray, row_counts: IntArray) -> li
     """
     if task.contributors is None:
         return []
-    return READINGS[task.mechanism.kind].totals(task, task.mechanism, sketch, row_counts)
+    return KINDS[task.mechanism.kind].totals(task, task.mechanism, sketch, row_counts)
 
 
 def implausible_rows(task: Task, sketch: IntArray, row_counts: IntArray) -> tuple[float, list[int]]:
@@ -53,6 +49,6 @@ def implausible_rows(task: Task, sketch: IntArray, row_counts: IntArray) -> tupl
         numbers of the rows with an entry beyond it.
     """
     z = math.sqrt(2 * math.log(2 * sketch.size / FALSE_ALARM))
-    band = READINGS[task.mechanism.kind].band(task, task.mechanism, row_counts, z)
+    band = KINDS[task.mechanism.kind].band(task, task.mechanism, row_counts, z)
     outside = (np.abs(sketch.astype(np.float64)) > band).any(axis=1)
     return z, [int(row) for row in np.flatnonzero(outside)]

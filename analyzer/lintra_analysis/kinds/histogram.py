@@ -1,19 +1,30 @@
-"""Asking for `histogram`: cells of equal width, or edges that the analyst names."""
+"""`histogram`: rows in cells of equal width, or between edges that the analyst names."""
 
+import math
 from collections.abc import Sequence
 from decimal import Decimal
 from itertools import pairwise
 from typing import ClassVar, Literal
 
+import numpy as np
 from pydantic import Field
 
-from lintra_analysis.kinds.kind import Asking, Circumstances, MechanismSpecification, Number, no_warnings
+from lintra_analysis.kinds.context import CalibrationContext
+from lintra_analysis.kinds.kind import Kind, no_warnings
+from lintra_analysis.kinds.options import MechanismSpecification, Number
+from lintra_analysis.kinds.plausibility import of_histogram
+from lintra_analysis.kinds.prediction import Expected
+from lintra_analysis.kinds.released_parts import Earlier, number_of_rows, scaled_columns
+from lintra_analysis.releases.cell_counts import CellCounts
+from lintra_analysis.releases.release import Release
+from lintra_protocol.crypto.ring import IntArray
 from lintra_protocol.encoding.documents import Real, fraction, real
 from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.fields.schema import Column, Name
 from lintra_protocol.mechanisms.encoder import MIN_SIGMA
 from lintra_protocol.mechanisms.histogram import MAX_CELLS, Histogram
 from lintra_protocol.privacy.statement import Claim
+from lintra_protocol.task import Task
 
 USUAL_CELLS = 64
 
@@ -36,24 +47,25 @@ class HistogramSpecification(MechanismSpecification):
     cells: int = Field(default=USUAL_CELLS, ge=1, le=MAX_CELLS, strict=True)
     edges: dict[Name, list[Number]] = Field(default_factory=dict)
 
-    def chosen(self, claim: Claim, columns: Sequence[Column], row_bound: Real | None) -> dict[str, object]:
+    def defaults(self, claim: Claim, columns: Sequence[Column], row_bound: Real | None) -> dict[str, object]:
         """Return how many cells a number has."""
         del claim, columns, row_bound
         return {"cells": self.cells}
 
-    def wanted(self, circumstances: Circumstances) -> tuple[Claim, Histogram]:
-        """Return the histogram of all columns.
 
-        Raises:
-            InvalidTaskError: a row bound was asked for, or edges of a column that there is not.
-        """
-        if circumstances.row_bound is not None:
-            raise InvalidTaskError("row_bound: a histogram clips no rows; leave it out")
-        known = {column.name for column in circumstances.columns}
-        if strange := sorted(set(self.edges) - known):
-            raise InvalidTaskError(f"mechanism.edges: there is no column {strange[0]!r}")
-        mechanism = histogram_of(circumstances.columns, self.cells, self.edges)
-        return circumstances.claim, circumstances.calibrated(mechanism, circumstances.claim)
+def build(context: CalibrationContext[HistogramSpecification]) -> tuple[Claim, Histogram]:
+    """Return the histogram of all columns.
+
+    Raises:
+        InvalidTaskError: a row bound was asked for, or edges of a column that there is not.
+    """
+    edges = context.options.edges
+    if context.row_bound is not None:
+        raise InvalidTaskError("row_bound: a histogram clips no rows; leave it out")
+    if strange := sorted(set(edges) - {column.name for column in context.columns}):
+        raise InvalidTaskError(f"mechanism.edges: there is no column {strange[0]!r}")
+    mechanism = histogram_of(context.columns, context.options.cells, edges)
+    return context.claim, context.calibrated(mechanism, context.claim)
 
 
 def histogram_of(columns: Sequence[Column], cells: int, edges: dict[str, list[Real]]) -> Histogram:
@@ -92,4 +104,44 @@ def _equal_width(column: Column, cells: int) -> tuple[Real, ...]:
     return (column.lower, *spelled, column.upper)
 
 
-ASKING = Asking(Histogram, HistogramSpecification, no_warnings, own_units=True)
+def predict(context: CalibrationContext[HistogramSpecification], mechanism: Histogram) -> Expected:
+    """Predict the error of a cell, of a share, and of the part of the rows below an edge, of the first column.
+
+    The error of a part of the rows is that in the middle of a column, where it is largest, if no value is missing: with
+    all cells brought into line with the number of rows its variance is
+    v (i (m + 1 - i) - 2 F i + F^2 m) / (m + 1) after i of m cells, F = i / m, v a cell's.
+    """
+    sigma, clients = mechanism.sigma / mechanism.indicator, context.claim.min_clients
+    cell = math.sqrt(clients) * sigma
+    cells = mechanism.cells[0]
+    half = cells // 2
+    middle = (half * (cells + 1 - half) - 2 * half**2 / cells + half**2 / cells) / (cells + 1)
+    deviations = {"cell": cell, "share of a cell": cell / clients}
+    if middle:
+        deviations["share below an edge"] = cell * math.sqrt(middle) / clients
+    return Expected(sigma, deviations)
+
+
+def read(task: Task, mechanism: Histogram, sketch: IntArray, row_counts: IntArray, earlier: Earlier) -> Release:
+    """Return the rows in each cell of each column."""
+    del earlier
+    num_reports = int(row_counts.sum())
+    counts = mechanism.by_column(mechanism.decode(sketch, task.num_columns))
+    cells = CellCounts(
+        columns=scaled_columns(task),
+        edges=tuple(np.array([float(fraction(end)) for end in ends]) for ends in mechanism.edges),
+        levels=tuple(_levels(column) for column in task.columns),
+        counts=tuple(own[:-1] for own in counts),
+        missing=np.array([own[-1] for own in counts]),
+        noise_sd=math.sqrt(num_reports) * mechanism.sigma / mechanism.indicator,
+        num_clients=number_of_rows(mechanism, sketch, row_counts),
+        counted=mechanism.counts_noisily,
+    )
+    return Release(cells=cells)
+
+
+def _levels(column: Column) -> tuple[str, ...]:
+    return ("0", "1") if column.kind == "boolean" else column.levels
+
+
+KIND = Kind(Histogram, HistogramSpecification, build, predict, read, no_warnings, own_units=True, totals=of_histogram)

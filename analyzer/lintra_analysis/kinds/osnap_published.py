@@ -1,11 +1,17 @@
-"""Asking for `osnap_published`."""
+"""`osnap_published`: the sketch with the published noise; refused where it does not keep the promise."""
 
+from functools import partial
 from typing import ClassVar, Literal
 
 from pydantic import Field
 
 from lintra_analysis.kinds.clip_count import calibrated_counting
-from lintra_analysis.kinds.kind import Asking, Circumstances, MechanismSpecification, Number, no_warnings
+from lintra_analysis.kinds.context import CalibrationContext
+from lintra_analysis.kinds.kind import Kind, no_warnings
+from lintra_analysis.kinds.options import MechanismSpecification, Number
+from lintra_analysis.kinds.osnap import MAX_ROWS, default_rows
+from lintra_analysis.kinds.prediction import Expected
+from lintra_analysis.kinds.sketches import band_of_signed_rows, predict_sketch, read_sketch, rows_of_a_report
 from lintra_protocol.encoding.documents import fraction
 from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.mechanisms.encoder import MIN_SIGMA
@@ -22,37 +28,54 @@ class OsnapPublishedSpecification(MechanismSpecification):
     """
 
     kind: Literal["osnap_published"]
-    rows: int = Field(ge=2, le=2**20, strict=True)
+    rows: int | None = Field(default=None, ge=2, le=MAX_ROWS, strict=True)
     sparsity: int = Field(default=1, ge=1, le=64, strict=True)
     entry_bound: Number
     published_epsilon: Number | None = None
     is_sketch: ClassVar[bool] = True
     takes_norm: ClassVar[bool] = False
 
-    def wanted(self, circumstances: Circumstances) -> tuple[Claim, OsnapPublished]:
-        """Return the sketch as it was published.
 
-        Raises:
-            InvalidTaskError: a row bound was asked for, or a number is not positive.
-        """
-        if circumstances.row_bound is not None:
-            raise InvalidTaskError("row_bound: it follows from entry_bound and the number of columns; leave it out")
-        for name, value in (("entry_bound", self.entry_bound), ("published_epsilon", self.published_epsilon)):
-            if value is not None and fraction(value) <= 0:
-                raise InvalidTaskError(f"mechanism.{name}: must be positive, got {value}")
-        mechanism = OsnapPublished(
-            row_bound=row_bound_of(self.entry_bound, circumstances.num_columns()),
-            fraction_bits=0,
-            sigma=MIN_SIGMA,
-            rows=self.rows,
-            sparsity=self.sparsity,
-            entry_bound=self.entry_bound,
-            published_epsilon=self.published_epsilon or circumstances.claim.epsilon,
-        )
-        claim = circumstances.claim
-        return claim, calibrated_counting(
-            mechanism, claim, self.clip_count_weight, lambda one: circumstances.calibrated(one, claim)
-        )
+def build(context: CalibrationContext[OsnapPublishedSpecification]) -> tuple[Claim, OsnapPublished]:
+    """Return the sketch as it was published.
+
+    Raises:
+        InvalidTaskError: a row bound was asked for, or a number is not positive.
+        FalseClaimError: equation (4) gives less than the promise.
+    """
+    options, claim = context.options, context.claim
+    if context.row_bound is not None:
+        raise InvalidTaskError("row_bound: it follows from entry_bound and the number of columns; leave it out")
+    for name, value in (("entry_bound", options.entry_bound), ("published_epsilon", options.published_epsilon)):
+        if value is not None and fraction(value) <= 0:
+            raise InvalidTaskError(f"mechanism.{name}: must be positive, got {value}")
+    mechanism = OsnapPublished(
+        row_bound=row_bound_of(options.entry_bound, context.num_columns()),
+        fraction_bits=0,
+        sigma=MIN_SIGMA,
+        rows=options.rows or default_rows(claim, context.num_columns(), sparsity=options.sparsity),
+        sparsity=options.sparsity,
+        entry_bound=options.entry_bound,
+        published_epsilon=options.published_epsilon or claim.epsilon,
+    )
+    weight = options.clip_count_weight
+    return claim, calibrated_counting(mechanism, claim, weight, lambda one: context.calibrated(one, claim))
 
 
-ASKING = Asking(OsnapPublished, OsnapPublishedSpecification, no_warnings)
+def predict(context: CalibrationContext[OsnapPublishedSpecification], mechanism: OsnapPublished) -> Expected:
+    """Predict the error of an entry and of the Gram matrix."""
+    claim = context.claim
+    statement = mechanism.privacy(claim, context.num_columns(), claim.min_clients)
+    return predict_sketch(context, mechanism, statement.leverage)
+
+
+KIND = Kind(
+    OsnapPublished,
+    OsnapPublishedSpecification,
+    build,
+    predict,
+    partial(read_sketch, shrunk_only=False),
+    no_warnings,
+    rows_of_a_report=rows_of_a_report,
+    band=band_of_signed_rows,
+)

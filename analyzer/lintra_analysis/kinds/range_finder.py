@@ -1,50 +1,51 @@
-"""Asking for `range_finder`."""
+"""`range_finder`: products of all columns with projected ones, for very many columns."""
 
+import math
 from collections.abc import Sequence
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
-from math import sqrt
 from typing import ClassVar, Literal
 
-import numpy as np
 from pydantic import Field
 
-from lintra_analysis.kinds.clip_count import with_clip_count
-from lintra_analysis.kinds.kind import (
-    Asked,
-    Asking,
-    Circumstances,
-    MechanismSpecification,
-    Number,
-    row_bound_warnings,
-)
-from lintra_analysis.kinds.planning.range_finder import (
-    OMEGA_SEED_BYTES,
-    UNCLIPPED_FOR_INTERVALS,
-    USUAL_UNCLIPPED,
-    usual_bits,
-    usual_projected_bound,
-    usual_rank,
-)
-from lintra_analysis.kinds.two_rounds import claim_with_mu, mu_of_rounds
-from lintra_analysis.releases.range_sums import RangeSums
+from lintra_analysis.kinds.clip_count import clip_count_deviation
+from lintra_analysis.kinds.context import CalibrationContext
+from lintra_analysis.kinds.kind import Kind, row_bound_warnings
+from lintra_analysis.kinds.options import MechanismSpecification, Number, SpecPart
+from lintra_analysis.kinds.plausibility import of_range
+from lintra_analysis.kinds.prediction import Expected
+from lintra_analysis.kinds.released_parts import Earlier, clipped_rows, number_of_rows, scaled_columns
+from lintra_analysis.kinds.two_rounds import HALF, claim_of_half
+from lintra_analysis.releases.column_sums import Totals
+from lintra_analysis.releases.range_sums import RangeSums, TargetProducts
 from lintra_analysis.releases.release import Release
 from lintra_protocol.crypto.ring import IntArray
 from lintra_protocol.encoding.canonical import base64url
 from lintra_protocol.encoding.documents import Real, fraction, real
-from lintra_protocol.errors import InvalidAnalysisError, InvalidTaskError
+from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.fields.schema import Column, Name, Schema
-from lintra_protocol.mechanisms.directions import BASIS_BITS, encode_basis
-from lintra_protocol.mechanisms.encoder import MIN_SIGMA
-from lintra_protocol.mechanisms.range_finder import MAX_TARGETS, RangeFinder, Target
-from lintra_protocol.mechanisms.second_moment import SecondMoment
+from lintra_protocol.mechanisms.range_finder import MAX_BITS, MAX_TARGETS, RangeFinder, Target
 from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.task import Task
+
+COLUMNS_OF_A_RANGE = 500
+"""From here on a range finder is planned beside all products, whose reports take more than a megabyte."""
+
+FEW_COLUMNS = 2500
+USUAL_RANK, RANK_OF_MANY = 64, 32
+
+USUAL_UNCLIPPED = 0.95
+"""The part of all draws of W in which a row of full length has its projection left as it is."""
+
+UNCLIPPED_FOR_INTERVALS = 0.999
+"""The same where intervals are wanted of columns that are not centred: most rows then share one direction."""
+
+OMEGA_SEED_BYTES = 32
 
 _SIX_DIGITS_UP = Context(prec=6, rounding=ROUND_CEILING)
 
 
-class TargetSpecification(Asked):
+class TargetSpecification(SpecPart):
     """A column whose products with all others are released; more `bits` make them finer and all else coarser."""
 
     column: Name
@@ -89,101 +90,90 @@ class RangeFinderSpecification(MechanismSpecification):
         """Return the part of mu^2 that the first of two rounds has: half of it."""
         return HALF if self.rounds == 2 else None
 
-    def chosen(self, claim: Claim, columns: Sequence[Column], row_bound: Real | None) -> dict[str, object]:
+    def defaults(self, claim: Claim, columns: Sequence[Column], row_bound: Real | None) -> dict[str, object]:
         """Return the rank, the bound of projections, an intercept, and the trace where it is free."""
         d = len(Schema(tuple(columns), indicators=True).encoded)
         rank = self.rank or usual_rank(d)
         if row_bound is None:
             return {"rank": rank}
-        found: dict[str, object] = {"rank": rank, "projected_bound": self._bound(row_bound, d)}
+        found: dict[str, object] = {"rank": rank, "projected_bound": self.bound_of_projections(row_bound, d)}
         found["intercept"] = proposed_intercept(row_bound)
         return found | ({"trace": True} if claim.neighbours == "replace-one" else {})
 
-    def _bound(self, row_bound: Real, num_columns: int) -> Real:
+    def bound_of_projections(self, row_bound: Real, num_columns: int) -> Real:
+        """Return where projections are clipped: as given, or so that few rows of full length are."""
         unclipped = UNCLIPPED_FOR_INTERVALS if self.intervals else USUAL_UNCLIPPED
         rank = self.rank or usual_rank(num_columns)
         return self.projected_bound or usual_projected_bound(row_bound, num_columns, rank, unclipped)
 
-    def _intercept(self, circumstances: Circumstances) -> Real:
-        """Return the constant as asked, or what is proposed where organisations count their rows with noise."""
-        who, bound = circumstances.contributors, circumstances.row_bound
-        if who is not None and who.count == "noisy" and fraction(self.intercept) == 0 and bound is not None:
-            return proposed_intercept(bound)
-        return self.intercept
 
-    def wanted(self, circumstances: Circumstances) -> tuple[Claim, RangeFinder]:
-        """Return the range finder with signs drawn anew."""
-        given, claim = circumstances.uncalibrated(self.kind), circumstances.claim
-        encoded = Schema(tuple(circumstances.columns), indicators=True).encoded
-        fields = {
-            "rank": self.rank or usual_rank(len(encoded)),
-            "projected_bound": self._bound(str(given["row_bound"]), len(encoded)),
-            "omega_seed": base64url(circumstances.random_bytes(OMEGA_SEED_BYTES)),
-            "targets": tuple(_target(asked, encoded) for asked in self.targets),
-            "intercept": self._intercept(circumstances),
-            "trace": self.trace,
-        }
-        if self.rounds == 2:
-            claim = claim_of_half(claim)
-        plain = RangeFinder.model_validate(given | fields)
-        bits = usual_bits(plain)
-        targets = [
-            target if asked.bits is not None else target.model_copy(update={"bits": bits})
-            for asked, target in zip(self.targets, plain.targets, strict=True)
-        ]
-        plain = plain.model_copy(update={"targets": tuple(targets)})
-        mechanism = with_clip_count(plain, claim.neighbours, circumstances.clip_weight(self.clip_count_weight))
-        return claim, circumstances.calibrated(mechanism, claim)
+def build(context: CalibrationContext[RangeFinderSpecification]) -> tuple[Claim, RangeFinder]:
+    """Return the range finder with signs drawn anew; of two rounds with half of the promise."""
+    options, given = context.options, context.uncalibrated("range_finder")
+    encoded = Schema(tuple(context.columns), indicators=True).encoded
+    fields = {
+        "rank": options.rank or usual_rank(len(encoded)),
+        "projected_bound": options.bound_of_projections(str(given["row_bound"]), len(encoded)),
+        "omega_seed": base64url(context.random_bytes(OMEGA_SEED_BYTES)),
+        "targets": tuple(_target(target, encoded) for target in options.targets),
+        "intercept": _intercept(context),
+        "trace": options.trace,
+    }
+    claim = claim_of_half(context.claim) if options.rounds == 2 else context.claim
+    plain = RangeFinder.model_validate(given | fields)
+    bits = usual_bits(plain)
+    targets = [
+        target if given.bits is not None else target.model_copy(update={"bits": bits})
+        for given, target in zip(options.targets, plain.targets, strict=True)
+    ]
+    return context.measurement(plain.model_copy(update={"targets": tuple(targets)}), claim)
 
 
-HALF: Real = "0.5"
+def _intercept(context: CalibrationContext[RangeFinderSpecification]) -> Real:
+    """Return the constant as given, or what is proposed where organisations count their rows with noise."""
+    given, who, bound = context.options.intercept, context.contributors, context.row_bound
+    if who is not None and who.count == "noisy" and fraction(given) == 0 and bound is not None:
+        return proposed_intercept(bound)
+    return given
 
 
-def claim_of_half(total: Claim) -> Claim:
-    """Return what each of two rounds promises that keep a promise together: half of mu^2."""
-    return claim_with_mu(total, mu_of_rounds(total) * sqrt(0.5))
+def usual_rank(num_columns: int) -> int:
+    """Return r where nobody asks for one: 64 up to 2,500 columns, 32 above, and at most half of them.
+
+    More is never worse for what is found; it is a matter of bytes.
+    """
+    return max(1, min(USUAL_RANK if num_columns <= FEW_COLUMNS else RANK_OF_MANY, num_columns // 2))
 
 
-def second_of_two(
-    total: Claim, first: Task, mechanism: RangeFinder, release: Release, bound: Fraction | None
-) -> tuple[Claim, SecondMoment]:
-    """Return claim and mechanism of a second round: products along all directions of the first, and its targets.
+def usual_projected_bound(row_bound: Real, num_columns: int, rank: int, unclipped: float = USUAL_UNCLIPPED) -> Real:
+    """Return C so that a row of full length is left as it is with a chance of `unclipped` over W; in six digits.
 
-    All r left singular vectors are taken and not only those above the noise: what the others hold is not noise alone
-    (docs/reference/mechanisms/range_finder.md#second-round). The norm is that of the first round: no row is longer
-    along orthonormal directions.
+    `row_bound` is B; `num_columns` is d. `rank` is r, at most d/2; `unclipped` is between 0 and 1.
+
+    |W^T x|^2 / |x|^2 is d/r times a Beta(r/2, (d-r)/2) variable for a random frame (docs/explanation/privacy.md#joint,
+    Theorem J5), and close to it for signs.
 
     Raises:
-        InvalidTaskError: the release is not that of a range finder.
+        InvalidTaskError: the rank is out of range.
     """
-    if bound is not None and bound <= 0:
-        raise InvalidTaskError(f"row_bound: must be positive, got {bound}")
-    try:
-        held = release.need("range_sums")
-    except InvalidAnalysisError as error:
-        raise InvalidTaskError(error.detail) from None
-    return claim_of_half(total), SecondMoment(
-        row_bound=mechanism.row_bound if bound is None else real(f"{float(bound):.15g}"),
-        fraction_bits=0,
-        sigma=MIN_SIGMA,
-        intercept=mechanism.intercept,
-        trace=total.neighbours == "replace-one",
-        basis=encode_basis(steps_along(held)),
-        after=first.task_id,
-        targets=tuple(target.column for target in mechanism.targets),
-    )
+    from scipy.special import betaincinv
+
+    if not 1 <= 2 * rank <= num_columns:
+        raise InvalidTaskError(f"rank {rank} does not lie between 1 and half of {num_columns} columns")
+    longest = float(betaincinv(rank / 2, (num_columns - rank) / 2, unclipped)) * num_columns / rank
+    return real(f"{float(fraction(row_bound)) * math.sqrt(longest):.6g}")
 
 
-def steps_along(release: RangeSums) -> IntArray:
-    """Return orthonormal directions in steps of 2^-14, shape `(d, r)`, from the products about the means, if known.
+def usual_bits(mechanism: RangeFinder) -> int:
+    """Return g for all targets: the largest with which they are together at most an eighth of the projected row.
 
-    Targets have no part in them: a regression on directions would else explain a target by itself.
+    With k targets, the largest of them M, that is k 4^g min(M, B)^2 at most r C^2 / (8 4^h): 6 % more noise.
     """
-    values = release.about_means()[0] if release.sums is not None else release.values
-    vectors = np.linalg.svd(values, full_matrices=False)[0]
-    vectors[[target.column for target in release.targets]] = 0.0
-    steps: IntArray = np.rint(np.linalg.qr(vectors)[0] * 2**BASIS_BITS).astype(np.int64)
-    return steps
+    widest = max((fraction(target.bound) for target in mechanism.targets), default=Fraction(0))
+    longest = min(widest, fraction(mechanism.row_bound))
+    room = mechanism.rank * fraction(mechanism.projected_bound) ** 2 / (8 * 4**mechanism.halvings)
+    held = len(mechanism.targets) * longest**2
+    return max((g for g in range(MAX_BITS + 1) if 0 < held * 4**g <= room), default=0)
 
 
 def proposed_intercept(row_bound: Real) -> Real:
@@ -194,20 +184,76 @@ def proposed_intercept(row_bound: Real) -> Real:
     return real(f"{float(fraction(row_bound)) / 4:.4g}")
 
 
-def _target(asked: TargetSpecification, columns: Sequence[Column]) -> Target:
+def _target(given: TargetSpecification, columns: Sequence[Column]) -> Target:
     """Return a target with the number of its column and the largest value that its bounds allow, rounded up."""
     names = [column.name for column in columns]
-    if asked.column not in names:
+    if given.column not in names:
         raise InvalidTaskError(
-            f"mechanism.targets: there is no column {asked.column!r}; a category is named by one of its levels, as in "
+            f"mechanism.targets: there is no column {given.column!r}; a category is named by one of its levels, as in "
             "'sex[female]'"
         )
-    number = names.index(asked.column)
+    number = names.index(given.column)
     column = columns[number]
     farthest = max(abs(fraction(end) - fraction(column.center)) for end in (column.lower, column.upper))
     widest = farthest / fraction(column.scale)
     bound = real(_SIX_DIGITS_UP.divide(Decimal(widest.numerator), Decimal(widest.denominator)))
-    return Target(column=number, bound=bound, bits=asked.bits or 0)
+    return Target(column=number, bound=bound, bits=given.bits or 0)
+
+
+def predict(context: CalibrationContext[RangeFinderSpecification], mechanism: RangeFinder) -> Expected:
+    """Predict the error of projected products, of sums and of products with targets.
+
+    A direction with the eigenvalue lam of the sum of products is seen if lam is above s_E sqrt(d), s_E the deviation
+    of a projected product; sin^2 of its angle is then about s_E^2 d / lam^2.
+    """
+    clients, scales = context.claim.min_clients, mechanism.word_scales() * mechanism.sigma
+    root = math.sqrt(clients)
+    deviations = {"projected product": root * scales[-1]}
+    if mechanism.has_intercept:
+        deviations["sum"] = root * scales[0]
+        deviations["mean"] = deviations["sum"] / clients
+    if mechanism.targets:
+        deviations["product with the target"] = root * scales[int(mechanism.has_intercept)]
+    if mechanism.trace:
+        deviations["trace"] = root * mechanism.sigma * 4.0**-mechanism.fraction_bits
+    deviations = {name: float(value) for name, value in deviations.items()}
+    return Expected(float(scales[-1]), deviations | clip_count_deviation(mechanism, clients))
+
+
+def read(task: Task, mechanism: RangeFinder, sketch: IntArray, row_counts: IntArray, earlier: Earlier) -> Release:
+    """Return products of all columns with projected ones."""
+    del earlier
+    columns, num_reports = scaled_columns(task), int(row_counts.sum())
+    num_rows = number_of_rows(mechanism, sketch, row_counts)
+    found = mechanism.unpack(mechanism.decode(sketch, task.num_columns))
+    # Noise has the same deviation in every word; what a word is worth differs from block to block.
+    deviations = math.sqrt(num_reports) * mechanism.sigma * mechanism.word_scales()
+    own = deviations[int(mechanism.has_intercept) :]
+    row_bound, clipped = float(fraction(mechanism.row_bound)), clipped_rows(task, sketch, row_counts, shrunk_only=False)
+    sums = None
+    if found.sums is not None:
+        sums = Totals(columns, found.sums, float(deviations[0]), num_rows, row_bound, clipped)
+    step = 2.0**-mechanism.fraction_bits
+    products = RangeSums(
+        columns=columns,
+        values=found.projected,
+        projection=mechanism.signs(task.num_columns) / math.sqrt(mechanism.rank),
+        noise_sd=float(deviations[-1]),
+        num_clients=num_rows,
+        row_bound=row_bound,
+        projected_bound=float(fraction(mechanism.projected_bound)),
+        sums=sums,
+        targets=tuple(
+            TargetProducts(target.column, (bound >> target.bits) * step, values, float(sd))
+            for target, bound, values, sd in zip(
+                mechanism.targets, mechanism.anchor_bounds, found.targets.T, own, strict=False
+            )
+        ),
+        trace=found.trace,
+        trace_sd=math.sqrt(num_reports) * mechanism.sigma * step**2 if mechanism.trace else 0.0,
+        clipped=clipped,
+    )
+    return Release(range_sums=products, totals=sums)
 
 
 def warnings(task: Task, mechanism: RangeFinder) -> list[str]:
@@ -228,4 +274,4 @@ def warnings(task: Task, mechanism: RangeFinder) -> list[str]:
     return found
 
 
-ASKING = Asking(RangeFinder, RangeFinderSpecification, warnings, second=second_of_two)
+KIND = Kind(RangeFinder, RangeFinderSpecification, build, predict, read, warnings, totals=of_range)

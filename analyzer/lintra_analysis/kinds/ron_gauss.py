@@ -1,21 +1,31 @@
-"""Asking for `ron_gauss`, in one round or in two."""
+"""`ron_gauss`: class counts, means, products and histograms of projected rows, in one round or as the first of two."""
 
+import math
 from collections.abc import Sequence
+from dataclasses import replace
 from math import sqrt
 from typing import ClassVar, Literal
 
+import numpy as np
 from pydantic import Field
 
-from lintra_analysis.kinds.clip_count import with_clip_count
-from lintra_analysis.kinds.kind import Asking, Circumstances, MechanismSpecification, Number
-from lintra_analysis.kinds.planning.ron_gauss import JointQuestion, plan_ron_gauss, useful_dimension, usual_radius
-from lintra_analysis.kinds.ron_gauss_centred import second_of_two
+from lintra_analysis.kinds.clip_count import clip_count_deviation
+from lintra_analysis.kinds.context import CalibrationContext
+from lintra_analysis.kinds.joint_question import JointQuestion, plan_ron_gauss, useful_dimension, usual_radius
+from lintra_analysis.kinds.kind import Kind
+from lintra_analysis.kinds.options import MechanismSpecification, Number
+from lintra_analysis.kinds.prediction import Expected, predict_moments
+from lintra_analysis.kinds.projected_columns import features_of, frame_of, label_of, promise_of
+from lintra_analysis.kinds.released_parts import Earlier, clipped_rows, number_of_rows
 from lintra_analysis.kinds.two_rounds import MEANS_ONLY, first_round
+from lintra_analysis.releases.joint_sums import NoiseDeviations, PairTable, ProjectedSums
+from lintra_analysis.releases.release import Release
 from lintra_analysis.releases.row_norms import NormLaw
+from lintra_protocol.crypto.ring import IntArray
 from lintra_protocol.encoding.documents import Real, fraction, real
 from lintra_protocol.fields.schema import Column, Name
 from lintra_protocol.mechanisms.ron_gauss import RonGauss
-from lintra_protocol.privacy.statement import Claim
+from lintra_protocol.privacy.statement import Claim, PrivacyStatement
 from lintra_protocol.task import Task
 
 FRAME_SEED_BYTES = 32
@@ -59,29 +69,139 @@ class RonGaussSpecification(MechanismSpecification):
         """Return 1 or 2."""
         return self.rounds
 
-    def _question(self, row_bound: Real | None) -> JointQuestion:
+    def question(self, row_bound: Real | None) -> JointQuestion:
+        """Return what is asked for, with the norm of mapped rows beyond which they may be clipped."""
         return JointQuestion(
             radius=None if row_bound is None else fraction(row_bound),
             **self.model_dump(exclude={"kind", "clip_count_weight", "rounds"}),
         )
 
-    def chosen(self, claim: Claim, columns: Sequence[Column], row_bound: Real | None) -> dict[str, object]:
+    def defaults(self, claim: Claim, columns: Sequence[Column], row_bound: Real | None) -> dict[str, object]:
         """Return dimension and cells, and the radius before rows are projected, which follows from the encoding."""
-        question = self._question(row_bound)
+        question = self.question(row_bound)
         planned = plan_ron_gauss(claim, tuple(columns), question, bytes(FRAME_SEED_BYTES), make_frame=False)
         radius = real(f"{usual_radius(columns, question):.6g}") if row_bound is None else row_bound
         return {"dimension": planned.dimension, "bins": self.bins, "row_bound": radius}
 
-    def wanted(self, circumstances: Circumstances) -> tuple[Claim, RonGauss]:
-        """Return the only round, or the first of two with its part of the promise."""
-        claim, question = circumstances.claim, self._question(circumstances.row_bound)
-        seed = circumstances.random_bytes(FRAME_SEED_BYTES)
-        who = circumstances.contributors
-        mechanism = plan_ron_gauss(claim, tuple(circumstances.columns), question, seed, contributors=who)
-        if self.rounds == 2:
-            claim, mechanism = first_round(claim, mechanism)
-        mechanism = with_clip_count(mechanism, claim.neighbours, circumstances.clip_weight(self.clip_count_weight))
-        return claim, circumstances.calibrated(mechanism, claim)
+
+def build(context: CalibrationContext[RonGaussSpecification]) -> tuple[Claim, RonGauss]:
+    """Return the only round, or the first of two with its part of the promise."""
+    claim = context.claim
+    mechanism = plan_ron_gauss(
+        claim,
+        tuple(context.columns),
+        context.options.question(context.row_bound),
+        context.random_bytes(FRAME_SEED_BYTES),
+        make_frame=context.makes_frame,
+        contributors=context.contributors,
+    )
+    if context.options.rounds == 2:
+        claim, mechanism = first_round(claim, mechanism)
+    return context.measurement(mechanism, claim)
+
+
+def predict(context: CalibrationContext[RonGaussSpecification], mechanism: RonGauss) -> Expected:
+    """Predict the deviations of what is released, and the error of the products."""
+    size, step = mechanism.num_coordinates, 2.0**-mechanism.fraction_bits
+    deviations = released_deviations(mechanism, context.claim.min_clients)
+    error = mechanism.num_blocks * (deviations["product"] ** 2 * size * (size - 1) + deviations["square"] ** 2 * size)
+    moments = predict_moments(context, error, trace=products_trace(context, mechanism), columns=size)
+    return Expected(mechanism.sigma * step**2, deviations, moments)
+
+
+def released_deviations(mechanism: RonGauss, clients: int) -> dict[str, float]:
+    """Return the deviations of the noise in what so many clients release."""
+    own, root, step = mechanism.deviations, sqrt(clients), 2.0**-mechanism.fraction_bits
+    deviations = {
+        "sum": root * own.sums * step,
+        "product": root * own.products * step**2,
+        "square": root * own.squares * step**2,
+    }
+    if mechanism.num_classes > 1:
+        deviations["count"] = root * own.counts / mechanism.indicator
+    if mechanism.histogram_columns:
+        deviations["cell"] = root * own.histograms / mechanism.indicator
+    if mechanism.pairs:
+        deviations["pair"] = root * own.tables / mechanism.indicator
+    return deviations | clip_count_deviation(mechanism, clients)
+
+
+def products_trace(context: CalibrationContext[RonGaussSpecification], mechanism: RonGauss) -> float:
+    """Return the expected trace of the products: n times the mean squared norm of a mapped row where it is projected.
+
+    A numeric label, in units of half the radius, adds a third of a quarter of its square.
+    """
+    features = [column for number, column in enumerate(context.columns) if number != mechanism.label]
+    projected = float(NormLaw.of_columns(features).mean) * mechanism.dimension / mechanism.num_features
+    step = 2.0**-mechanism.fraction_bits
+    return context.claim.min_clients * (projected + (mechanism.label_bound * step) ** 2 / 3)
+
+
+def projected_sums(
+    mechanism: RonGauss,
+    columns: Sequence[Column],
+    total: IntArray,
+    num_rows: int,
+    noise: NoiseDeviations,
+    promise: PrivacyStatement,
+) -> ProjectedSums:
+    """Return a noisy sum of reports in the units of mapped rows.
+
+    `mechanism` says whose vector was added up; `columns` are those of the task, the label among them. `total` is the
+    noisy sum, shape `(1, w)`, in ring units; `num_rows` is n, how many rows were added. `noise` holds deviations of the
+    whole noise (see `noise_law`); `promise` is to the people behind the rows.
+    """
+    parts = mechanism.unpack(mechanism.decode(total, len(columns)))
+    own = iter(parts.histograms)
+    by_column = [next(own) if cells else np.empty(0) for cells in mechanism.bins]
+    order = [number for number in range(len(columns)) if number != mechanism.label]
+    if mechanism.has_numeric_label:
+        order.append(mechanism.label)
+    names = [column.name for column in columns]
+    tables = tuple(
+        PairTable(names[one], names[two], cells.reshape(mechanism.pair_bins[one], mechanism.pair_bins[two]))
+        for (one, two), cells in zip(mechanism.pairs, parts.tables, strict=True)
+    )
+    return ProjectedSums(
+        features=features_of(mechanism, columns, mechanism.bins, mechanism.edges),
+        label=label_of(mechanism, columns, mechanism.bins, mechanism.edges),
+        frame=frame_of(mechanism),
+        counts=np.array([float(num_rows)]) if parts.counts is None else parts.counts,
+        sums=parts.sums,
+        products=parts.products if mechanism.covariance == "per_class" else parts.products[0],
+        histograms=tuple(by_column[number] for number in order),
+        num_clients=num_rows,
+        radius=float(fraction(mechanism.row_bound)),
+        noise=noise,
+        promise=promise,
+        tables=tables,
+    )
+
+
+def noise_law(mechanism: RonGauss, num_draws: int) -> NoiseDeviations:
+    """Return the deviations of `num_draws` times one client's discrete Gaussian noise, in the units of mapped rows."""
+    own, root = mechanism.deviations, math.sqrt(num_draws)
+    step = 2.0**-mechanism.fraction_bits
+    return NoiseDeviations(
+        count=root * own.counts / mechanism.indicator if mechanism.num_classes > 1 else 0.0,
+        sum=root * own.sums * step,
+        product=root * own.products * step**2,
+        diagonal=root * own.squares * step**2,
+        cell=root * own.histograms / mechanism.indicator if any(mechanism.bins) else 0.0,
+        law="discrete Gaussian",
+        table=root * own.tables / mechanism.indicator if mechanism.pairs else 0.0,
+    )
+
+
+def read(task: Task, mechanism: RonGauss, sketch: IntArray, row_counts: IntArray, earlier: Earlier) -> Release:
+    """Return the joint sums that clients and curators alike release."""
+    del earlier
+    num_reports = int(row_counts.sum())
+    num_rows = number_of_rows(mechanism, sketch, row_counts)
+    promise = promise_of(task.privacy(num_reports), mechanism.kind, num_rows)
+    noise = noise_law(mechanism, num_reports)
+    sums = projected_sums(mechanism, task.columns, sketch, num_rows, noise, promise)
+    return Release(joint_sums=replace(sums, clipped=clipped_rows(task, sketch, row_counts, shrunk_only=False)))
 
 
 def _warnings(task: Task, mechanism: RonGauss) -> list[str]:
@@ -113,4 +233,4 @@ def _radius_warnings(task: Task, mechanism: RonGauss) -> list[str]:
     return [said]
 
 
-ASKING = Asking(RonGauss, RonGaussSpecification, _warnings, second=second_of_two)
+KIND = Kind(RonGauss, RonGaussSpecification, build, predict, read, _warnings)

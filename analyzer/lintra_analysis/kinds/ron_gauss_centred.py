@@ -1,95 +1,97 @@
-"""`ron_gauss` in two rounds: how one promise is shared by two tasks, and what the second asks about the first's means.
+"""`ron_gauss_centred`: the second of two rounds, products about the means that the first has released.
 
-The first round is an ordinary `ron_gauss` task at the largest weight of the means, at which its products cost nothing;
-the second is `ron_gauss_centred`. Both promises follow from the total before any row exists, and add up to it.
+The first round is an ordinary `ron_gauss` task at the largest weight of the means, at which its products cost nothing.
+Both promises follow from the total before any row exists, and add up to it.
 """
 
-from fractions import Fraction
+from collections.abc import Sequence
+from dataclasses import replace
 from math import sqrt
+from typing import Any
 
 import numpy as np
 
-from lintra_analysis.kinds.kind import Asking, no_warnings
+from lintra_analysis.kinds.clip_count import clip_count_deviation
+from lintra_analysis.kinds.context import CalibrationContext
+from lintra_analysis.kinds.kind import Kind, no_warnings
+from lintra_analysis.kinds.prediction import Expected, predict_moments
+from lintra_analysis.kinds.projected_columns import frame_of, label_of, promise_of
+from lintra_analysis.kinds.released_parts import Earlier, clipped_rows, number_of_rows
+from lintra_analysis.kinds.ron_gauss import products_trace, released_deviations
 from lintra_analysis.kinds.two_rounds import claim_with_mu, mu_of_rounds
+from lintra_analysis.releases.centred_products import CentredProducts
 from lintra_analysis.releases.joint_sums import ProjectedSums
 from lintra_analysis.releases.release import Release
 from lintra_analysis.synthetic.model import RELIABLE, GaussianModel, fit
-from lintra_protocol.encoding.documents import real
+from lintra_protocol.crypto.ring import IntArray
+from lintra_protocol.encoding.documents import Real, fraction, real
 from lintra_protocol.errors import InvalidAnalysisError, InvalidTaskError
+from lintra_protocol.fields.schema import Column
 from lintra_protocol.mechanisms.encoder import MIN_SIGMA
 from lintra_protocol.mechanisms.joint_rows import FEATURE_BITS
 from lintra_protocol.mechanisms.ron_gauss import RonGauss
 from lintra_protocol.mechanisms.ron_gauss_centred import MAX_CENTRE, RonGaussCentred
-from lintra_protocol.privacy.composition import Spent
-from lintra_protocol.privacy.statement import Claim
+from lintra_protocol.privacy.statement import Claim, PrivacyStatement
 from lintra_protocol.task import Task
 
 FIRST_KIND = "ron_gauss"
+
 ROOM = 2.0
 """Squared bound of the second round over the rows' mean squared distance to their class's mean."""
 
+_KEPT = ("dimension", "frame_seed", "frame_digest", "label", "levels", "covariance")
 
-def second_round(
-    total: Claim, first: Task, release: ProjectedSums, model: GaussianModel, bound: Fraction | None
-) -> tuple[Claim, RonGaussCentred]:
-    """Return claim and mechanism of the second of two rounds, not yet calibrated.
+Centers = tuple[tuple[int, ...], ...]
 
-    `total` is what both rounds promise together. `bound` is that of rows about their centres in feature units; None to
-    take it from the release.
+
+def build(context: CalibrationContext[Any]) -> tuple[Claim, RonGaussCentred]:
+    """Return the second round that follows a first one.
+
+    Its bound and centres are taken from the first's release. Where there is none yet, a plan takes the first round's
+    bound, the largest that it can have, and centres in the middle.
 
     Raises:
         InvalidTaskError: the first task is no `ron_gauss`, or noise drowned what the second needs of it.
     """
-    mechanism = first.mechanism
-    if mechanism.kind != FIRST_KIND:
-        raise InvalidTaskError(f"the first of two rounds is a {FIRST_KIND} task, not {mechanism.kind}")
+    first, total = context.first, context.claim
+    if first is None or first.mechanism.kind != FIRST_KIND:
+        kind = context.options.kind if first is None else first.mechanism.kind
+        raise InvalidTaskError(f"the first of two rounds is a {FIRST_KIND} task, not {kind}")
     if total.model_copy(update={"epsilon": first.claim.epsilon}) != first.claim:
         raise InvalidTaskError("the first round promised to other neighbours, cohorts or coalitions, or another delta")
-    left = mu_of_rounds(total) ** 2 - first.privacy(first.claim.min_clients).mu ** 2
+    left = mu_of_rounds(total) ** 2 - first.mu**2
     if left <= 0:
         raise InvalidTaskError("the first round has used up the whole promise")
-    if bound is not None and bound <= 0:
-        raise InvalidTaskError(f"row_bound: must be positive, got {bound}")
-    chosen = centred_bound(release, model) if bound is None else float(bound)
-    kept = ("dimension", "frame_seed", "frame_digest", "label", "levels", "covariance")
-    return claim_with_mu(total, sqrt(left)), RonGaussCentred(
-        row_bound=real(f"{chosen:.6g}"),
+    if first.row_bound is not None and first.row_bound <= 0:
+        raise InvalidTaskError(f"row_bound: must be positive, got {first.row_bound}")
+    mechanism: RonGauss = first.mechanism
+    if first.release is None:
+        bound, centers = mechanism.row_bound, ((0,) * mechanism.num_coordinates,) * mechanism.num_classes
+    else:
+        bound, centers = _of_release(first.release)
+    if first.row_bound is not None:
+        bound = real(f"{float(first.row_bound):.6g}")
+    plain = RonGaussCentred(
+        row_bound=bound,
         fraction_bits=0,
         sigma=MIN_SIGMA,
         after=first.task_id,
-        centers=_centers(release, model),
-        **{name: getattr(mechanism, name) for name in kept},
+        centers=centers,
+        **{name: getattr(mechanism, name) for name in _KEPT},
     )
+    return context.measurement(plain, claim_with_mu(total, sqrt(left)))
 
 
-def second_of_two(
-    total: Claim, first: Task, mechanism: RonGauss, release: Release, bound: Fraction | None
-) -> tuple[Claim, RonGaussCentred]:
-    """Return claim and mechanism of the second of two rounds (see `second_round`).
-
-    Raises:
-        InvalidTaskError: also where the release is that of a second round, or no joint sums.
-    """
-    del mechanism
+def _of_release(release: Release) -> tuple[Real, Centers]:
+    """Return the bound and the centres of a second round from what the first has released."""
     try:
         sums, second = release.need("joint_sums"), release.centred
     except InvalidAnalysisError as error:
         raise InvalidTaskError(error.detail) from None
     if second is not None:
         raise InvalidTaskError("the first round is not a released ron_gauss task; release it first")
-    return second_round(total, first, sums, fit(sums), bound)
-
-
-def require_together(total: Claim, first: Task, second: Task) -> None:
-    """Refuse two tasks that do not keep one promise together.
-
-    Raises:
-        InvalidTaskError: they do not.
-    """
-    spent = [Spent.of(task.privacy(task.claim.min_clients)) for task in (first, second)]
-    found = (spent[0] + spent[1]).delta_at(total.float_epsilon)
-    if not found <= total.float_delta:
-        raise InvalidTaskError(f"together both rounds have delta {found:.6g}, promised are {total.delta}")
+    model = fit(sums)
+    return real(f"{centred_bound(sums, model):.6g}"), _centers(sums, model)
 
 
 def centred_bound(release: ProjectedSums, model: GaussianModel) -> float:
@@ -109,7 +111,7 @@ def centred_bound(release: ProjectedSums, model: GaussianModel) -> float:
     return min(sqrt(needed), release.radius)
 
 
-def _centers(release: ProjectedSums, model: GaussianModel) -> tuple[tuple[int, ...], ...]:
+def _centers(release: ProjectedSums, model: GaussianModel) -> Centers:
     """Return the means in steps of 2^-15, a numeric label's as a part of its range."""
     means = model.means.copy()
     if release.label_features:
@@ -127,5 +129,60 @@ def _centers(release: ProjectedSums, model: GaussianModel) -> tuple[tuple[int, .
     return tuple(tuple(int(entry) for entry in row) for row in steps)
 
 
-ASKING = Asking(RonGaussCentred, None, no_warnings)
-"""A second round is not asked for by itself: it follows a first one (see `second_round`)."""
+def predict(context: CalibrationContext[Any], mechanism: RonGaussCentred) -> Expected:
+    """Predict counts, means and histograms of the first round, and products of the second."""
+    clients, size, step = context.claim.min_clients, mechanism.num_coordinates, 4.0**-mechanism.fraction_bits
+    product = sqrt(clients) * mechanism.sigma * step
+    deviations = {} if context.first is None else released_deviations(context.first.mechanism, clients)
+    deviations |= {"product": product, "square": sqrt(2) * product} | clip_count_deviation(mechanism, clients)
+    error = mechanism.num_blocks * product**2 * size * (size + 1)
+    trace = None if context.first is None else products_trace(context, context.first.mechanism)
+    return Expected(mechanism.sigma * step, deviations, predict_moments(context, error, trace=trace, columns=size))
+
+
+def centred_products(
+    mechanism: RonGaussCentred,
+    columns: Sequence[Column],
+    total: IntArray,
+    num_rows: int,
+    promise: PrivacyStatement,
+    num_draws: int | None = None,
+) -> CentredProducts:
+    """Return a noisy sum of a second round's reports in the units of mapped rows.
+
+    `mechanism` says whose vector was added up; `columns` are those of the task, the label among them. `total` is the
+    noisy sum, shape `(1, w)`, in ring units; `num_rows` is n, how many rows were added. `num_draws` says how often one
+    client's noise is in the sum; n if not given.
+    """
+    products = mechanism.unpack(mechanism.decode(total, len(columns)))
+    no_cells = (0,) * len(columns)
+    units = np.full(mechanism.num_coordinates, 2.0**-mechanism.fraction_bits)
+    if mechanism.has_numeric_label:
+        units[-1] = 1 / mechanism.label_bound
+    return CentredProducts(
+        names=tuple(column.name for number, column in enumerate(columns) if number != mechanism.label),
+        label=label_of(mechanism, columns, no_cells),
+        frame=frame_of(mechanism),
+        centers=mechanism.steps_of_centers() * units,
+        products=products if mechanism.covariance == "per_class" else products[0],
+        product_sd=sqrt(num_draws or num_rows) * mechanism.sigma * 4.0**-mechanism.fraction_bits,
+        num_clients=num_rows,
+        radius=float(fraction(mechanism.row_bound)),
+        first_task=mechanism.after,
+        promise=promise,
+        grid=float(units.max()),
+    )
+
+
+def read(task: Task, mechanism: RonGaussCentred, sketch: IntArray, row_counts: IntArray, earlier: Earlier) -> Release:
+    """Return products about class means, beside the release of the first round if it is there."""
+    num_reports = int(row_counts.sum())
+    num_rows = number_of_rows(mechanism, sketch, row_counts)
+    promise = promise_of(task.privacy(num_reports), mechanism.kind, num_rows)
+    second = centred_products(mechanism, task.columns, sketch, num_rows, promise, num_reports)
+    second = replace(second, clipped=clipped_rows(task, sketch, row_counts, shrunk_only=False))
+    first = earlier(mechanism.after)
+    return Release(joint_sums=None if first is None else first.need("joint_sums"), centred=second)
+
+
+KIND = Kind(RonGaussCentred, None, build, predict, read, no_warnings, follows=FIRST_KIND)

@@ -1,14 +1,39 @@
-"""Asking for `second_moment`."""
+"""`second_moment`: the sum of the rows' products, of all columns or along the directions of a first round."""
 
+import math
 from typing import ClassVar, Literal
 
+import numpy as np
 from pydantic import Field
 
-from lintra_analysis.kinds.clip_count import with_clip_count
-from lintra_analysis.kinds.kind import Asking, Circumstances, Count, MechanismSpecification, Number
-from lintra_protocol.encoding.documents import fraction, real_below
+from lintra_analysis.kinds.clip_count import clip_count_deviation, row_count_deviation
+from lintra_analysis.kinds.context import CalibrationContext, FirstRound
+from lintra_analysis.kinds.kind import Kind
+from lintra_analysis.kinds.options import Count, MechanismSpecification, Number
+from lintra_analysis.kinds.plausibility import of_second_moment
+from lintra_analysis.kinds.prediction import Expected, predict_moments
+from lintra_analysis.kinds.released_parts import (
+    Earlier,
+    clipped_rows,
+    counted_rows,
+    norm_of_rows,
+    number_of_rows,
+    scaled_columns,
+)
+from lintra_analysis.kinds.two_rounds import claim_of_half
+from lintra_analysis.releases.columns import INTERCEPT, ScaledColumn
+from lintra_analysis.releases.directions import Directions
+from lintra_analysis.releases.range_sums import RangeSums
+from lintra_analysis.releases.release import Release
+from lintra_analysis.releases.second_moment_sum import SecondMomentSum
+from lintra_protocol.crypto.ring import IntArray
+from lintra_protocol.encoding.documents import fraction, real, real_below
+from lintra_protocol.errors import InvalidAnalysisError, InvalidTaskError
+from lintra_protocol.mechanisms.directions import BASIS_BITS, directions, encode_basis
+from lintra_protocol.mechanisms.encoder import MIN_SIGMA
 from lintra_protocol.mechanisms.second_moment import SecondMoment
 from lintra_protocol.privacy.statement import Claim
+from lintra_protocol.task import Task
 
 
 class SecondMomentSpecification(MechanismSpecification):
@@ -29,17 +54,133 @@ class SecondMomentSpecification(MechanismSpecification):
     takes_proofs: ClassVar[bool] = True
     takes_server_noise: ClassVar[bool] = True
 
-    def wanted(self, circumstances: Circumstances) -> tuple[Claim, SecondMoment]:
-        """Return the sum of products with the row bound and the options that were given."""
-        given, claim = circumstances.uncalibrated(self.kind), circumstances.claim
-        count, intercept = circumstances.count(self.count), self.intercept
-        who = circumstances.contributors
-        counts = count == "noisy" or (who is not None and who.count == "noisy")
-        if counts and fraction(intercept) == 0 and circumstances.row_bound is not None:
-            intercept = real_below(fraction(circumstances.row_bound) / 2)
-        plain = SecondMoment.model_validate(given | {"intercept": intercept, "trace": self.trace, "count": count})
-        mechanism = with_clip_count(plain, claim.neighbours, circumstances.clip_weight(self.clip_count_weight))
-        return claim, circumstances.calibrated(mechanism, claim)
+
+def build(context: CalibrationContext[SecondMomentSpecification]) -> tuple[Claim, SecondMoment]:
+    """Return the sum of products with the row bound and the options that were given, or what a range finder leads to.
+
+    Raises:
+        InvalidTaskError: a first round has released no range finder.
+    """
+    if context.first is not None:
+        return context.measurement(_along_directions(context.first, context.claim), claim_of_half(context.claim))
+    given, intercept = context.uncalibrated("second_moment"), context.options.intercept
+    count, who = context.count(context.options.count), context.contributors
+    counts = count == "noisy" or (who is not None and who.count == "noisy")
+    if counts and fraction(intercept) == 0 and context.row_bound is not None:
+        intercept = real_below(fraction(context.row_bound) / 2)
+    options = {"intercept": intercept, "trace": context.options.trace, "count": count}
+    return context.measurement(SecondMoment.model_validate(given | options))
 
 
-ASKING = Asking(SecondMoment, SecondMomentSpecification)
+def _along_directions(first: FirstRound, total: Claim) -> SecondMoment:
+    """Return products along all directions of a range finder, and its targets.
+
+    All r left singular vectors are taken and not only those above the noise: what the others hold is not noise alone
+    (docs/reference/mechanisms/range_finder.md#second-round). The norm is that of the first round: no row is longer
+    along orthonormal directions.
+    """
+    mechanism, bound = first.mechanism, first.row_bound
+    if first.release is None or mechanism.kind != "range_finder":
+        raise InvalidTaskError(f"a second_moment follows a released range_finder, not {mechanism.kind}")
+    if bound is not None and bound <= 0:
+        raise InvalidTaskError(f"row_bound: must be positive, got {bound}")
+    try:
+        sums = first.release.need("range_sums")
+    except InvalidAnalysisError as error:
+        raise InvalidTaskError(error.detail) from None
+    return SecondMoment(
+        row_bound=mechanism.row_bound if bound is None else real(f"{float(bound):.15g}"),
+        fraction_bits=0,
+        sigma=MIN_SIGMA,
+        intercept=mechanism.intercept,
+        trace=total.neighbours == "replace-one",
+        basis=encode_basis(direction_steps(sums)),
+        after=first.task_id,
+        targets=tuple(target.column for target in mechanism.targets),
+    )
+
+
+def direction_steps(release: RangeSums) -> IntArray:
+    """Return orthonormal directions in steps of 2^-14, shape `(d, r)`, from the products about the means, if known.
+
+    Targets have no part in them: a regression on directions would else explain a target by itself.
+    """
+    values = release.about_means()[0] if release.sums is not None else release.values
+    vectors = np.linalg.svd(values, full_matrices=False)[0]
+    vectors[[target.column for target in release.targets]] = 0.0
+    steps: IntArray = np.rint(np.linalg.qr(vectors)[0] * 2**BASIS_BITS).astype(np.int64)
+    return steps
+
+
+def predict(context: CalibrationContext[SecondMomentSpecification], mechanism: SecondMoment) -> Expected:
+    """Predict the error of the sum of the rows' products.
+
+    With a trace the diagonal's deviation falls by sqrt(d / (d + 1)); with an intercept, whose size the promise pays
+    for, means are released as well. The prediction is that of the products of the columns.
+    """
+    clients, d = context.claim.min_clients, context.num_columns()
+    sigma = mechanism.sigma * 4.0**-mechanism.fraction_bits
+    variance = mechanism.draws(clients) * sigma**2
+    # Least squares over d noisy squares and their noisy sum: each keeps d / (d + 1) of its variance.
+    square = 2 * variance * (d / (d + 1) if mechanism.trace else 1)
+    deviations = {"product": math.sqrt(variance), "square": math.sqrt(square)}
+    if mechanism.intercept_steps:
+        constant = mechanism.intercept_steps * 2.0**-mechanism.fraction_bits
+        deviations["sum"] = math.sqrt(variance) / constant
+        deviations["mean"] = deviations["sum"] / clients
+    deviations |= row_count_deviation(mechanism, clients, math.sqrt(2))
+    deviations |= clip_count_deviation(mechanism, clients)
+    return Expected(sigma, deviations, predict_moments(context, variance * d * (d - 1) + square * d))
+
+
+def read(task: Task, mechanism: SecondMoment, sketch: IntArray, row_counts: IntArray, earlier: Earlier) -> Release:
+    """Return the sum of products; an intercept becomes its first column, 1 for everybody."""
+    del earlier
+    columns, num_reports = scaled_columns(task), int(row_counts.sum())
+    num_rows = number_of_rows(mechanism, sketch, row_counts)
+    values = mechanism.decode(sketch, task.num_columns)
+    row_bound, exact = norm_of_rows(mechanism), ""
+    along = _directions(mechanism, columns)
+    if along is not None:
+        names = [ScaledColumn(name, 0.0, 1.0, -row_bound, row_bound) for name in along.names]
+        columns = (*names, *(columns[place] for place in mechanism.targets))
+    trace_columns = len(columns) if mechanism.trace else 0
+    # Products are counted in squared steps. The diagonal's noise is sqrt(2) times this, rounded up to an integer.
+    noise_sd = math.sqrt(mechanism.draws(num_reports)) * mechanism.sigma * 4.0**-mechanism.fraction_bits
+    if mechanism.intercept_steps:
+        constant = mechanism.intercept_steps * 2.0**-mechanism.fraction_bits
+        row_bound = math.hypot(row_bound, constant)
+        if not mechanism.count_words:
+            values[0, 0], exact = mechanism.intercept_square(num_rows), INTERCEPT
+        columns = (ScaledColumn(INTERCEPT, 0.0, 1 / constant, 1.0, 1.0), *columns)
+    moments = SecondMomentSum(
+        columns=columns,
+        values=values,
+        noise_sd=noise_sd,
+        num_clients=num_rows,
+        row_bound=row_bound,
+        trace_columns=trace_columns,
+        exact=exact,
+        clipped=clipped_rows(task, sketch, row_counts),
+        counted=counted_rows(mechanism, sketch, row_counts, math.sqrt(2)),
+    )
+    return Release(moments=moments, directions=along)
+
+
+def _directions(mechanism: SecondMoment, columns: tuple[ScaledColumn, ...]) -> Directions | None:
+    """Return what the products of a second round are about; None for products of columns."""
+    if mechanism.basis is None:
+        return None
+    basis = directions(mechanism.basis, len(columns)).astype(np.float64) * 2.0**-BASIS_BITS
+    return Directions(columns, basis, tuple(f"(direction {i})" for i in range(1, basis.shape[1] + 1)))
+
+
+KIND = Kind(
+    SecondMoment,
+    SecondMomentSpecification,
+    build,
+    predict,
+    read,
+    follows="range_finder",
+    totals=of_second_moment,
+)

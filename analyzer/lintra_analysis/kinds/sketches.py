@@ -1,10 +1,14 @@
-"""What both sketches read alike: rows with signs, s of them for every report, and the servers' smoothing noise."""
+"""What both sketches share: how many rows they have, their error, and how their rows are read."""
 
 import math
 
 import numpy as np
 
-from lintra_analysis.kinds.reading import Earlier, clipped_rows, scaled_columns
+from lintra_analysis.kinds.clip_count import clip_count_deviation
+from lintra_analysis.kinds.context import CalibrationContext
+from lintra_analysis.kinds.options import MechanismSpecification
+from lintra_analysis.kinds.prediction import Expected, predict_moments
+from lintra_analysis.kinds.released_parts import Earlier, clipped_rows, scaled_columns
 from lintra_analysis.releases.release import Release
 from lintra_analysis.releases.sketch import Sketch
 from lintra_protocol.crypto.ring import FloatArray, IntArray
@@ -13,6 +17,39 @@ from lintra_protocol.mechanisms import Osnap, OsnapPublished
 from lintra_protocol.task import Task
 
 AnySketch = Osnap | OsnapPublished
+
+
+def sketch_error(clients: int, columns: int, row_norm: float, rows: float, variance: float) -> float:
+    """Return the expected squared Frobenius error of the Gram matrix from a sketch without its bias.
+
+    ((tr M)^2 + |M|_F^2 - 2 sum |x|^4)/m + 2 v (d+1) tr M + m v^2 d (d+1), v the `variance` of the noise in an entry,
+    with n rows of equal norm r that fill all d directions alike, and m rows of the sketch. The first term is the
+    matrix's own, the others are the noise's.
+    """
+    trace = clients * row_norm**2
+    sampling = (trace**2 * (1 + 1 / columns) - 2 * trace * row_norm**2) / rows
+    return max(sampling, 0.0) + 2 * variance * (columns + 1) * trace + rows * variance**2 * columns * (columns + 1)
+
+
+def entry_variance(mechanism: AnySketch, clients: int) -> float:
+    """Return the variance of the noise in an entry, n sigma^2/m, or N sigma^2/s of servers' noise; no smoothing."""
+    sigma = mechanism.sigma * 2.0**-mechanism.fraction_bits
+    if mechanism.noising_servers:
+        return mechanism.noising_servers * sigma**2 / mechanism.sparsity
+    return clients * sigma**2 / mechanism.rows
+
+
+def predict_sketch(
+    context: CalibrationContext[MechanismSpecification], mechanism: AnySketch, leverage: float | None
+) -> Expected:
+    """Predict the error of an entry and of the Gram matrix."""
+    clients, d, step = context.claim.min_clients, context.num_columns(), 2.0**-mechanism.fraction_bits
+    variance = entry_variance(mechanism, clients)
+    smoothing = context.num_servers * (mechanism.smoothing * step) ** 2 / mechanism.sparsity
+    deviations = {"entry": math.sqrt(variance + smoothing)}
+    deviations |= clip_count_deviation(mechanism, clients, context.num_servers)
+    error = sketch_error(clients, d, context.row_norm, mechanism.rows, variance)
+    return Expected(mechanism.sigma * step, deviations, predict_moments(context, error), leverage)
 
 
 def read_sketch(
@@ -31,18 +68,17 @@ def read_sketch(
     del earlier
     step, sparsity = 2.0**-mechanism.fraction_bits, mechanism.sparsity
     smoothing = task.num_servers * float(mechanism.smoothing * step) ** 2
-    return Release(
-        moments=Sketch(
-            columns=scaled_columns(task),
-            values=mechanism.decode(sketch, task.num_columns),
-            row_counts=row_counts,
-            noise_variance=(mechanism.draws_in_rows(row_counts) * np.float64(mechanism.sigma * step) ** 2 + smoothing)
-            / sparsity,
-            num_clients=int(row_counts.sum()) // sparsity,
-            row_bound=float(fraction(mechanism.row_bound)),
-            clipped=clipped_rows(task, sketch, row_counts, rows_of_a_report=sparsity, shrunk_only=shrunk_only),
-        )
+    moments = Sketch(
+        columns=scaled_columns(task),
+        values=mechanism.decode(sketch, task.num_columns),
+        row_counts=row_counts,
+        noise_variance=(mechanism.draws_in_rows(row_counts) * np.float64(mechanism.sigma * step) ** 2 + smoothing)
+        / sparsity,
+        num_clients=int(row_counts.sum()) // sparsity,
+        row_bound=float(fraction(mechanism.row_bound)),
+        clipped=clipped_rows(task, sketch, row_counts, rows_of_a_report=sparsity, shrunk_only=shrunk_only),
     )
+    return Release(moments=moments)
 
 
 def rows_of_a_report(mechanism: AnySketch) -> int:

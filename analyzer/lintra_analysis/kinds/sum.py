@@ -1,11 +1,28 @@
-"""Asking for `sum`."""
+"""`sum`: the totals of the columns."""
 
+import math
 from typing import ClassVar, Literal
 
-from lintra_analysis.kinds.clip_count import with_clip_count
-from lintra_analysis.kinds.kind import Asking, Circumstances, Count, MechanismSpecification
+from lintra_analysis.kinds.clip_count import clip_count_deviation, row_count_deviation
+from lintra_analysis.kinds.context import CalibrationContext
+from lintra_analysis.kinds.kind import Kind
+from lintra_analysis.kinds.options import Count, MechanismSpecification
+from lintra_analysis.kinds.plausibility import of_sum
+from lintra_analysis.kinds.prediction import Expected
+from lintra_analysis.kinds.released_parts import (
+    Earlier,
+    clipped_rows,
+    counted_rows,
+    norm_of_rows,
+    number_of_rows,
+    scaled_columns,
+)
+from lintra_analysis.releases.column_sums import Totals
+from lintra_analysis.releases.release import Release
+from lintra_protocol.crypto.ring import IntArray
 from lintra_protocol.mechanisms.sum import Sum
 from lintra_protocol.privacy.statement import Claim
+from lintra_protocol.task import Task
 
 
 class SumSpecification(MechanismSpecification):
@@ -21,12 +38,32 @@ class SumSpecification(MechanismSpecification):
     takes_proofs: ClassVar[bool] = True
     takes_server_noise: ClassVar[bool] = True
 
-    def wanted(self, circumstances: Circumstances) -> tuple[Claim, Sum]:
-        """Return the sum with the row bound that was given."""
-        count, claim = {"count": circumstances.count(self.count)}, circumstances.claim
-        plain = Sum.model_validate(circumstances.uncalibrated(self.kind) | count)
-        mechanism = with_clip_count(plain, claim.neighbours, circumstances.clip_weight(self.clip_count_weight))
-        return claim, circumstances.calibrated(mechanism, claim)
+
+def build(context: CalibrationContext[SumSpecification]) -> tuple[Claim, Sum]:
+    """Return the sum with the row bound that was given."""
+    count = {"count": context.count(context.options.count)}
+    return context.measurement(Sum.model_validate(context.uncalibrated("sum") | count))
 
 
-ASKING = Asking(Sum, SumSpecification)
+def predict(context: CalibrationContext[SumSpecification], mechanism: Sum) -> Expected:
+    """Predict the error of a sum and of a mean, whatever the number of columns."""
+    sigma, clients = mechanism.sigma * 2.0**-mechanism.fraction_bits, context.claim.min_clients
+    total = math.sqrt(mechanism.draws(clients)) * sigma
+    deviations = {"sum": total, "mean": total / clients}
+    deviations |= row_count_deviation(mechanism, clients)
+    deviations |= clip_count_deviation(mechanism, clients)
+    return Expected(sigma, deviations)
+
+
+def read(task: Task, mechanism: Sum, sketch: IntArray, row_counts: IntArray, earlier: Earlier) -> Release:
+    """Return the totals of the columns."""
+    del earlier
+    num_rows = number_of_rows(mechanism, sketch, row_counts)
+    noise_sd = math.sqrt(mechanism.draws(int(row_counts.sum()))) * mechanism.sigma * 2.0**-mechanism.fraction_bits
+    values = mechanism.decode(sketch, task.num_columns)
+    clipped, row_bound = clipped_rows(task, sketch, row_counts), norm_of_rows(mechanism)
+    counted = counted_rows(mechanism, sketch, row_counts)
+    return Release(totals=Totals(scaled_columns(task), values, noise_sd, num_rows, row_bound, clipped, counted))
+
+
+KIND = Kind(Sum, SumSpecification, build, predict, read, totals=of_sum)

@@ -1,4 +1,4 @@
-"""How one promise is shared by the two rounds of `ron_gauss`, before any row exists."""
+"""How one promise is shared by two rounds, before any row exists; and that two tasks have kept it."""
 
 from decimal import ROUND_FLOOR, Decimal
 from math import sqrt
@@ -6,14 +6,19 @@ from math import sqrt
 from lintra_protocol.encoding.documents import Real, fraction, real
 from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.mechanisms.ron_gauss import RonGauss
+from lintra_protocol.privacy.composition import Spent
 from lintra_protocol.privacy.discrete import discrete_epsilon, discrete_mu
 from lintra_protocol.privacy.statement import MAX_SLACK, Claim
+from lintra_protocol.task import Task
 
 MEANS_ONLY: Real = "1.4142135623"
 """The largest `mean_weight`: sums are as exact as the promise allows, and counts and products are free."""
 
 KAPPA = 1.5
 """Weight of the means' error against that of the covariance in a fitted Gaussian's quadratic divergence."""
+
+HALF: Real = "0.5"
+"""The part of mu^2 that each round of a range finder has."""
 
 _EPSILON_STEP = Decimal("1e-9")
 
@@ -58,3 +63,20 @@ def claim_with_mu(total: Claim, mu: float) -> Claim:
     if epsilon <= 0:
         raise InvalidTaskError("so small a promise cannot be shared by two rounds")
     return total.model_copy(update={"epsilon": real(epsilon)})
+
+
+def claim_of_half(total: Claim) -> Claim:
+    """Return what each of two rounds promises that keep a promise together: half of mu^2."""
+    return claim_with_mu(total, mu_of_rounds(total) * sqrt(0.5))
+
+
+def require_together(total: Claim, first: Task, second: Task) -> None:
+    """Refuse two tasks that do not keep one promise together.
+
+    Raises:
+        InvalidTaskError: they do not.
+    """
+    spent = [Spent.of(task.privacy(task.claim.min_clients)) for task in (first, second)]
+    found = (spent[0] + spent[1]).delta_at(total.float_epsilon)
+    if not found <= total.float_delta:
+        raise InvalidTaskError(f"together both rounds have delta {found:.6g}, promised are {total.delta}")

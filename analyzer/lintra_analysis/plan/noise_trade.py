@@ -6,9 +6,10 @@ Servers' noise has N times that, whoever the clients are (docs/explanation/verif
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
-from lintra_analysis.kinds.plan_request import Question
-from lintra_analysis.kinds.planned import Option
+from lintra_analysis.kinds.context import CalibrationContext
+from lintra_analysis.kinds.planned import PlannedMechanism
 from lintra_protocol.errors import LintraError
 from lintra_protocol.mechanisms.base import Mechanism
 from lintra_protocol.mechanisms.collusion import half_of
@@ -50,28 +51,28 @@ class Trade:
         )
 
 
-def trade_of(question: Question, option: Option) -> Trade | None:
+def trade_of(context: CalibrationContext[Any], planned: PlannedMechanism) -> Trade | None:
     """Return the trade of a mechanism, whichever of both it was planned for; None if servers cannot add its noise."""
-    mechanism, claim = option.mechanism, question.claim
+    mechanism, claim = planned.mechanism, context.claim
     if not mechanism.servers_may_noise:
         return None
     by_clients = mechanism.noised_by(0)
-    verified = option.verified if mechanism.noising_servers == 0 else None
+    verified = planned.verified if mechanism.noising_servers == 0 else None
     return Trade(
-        clients=_over_a_curator(by_clients, question),
-        servers=question.num_servers,
+        clients=_over_a_curator(by_clients, context),
+        servers=context.num_servers,
         corrupt=claim.max_corrupt_clients,
         influence=None if verified is None else verified.influence,
     )
 
 
-def _over_a_curator(mechanism: Mechanism, question: Question) -> float:
+def _over_a_curator(mechanism: Mechanism, context: CalibrationContext[Any]) -> float:
     """Return how many clients stand in the emptiest row, corrupt ones too, over those whose noise counts there.
 
     A claim for noise by servers keeps nothing of delta for a crowded row; the clients' would keep half of it.
     """
-    claim = question.claim
-    if question.noise == "servers" and mechanism.num_rows > 1 and claim.threat == "static":
+    claim = context.claim
+    if context.noise == "servers" and mechanism.num_rows > 1 and claim.threat == "static":
         claim = claim.model_copy(update={"delta_coalition": half_of(claim.delta)})
     alone = claim.model_copy(update={"max_corrupt_clients": 0})
     try:

@@ -7,11 +7,14 @@ from dataclasses import dataclass, field
 from pydantic import ValidationError
 
 from lintra_analysis.kinds.coalition import usual_claim
-from lintra_analysis.kinds.kind import ASKINGS, Circumstances
+from lintra_analysis.kinds.context import CalibrationContext
+from lintra_analysis.kinds.kind import KINDS
+from lintra_analysis.kinds.options import MechanismSpecification
+from lintra_analysis.kinds.planned import MOST_CLIENTS
 from lintra_analysis.kinds.verified import in_words
 from lintra_analysis.releases.columns import INTERCEPT
 from lintra_analysis.spec.specification import ColumnSpecification, Specification
-from lintra_analysis.spec.verification import Verification, calibrated, is_small, max_rejected, may_be_verified
+from lintra_analysis.spec.verification import Verification, is_small, max_rejected, may_be_verified, measurement_of
 from lintra_protocol.crypto.randomness import RandomBytes
 from lintra_protocol.crypto.sealing import HYBRID, SuiteName
 from lintra_protocol.encoding.canonical import base64url
@@ -88,11 +91,8 @@ def _built(
     not_after = -(-(now + asked.duration_seconds) // asked.time_precision)
     try:
         windows = _windows(asked)
-        claim = claim_of(asked)
-        columns = columns_of(asked)
-        max_clients = asked.max_clients or min(10 * asked.min_clients, 2**32)
-        around = _circumstances(asked, claim, columns, max_clients, random_bytes, len(servers))
-        claim, mechanism = calibrated(asked, around, verification)
+        context = context_of(asked, random_bytes, len(servers))
+        claim, mechanism = measurement_of(asked, context, verification)
         if asked.mechanism.clip_count_weight not in (None, "0") and not mechanism.clip_words:
             raise InvalidTaskError(f"clip_count_weight: {mechanism.kind} cannot count clipped rows; leave it out")
         task = Task(
@@ -101,12 +101,12 @@ def _built(
             author_key=keys.author,
             servers=tuple(servers),
             analyzer=AnalyzerEntry(identity_key=keys.identity, sealing_key=keys.sealing[asked.suite]),
-            columns=columns,
+            columns=tuple(context.columns),
             mechanism=mechanism,
-            contributors=around.contributors,
+            contributors=context.contributors,
             claim=claim,
-            max_clients=max_clients,
-            max_missing=_max_missing(asked, claim, max_clients) if asked.max_missing is None else asked.max_missing,
+            max_clients=context.max_clients,
+            max_missing=asked.max_missing or _max_missing(asked, claim, context.max_clients),
             time_precision=asked.time_precision,
             batches="single" if windows is None else "windowed",
             windows=windows,
@@ -128,30 +128,35 @@ def _built(
     return task
 
 
-def _circumstances(
-    asked: Specification,
-    claim: Claim,
-    columns: tuple[Column, ...],
-    max_clients: int,
-    random_bytes: RandomBytes,
-    num_servers: int,
-) -> Circumstances:
-    """Return what a kind of mechanism has to know to be calibrated."""
+def context_of(
+    asked: Specification, random_bytes: RandomBytes, num_servers: int
+) -> CalibrationContext[MechanismSpecification]:
+    """Return what the mechanism of a specification is calibrated for, defaults of the claim filled in.
+
+    Raises:
+        ValidationError: claim or columns are none.
+        InvalidTaskError: numbers may be missing, organisations contribute or servers add the noise where they cannot.
+    """
+    claim, columns = claim_of(asked), columns_of(asked)
     missing = [column.name for column in asked.columns if column.missing and column.kind != "category"]
     if missing and not asked.mechanism.takes_missing:
         raise InvalidTaskError(
             f"columns: {missing[0]!r} may be missing, and {asked.mechanism.kind} cannot leave rows out: missing "
             "numbers would stand at their centres; ask for second_moment or sum, or leave the word out"
         )
-    return Circumstances(
+    contributors = _contributors(asked, missing)
+    _check_server_noise(asked)
+    return CalibrationContext(
+        options=asked.mechanism,
         claim=claim,
         columns=columns,
         row_bound=asked.row_bound,
-        max_clients=max_clients,
+        max_clients=asked.max_clients or min(10 * asked.min_clients, MOST_CLIENTS),
         random_bytes=random_bytes,
+        num_servers=num_servers,
+        noise=asked.noise,
         missing=missing,
-        contributors=_contributors(asked, missing),
-        noising_servers=_noising(asked, num_servers),
+        contributors=contributors,
     )
 
 
@@ -160,7 +165,7 @@ def warnings_of(task: Task) -> list[str]:
     mechanism = task.mechanism
     remark = mechanism.remark(task.privacy(task.claim.min_clients))
     found = [remark] if remark else []
-    found += ASKINGS[mechanism.kind].warnings(task, mechanism)
+    found += KINDS[mechanism.kind].warnings(task, mechanism)
     if task.windows is not None:
         together = task.worst_together()
         found.append(
@@ -221,17 +226,20 @@ def _contributors(asked: Specification, missing: Sequence[str]) -> Contributors 
     return asked.contributors.contributors(asked.neighbours, missing=bool(missing))
 
 
-def _noising(asked: Specification, num_servers: int) -> int:
-    """Return how many servers add the noise: all, if that was asked for."""
+def _check_server_noise(asked: Specification) -> None:
+    """Refuse servers that add the noise where they cannot.
+
+    Raises:
+        InvalidTaskError: the kind of mechanism, its contributors or its study do not allow it.
+    """
     if asked.noise == "clients":
-        return 0
+        return
     if not asked.mechanism.takes_server_noise:
         raise InvalidTaskError(
             f"noise: servers add it to sum, osnap or second_moment, not to {asked.mechanism.kind}; use clients"
         )
     if asked.contributors is not None or asked.study is not None:
         raise InvalidTaskError("noise: that of organisations and of studies is their own so far; use clients")
-    return num_servers
 
 
 def _max_missing(asked: Specification, claim: Claim, max_clients: int) -> Real:
@@ -285,7 +293,7 @@ def _corrupt_clients(asked: Specification) -> int | None:
 
 def columns_of(asked: Specification) -> tuple[Column, ...]:
     """Return the columns of the task that was asked for."""
-    own_units = ASKINGS[asked.mechanism.kind].own_units
+    own_units = KINDS[asked.mechanism.kind].own_units
     return tuple(_column(column, own_units=own_units) for column in asked.columns)
 
 

@@ -4,9 +4,10 @@ from fractions import Fraction
 
 from pydantic import BaseModel, ConfigDict
 
-from lintra_analysis.kinds.clip_count import with_clip_count
-from lintra_analysis.kinds.kind import ASKINGS, Number
-from lintra_analysis.kinds.ron_gauss_centred import require_together
+from lintra_analysis.kinds.context import CalibrationContext, FirstRound
+from lintra_analysis.kinds.kind import kind_that_follows
+from lintra_analysis.kinds.options import Number
+from lintra_analysis.kinds.two_rounds import require_together
 from lintra_analysis.releases.release import Release
 from lintra_analysis.spec.build_task import SALT_BYTES, claim_of
 from lintra_analysis.spec.specification import Specification
@@ -50,22 +51,30 @@ def build_second_task(
     Raises:
         InvalidTaskError: one round was asked for, or the first does not give what the second needs.
     """
-    follow = ASKINGS[first.mechanism.kind].second
-    if follow is None:
+    following = kind_that_follows(first.mechanism.kind)
+    if following is None:
         raise InvalidTaskError(f"a {first.mechanism.kind} has no second round; ron_gauss and range_finder have one")
     if specification.mechanism.num_rounds != 2:
         raise InvalidTaskError(f"this task was asked for in one round; ask for {first.mechanism.kind} with 2 rounds")
     if release is None:
         raise InvalidTaskError(f"the first round is not a released {first.mechanism.kind} task; release it first")
     total, precision = claim_of(specification), first.time_precision
-    claim, mechanism = follow(total, first, first.mechanism, release, row_bound)
-    weight = specification.mechanism.clip_count_weight
-    weight = "0" if weight is None and first.contributors is not None else weight
-    mechanism = with_clip_count(mechanism, claim.neighbours, weight).of_contributors(first.contributors)
+    context = CalibrationContext(
+        options=specification.mechanism,
+        claim=total,
+        columns=first.columns,
+        row_bound=None,
+        max_clients=first.max_clients,
+        random_bytes=random_bytes,
+        num_servers=first.num_servers,
+        contributors=first.contributors,
+        first=FirstRound.of_task(first, release, row_bound),
+    )
+    claim, mechanism = following.build(context)
     task = first.model_copy(
         update={
             "salt": base64url(random_bytes(SALT_BYTES)),
-            "mechanism": mechanism.calibrated(claim, first.num_columns, first.max_clients),
+            "mechanism": mechanism,
             "claim": claim,
             "not_before": now // precision,
             "not_after": -(-(now + specification.duration_seconds) // precision),

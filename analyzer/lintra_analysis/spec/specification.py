@@ -8,7 +8,8 @@ from pydantic import Field, GetCoreSchemaHandler, GetJsonSchemaHandler, Serializ
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
-from lintra_analysis.kinds.kind import ASKINGS, Asked, MechanismSpecification, Number
+from lintra_analysis.kinds.kind import KINDS
+from lintra_analysis.kinds.options import MechanismSpecification, Number, SpecPart
 from lintra_protocol.crypto.sealing import HYBRID, SuiteName
 from lintra_protocol.encoding.canonical import canonical_json
 from lintra_protocol.fields.contributors import MAX_ROWS, MAX_ROWS_PER_PERSON, Contributors
@@ -17,7 +18,7 @@ from lintra_protocol.fields.windows import MAX_MERGE, MAX_WINDOWS
 from lintra_protocol.privacy.statement import Neighbours, NoiseBy, Threat
 
 
-class ColumnSpecification(Asked):
+class ColumnSpecification(SpecPart):
     """A column: its public bounds; by default its middle is the centre and half its width the scale.
 
     A category has `levels` instead, and a boolean needs neither. Where values are expected to be `missing`, a category
@@ -54,7 +55,7 @@ class ColumnSpecification(Asked):
 
 def specifications() -> dict[str, type[MechanismSpecification]]:
     """Return how each kind of mechanism is asked for, those left out that only follow another task."""
-    found = {kind: asking.specification for kind, asking in ASKINGS.all().items()}
+    found = {kind: described.spec for kind, described in KINDS.all().items()}
     return {kind: specification for kind, specification in found.items() if specification is not None}
 
 
@@ -91,7 +92,7 @@ AnyMechanismSpecification = Annotated[MechanismSpecification, _ByKind()]
 Whole = Annotated[int, Field(strict=True)]
 
 
-class StudySpecification(Asked):
+class StudySpecification(SpecPart):
     """What a pilot and its main task promise together; `lintra plan SPEC.json --pilot` writes it."""
 
     epsilon: Number
@@ -101,7 +102,7 @@ class StudySpecification(Asked):
     pilot: str | None = Field(default=None, description="the pilot's task identifier; only in the main task")
 
 
-class WindowsSpecification(Asked):
+class WindowsSpecification(SpecPart):
     """How a task is cut into windows; lengths are multiples of its `time_precision`, and its duration follows."""
 
     window_seconds: Whole = Field(ge=1, le=31_536_000, description="the length of one window")
@@ -118,7 +119,7 @@ class WindowsSpecification(Asked):
     )
 
 
-class ContributorsSpecification(Asked):
+class ContributorsSpecification(SpecPart):
     """Organisations that contribute rows of many persons, in one report (docs/explanation/privacy.md#organisations)."""
 
     rows_per_person: Whole = Field(ge=1, le=MAX_ROWS_PER_PERSON, description="most rows of one person in one of them")
@@ -147,7 +148,7 @@ class ContributorsSpecification(Asked):
         )
 
 
-class Specification(Asked):
+class Specification(SpecPart):
     """A new task: what is collected, what is released, and what is promised."""
 
     purpose: str = Field(min_length=1, max_length=2000)

@@ -1,9 +1,10 @@
 """Whether a new task has its reports verified, and the noise that goes with it."""
 
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
-from lintra_analysis.kinds.kind import Circumstances
+from lintra_analysis.kinds.context import CalibrationContext
+from lintra_analysis.kinds.kind import KINDS
 from lintra_analysis.spec.specification import Specification
 from lintra_protocol.encoding.documents import Real
 from lintra_protocol.errors import InvalidTaskError
@@ -33,19 +34,22 @@ def is_small(task: Task) -> bool:
     return sum(share_bytes(task, server) for server in range(task.num_servers)) <= MOST_BYTES
 
 
-def calibrated(asked: Specification, around: Circumstances, verification: Verification) -> tuple[Claim, Mechanism]:
+def measurement_of(
+    asked: Specification, context: CalibrationContext[Any], verification: Verification
+) -> tuple[Claim, Mechanism]:
     """Return the claim and the mechanism with its noise; of a verified task the claim is kept beside what shares show.
 
     Raises:
         InvalidTaskError: what is asked for cannot be verified.
     """
+    build = KINDS[asked.mechanism.kind].build
     if verification == "none":
-        return asked.mechanism.wanted(around)
+        return build(context)
     if not _is_one_task(asked):
         raise InvalidTaskError("verification: a task with a second round, or in a study, cannot be verified so far")
-    kept = claim_for_noise(around.claim, clients_noise=not around.noising_servers)
-    wanted, mechanism = asked.mechanism.wanted(replace(around, claim=kept))
-    return around.claim if wanted == kept else wanted, mechanism
+    kept = claim_for_noise(context.claim, clients_noise=not context.noising_servers)
+    claim, mechanism = build(replace(context, claim=kept))
+    return context.claim if claim == kept else claim, mechanism
 
 
 def max_rejected(asked: Specification, verification: Verification) -> Real | None:

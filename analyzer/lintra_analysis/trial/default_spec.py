@@ -65,7 +65,7 @@ def _by_its_own_rule(document: Document) -> Document:
     """Return a specification with what the rule of its kind of mechanism chooses, such as a dimension or cells."""
     asked = _specification(document)
     try:
-        chosen = asked.mechanism.chosen(claim_of(asked), columns_of(asked), asked.row_bound)
+        chosen = asked.mechanism.defaults(claim_of(asked), columns_of(asked), asked.row_bound)
     except ValidationError as error:
         raise InvalidTaskError(first_complaint(error)) from None
     bound = {"row_bound": chosen.pop("row_bound")} if "row_bound" in chosen else {}

@@ -2,12 +2,11 @@
 
 import math
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 
-from lintra_analysis.kinds.decode import rows_of_a_report
-from lintra_analysis.kinds.plan_request import Question
-from lintra_analysis.kinds.planning.osnap import entry_variance, sketch_error
+from lintra_analysis.kinds.sketches import AnySketch, entry_variance, sketch_error
 from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.encoding.documents import fraction
 from lintra_protocol.task import Task
@@ -49,24 +48,15 @@ def foresee_sketch(task: Task, rows: FloatArray) -> SketchForesight | None:
     bound = float(fraction(mechanism.row_bound))
     lengths = np.minimum(np.linalg.norm(task.schema_arrays.normalise(rows), axis=1), bound)
     length = math.sqrt(float(np.square(lengths).mean()))
-    question = Question(
-        columns=task.num_columns,
-        claim=claim,
-        max_clients=task.max_clients,
-        rows=m,
-        sparsity=rows_of_a_report(task),
-        row_bound=mechanism.row_bound,
-        # A sample of nothing but centres would have no length at all.
-        row_norm=max(length, bound * 1e-9),
-        num_servers=task.num_servers,
-        noise=task.noise,
-    )
-    sigma = mechanism.sigma * 2.0**-mechanism.sigma_bits
-    trace = question.expected_trace
+    # A sample of nothing but centres would have no length at all.
+    length = max(length, bound * 1e-9)
+    clients, d = claim.min_clients, task.num_columns
+    variance = entry_variance(cast("AnySketch", mechanism), clients)
+    trace = clients * length**2
     return SketchForesight(
         rows=m,
-        entry=math.sqrt(trace / (m * task.num_columns)),
-        entry_noise=math.sqrt(entry_variance(question, m, sigma)),
-        spectrum_error=math.sqrt(sketch_error(question, m, sigma)) / trace,
-        sketching_error=math.sqrt(sketch_error(question, m, 0.0)) / trace,
+        entry=math.sqrt(trace / (m * d)),
+        entry_noise=math.sqrt(variance),
+        spectrum_error=math.sqrt(sketch_error(clients, d, length, m, variance)) / trace,
+        sketching_error=math.sqrt(sketch_error(clients, d, length, m, 0.0)) / trace,
     )

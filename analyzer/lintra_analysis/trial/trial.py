@@ -11,8 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lintra_analysis.kinds.range_finder import proposed_intercept
-from lintra_analysis.plan.comparison import COLUMNS_OF_A_RANGE
+from lintra_analysis.kinds.range_finder import COLUMNS_OF_A_RANGE, proposed_intercept
 from lintra_analysis.trial.coefficients import RegressionComparison, coefficients_of
 from lintra_analysis.trial.collection import collect
 from lintra_analysis.trial.directions import DirectionComparison, directions_of

@@ -17,7 +17,7 @@ from lintra_analysis.certificate.certificate import (
 )
 from lintra_analysis.certificate.replay import recorded_verification
 from lintra_analysis.kinds.decode import FALSE_ALARM, implausible_rows, implausible_totals, rows_of_a_report
-from lintra_analysis.kinds.reading import clipped_rows
+from lintra_analysis.kinds.released_parts import clipped_rows
 from lintra_analyzer.exchange.reconstruct import Reconstruction
 from lintra_protocol.crypto.ring import IntArray
 from lintra_protocol.crypto.signing import SigningKey

@@ -1,4 +1,4 @@
-"""The result of an exact audit of a task's release."""
+"""What an exact audit of a task's release found."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Shows the result of a white-box audit as a JSON document, as a table, and as a drawing of the curve."""
+"""What a white-box audit found: a document for machines, a table for people, and the curve as a drawing."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,1 +1,1 @@
-"""Recomputes a verdict of the servers without trusting any of them."""
+"""A verdict of servers found again by somebody who believes none of them."""

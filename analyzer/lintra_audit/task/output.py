@@ -1,4 +1,4 @@
-"""Shows the result of a task's audit as a JSON document and as text."""
+"""What the audit of a task found: a document for machines, and lines for people."""
 
 from typing import Any
 

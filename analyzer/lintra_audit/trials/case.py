@@ -1,4 +1,4 @@
-"""An audit case: a task among made-up parties, the clients that report, and the requests to the servers."""
+"""What is audited: a task among made-up parties, who reports, and what is asked of the servers."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

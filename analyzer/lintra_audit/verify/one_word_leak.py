@@ -1,4 +1,4 @@
-"""Finds the rows of one word that fit opened checks: those for which some blinds give these numbers."""
+"""What opened checks say of a report of one word: which rows have blinds that give just these numbers."""
 
 from collections.abc import Iterable, Sequence
 

@@ -1,4 +1,4 @@
-"""Shows the results of the attacks as text and as a JSON document."""
+"""What the attacks showed, in words for people and as a document for machines."""
 
 from collections.abc import Sequence
 from typing import Any

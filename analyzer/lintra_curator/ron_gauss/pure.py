@@ -11,8 +11,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from lintra_analysis.kinds.planning.ron_gauss import JointQuestion, plan_ron_gauss
-from lintra_analysis.kinds.readings.ron_gauss import projected_sums
+from lintra_analysis.kinds.joint_question import JointQuestion, plan_ron_gauss
+from lintra_analysis.kinds.ron_gauss import projected_sums
 from lintra_analysis.releases.joint_sums import NoiseDeviations, ProjectedSums
 from lintra_curator.claims.claim import CalibrationError, curator_claim
 from lintra_curator.ron_gauss.laplace import MAX_SCALE, discrete_laplace, laplace_sd

@@ -12,8 +12,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from lintra_analysis.kinds.planning.ron_gauss import JointQuestion, plan_ron_gauss
-from lintra_analysis.kinds.readings.ron_gauss import noise_law, projected_sums
+from lintra_analysis.kinds.joint_question import JointQuestion, plan_ron_gauss
+from lintra_analysis.kinds.ron_gauss import noise_law, projected_sums
 from lintra_analysis.releases.joint_sums import ProjectedSums
 from lintra_curator.claims.claim import CalibrationError
 from lintra_curator.second_moment.gaussian_noise import exact_products

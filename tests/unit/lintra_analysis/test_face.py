@@ -54,7 +54,7 @@ TYPES = {
     "WideComponents",
     "WideRidge",
 }
-MOST_MODULES = 30
+MOST_MODULES = 32
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lintra_analysis import linear_score, regression
-from lintra_analysis.kinds.planning.ron_gauss import JointQuestion
+from lintra_analysis.kinds.joint_question import JointQuestion
 from lintra_curator import BudgetExceededError, BudgetSession, CalibrationError
 from lintra_protocol.crypto.randomness import RandomBytes, expand
 from lintra_protocol.errors import InvalidRowError, InvalidTaskError

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from lintra_analysis.kinds.planning.ron_gauss import JointQuestion, plan_ron_gauss
+from lintra_analysis.kinds.joint_question import JointQuestion, plan_ron_gauss
 from lintra_protocol import cli, command
 from lintra_protocol.errors import FalseClaimError, LintraError
 from lintra_protocol.fields.contributors import Contributors

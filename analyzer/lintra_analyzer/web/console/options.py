@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel
 
-from lintra_analysis.kinds.kind import MechanismSpecification
+from lintra_analysis.kinds.options import MechanismSpecification
 from lintra_analysis.spec.specification import (
     ContributorsSpecification,
     Specification,

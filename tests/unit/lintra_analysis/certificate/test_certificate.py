@@ -51,7 +51,7 @@ def test_what_no_number_is_spelled_like_is_refused(text: str) -> None:
         float_of(text)
 
 
-OLD = json.loads((Path(__file__).parents[2] / "support" / "records_before_statements.json").read_text())
+OLD = json.loads((Path(__file__).parents[3] / "support" / "records_before_statements.json").read_text())
 """Signed records written before a record held a `PrivacyStatement`, and the key that signed them."""
 
 

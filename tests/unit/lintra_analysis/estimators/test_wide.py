@@ -14,7 +14,7 @@ from lintra_analysis.estimators.wide import (
     wide_ridge,
     wide_variances,
 )
-from lintra_analysis.kinds.planning.range_finder import UNCLIPPED_FOR_INTERVALS, usual_projected_bound
+from lintra_analysis.kinds.range_finder import UNCLIPPED_FOR_INTERVALS, usual_projected_bound
 from lintra_analysis.releases.column_sums import Totals
 from lintra_analysis.releases.columns import ScaledColumn
 from lintra_analysis.releases.range_sums import RangeSums, TargetProducts

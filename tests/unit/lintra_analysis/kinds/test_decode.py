@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 
 from lintra_analysis.kinds.clip_count import clip_count_deviation
-from lintra_analysis.kinds.plan_request import Question
-from lintra_analysis.kinds.planning.osnap import plan_sketch
-from lintra_analysis.kinds.reading import clipped_rows
+from lintra_analysis.kinds.released_parts import clipped_rows
+from lintra_analysis.plan.flags import PlanFlags
 from lintra_protocol.mechanisms import Osnap
-from lintra_protocol.privacy.statement import Claim
 from support import make_task
 
 CLIENTS = 40
@@ -30,9 +28,7 @@ def test_the_error_of_the_clip_count_contains_the_smoothing_noise_of_every_serve
 
 @pytest.mark.parametrize("servers", [2, 7])
 def test_a_plan_states_the_same_error(servers: int) -> None:
-    claim = Claim(epsilon="2", delta="0.000001", min_clients=600)
-    option = plan_sketch(
-        Question(columns=3, claim=claim, max_clients=1200, rows=6, sparsity=2, num_servers=servers)
-    )  # fmt: skip
+    flags = PlanFlags(columns=3, clients=600, epsilon="2", corrupt=0, rows=6, sparsity=2, num_servers=servers)
+    option = flags.planned("osnap")
     expected = clip_count_deviation(option.mechanism, 600, servers)
     assert option.deviations["clipped rows"] == expected["clipped rows"]

@@ -4,7 +4,7 @@ import tracemalloc
 
 import pytest
 
-from lintra_analysis.kinds import kind as asked
+from lintra_analysis.kinds import context
 from lintra_analysis.spec.build_task import build_task
 from lintra_analysis.spec.specification import Specification
 from lintra_protocol.errors import InvalidTaskError
@@ -58,7 +58,7 @@ def test_a_task_of_gigabytes_is_refused_before_they_are_allocated(
 
 @pytest.mark.slow
 def test_without_the_bound_memory_grows_with_what_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asked, "require_size", lambda *_: None)
+    monkeypatch.setattr(context, "require_size", lambda *_: None)
     tracemalloc.start()
     try:
         # A twentieth of the columns, a four-hundredth of the memory, so that this machine survives the demonstration.

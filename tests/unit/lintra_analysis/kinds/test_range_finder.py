@@ -5,9 +5,15 @@ import math
 import numpy as np
 import pytest
 
-from lintra_analysis.kinds.kind import Circumstances
-from lintra_analysis.kinds.planning.range_finder import UNCLIPPED_FOR_INTERVALS, usual_projected_bound, usual_rank
-from lintra_analysis.kinds.range_finder import RangeFinderSpecification, warnings
+from lintra_analysis.kinds.context import CalibrationContext
+from lintra_analysis.kinds.range_finder import (
+    UNCLIPPED_FOR_INTERVALS,
+    RangeFinderSpecification,
+    build,
+    usual_projected_bound,
+    usual_rank,
+    warnings,
+)
 from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.fields.schema import Column
 from lintra_protocol.mechanisms.range_finder import RangeFinder
@@ -20,8 +26,8 @@ SEX = Column(name="sex", lower="0", upper="1", kind="category", levels=("male", 
 
 
 def wanted(columns: list[Column], row_bound: str = "2", **asked: object) -> RangeFinder:
-    circumstances = Circumstances(CLAIM, columns, row_bound, 2000, source("signs"))
-    claim, mechanism = RangeFinderSpecification.model_validate({"kind": "range_finder", **asked}).wanted(circumstances)
+    options = RangeFinderSpecification.model_validate({"kind": "range_finder", **asked})
+    claim, mechanism = build(CalibrationContext(options, CLAIM, columns, row_bound, 2000, source("signs")))
     mechanism.check(claim, sum(len(column.indicators()) for column in columns), 2000)
     assert isinstance(mechanism, RangeFinder)
     return mechanism
@@ -74,9 +80,9 @@ def test_intervals_take_a_wider_bound_and_a_bound_of_ones_own_is_kept() -> None:
 
 
 def test_two_tasks_have_different_signs() -> None:
-    given = Circumstances(CLAIM, NUMBERS, "2", 2000, source("two"))
-    specification = RangeFinderSpecification(kind="range_finder")
-    seeds = {specification.wanted(given)[1].omega_seed for _ in range(2)}
+    options = RangeFinderSpecification(kind="range_finder")
+    given = CalibrationContext(options, CLAIM, NUMBERS, "2", 2000, source("two"))
+    seeds = {build(given)[1].omega_seed for _ in range(2)}
     assert len(seeds) == 2
 
 

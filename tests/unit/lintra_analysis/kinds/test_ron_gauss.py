@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from lintra_analysis.kinds.planning.ron_gauss import (
+from lintra_analysis.kinds.joint_question import (
     MAX_PRODUCTS,
     JointQuestion,
     default_dimension,

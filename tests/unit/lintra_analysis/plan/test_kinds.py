@@ -7,14 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from lintra_analysis.kinds.plan_request import Question
-from lintra_analysis.kinds.planned import PLANS, Option, plan_option, report_bytes
-from lintra_analysis.kinds.planning.ron_gauss import columns_of
+from lintra_analysis.kinds.kind import KINDS
+from lintra_analysis.kinds.planned import PlannedMechanism, report_bytes
+from lintra_analysis.plan.flags import PlanFlags
 from lintra_protocol import command
 from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.errors import FalseClaimError, InvalidTaskError, RowUnderfilledError
 from lintra_protocol.mechanisms import MECHANISMS, RangeFinder
-from lintra_protocol.privacy.statement import Claim
 from support import source
 
 CLIENTS, COLUMNS, DRAWS = 600, 3, 2000
@@ -40,12 +39,12 @@ OPTIONS: dict[str, tuple[str, dict[str, object]]] = {
 }
 
 
-def question(**changes: object) -> Question:
-    claim = Claim(epsilon="2", delta="0.000001", min_clients=CLIENTS)
-    return replace(Question(columns=COLUMNS, claim=claim, max_clients=2 * CLIENTS), **changes)  # type: ignore[arg-type]
+def question(**changes: object) -> PlanFlags:
+    plain = PlanFlags(columns=COLUMNS, clients=CLIENTS, epsilon="2", delta="0.000001", corrupt=0)
+    return replace(plain, **changes)  # type: ignore[arg-type]
 
 
-def released(option: Option, columns: int) -> FloatArray:
+def released(option: PlannedMechanism, columns: int) -> FloatArray:
     """Return noise alone as a release decodes it: of one client, times the root of how many add up in a number."""
     mechanism = option.mechanism
     noise = mechanism.noise(DRAWS, columns, source("planned noise"))
@@ -55,11 +54,11 @@ def released(option: Option, columns: int) -> FloatArray:
     return np.array(parts) * math.sqrt(behind)
 
 
-def asked_cells(option: Option) -> int:
+def asked_cells(option: PlannedMechanism) -> int:
     return option.mechanism.cells[0]  # type: ignore[attr-defined, no-any-return]
 
 
-def measured(kind: str, values: FloatArray, option: Option) -> dict[str, float]:
+def measured(kind: str, values: FloatArray, option: PlannedMechanism) -> dict[str, float]:
     """Return the deviations of decoded noise, by what the numbers are."""
     if kind.startswith("osnap"):
         return {"entry": float(values.std())}
@@ -118,7 +117,7 @@ def measured_range(mechanism: RangeFinder, values: FloatArray) -> dict[str, floa
     return found
 
 
-def clip_count(option: Option, columns: int) -> dict[str, float]:
+def clip_count(option: PlannedMechanism, columns: int) -> dict[str, float]:
     """Return the deviation of the drawn noise in a count of clipped rows, in rows; nothing without a count."""
     mechanism = option.mechanism
     if not mechanism.clip_words:
@@ -135,8 +134,8 @@ def test_the_planned_deviations_are_those_of_the_noise_that_is_drawn(name: str) 
     # Every deviation is that of at least 2000 numbers: 1.6 % of error, 2.5 % for Wishart noise; six of them.
     kind, changes = OPTIONS[name]
     asked = question(**changes)
-    option = plan_option(kind, asked)
-    columns = len(columns_of(asked))
+    option = asked.planned(kind)
+    columns = len(asked.context(kind).columns)
     found = measured(kind, released(option, columns), option) | clip_count(option, columns)
     limit = 0.15 if kind == "second_moment_wishart" else 0.1
     assert found.keys() == option.deviations.keys() or kind == "ron_gauss_centred"
@@ -150,46 +149,43 @@ def test_the_planned_deviations_are_those_of_the_noise_that_is_drawn(name: str) 
 def test_every_plan_states_bytes_limits_and_a_kept_promise(name: str) -> None:
     kind, changes = OPTIONS[name]
     asked = question(**changes)
-    option = plan_option(kind, asked)
-    words = option.mechanism.num_words(len(columns_of(asked)))
+    option = asked.planned(kind)
+    words = option.mechanism.num_words(len(asked.context(kind).columns))
     alone = report_bytes(words, asked.num_servers)
     assert option.report_bytes["seeded"] >= alone["seeded"]
     assert (option.report_bytes == alone) == (kind != "ron_gauss_centred")
     assert 0.9 < option.epsilon / 2 <= 1 or kind == "osnap_published"
     assert option.epsilon <= 2
-    assert option.max_clients >= asked.max_clients
-    assert (option.predicted is None) == (kind in ("sum", "histogram", "range_finder")) == (not PLANS[kind].predicts)
+    assert option.max_clients >= asked.cohort
+    assert (option.predicted is None) == (kind in ("sum", "histogram", "range_finder"))
 
 
 def test_both_rounds_together_cost_what_was_promised_and_products_gain_by_the_second() -> None:
     asked = question(label=3, bins=0)
-    both, one = plan_option("ron_gauss_centred", asked), plan_option("ron_gauss", asked)
+    both, one = asked.planned("ron_gauss_centred"), asked.planned("ron_gauss")
     assert both.deviations.keys() == {"sum", "count", "product", "square", "clipped rows"}
     assert both.report_bytes["uniform"] > one.report_bytes["uniform"]
     assert both.epsilon <= 2
 
 
 def test_a_plan_of_projected_rows_makes_no_frame_and_projects_all_the_same() -> None:
-    option = plan_option("ron_gauss", question(columns=784, dimension=200, bins=0))
+    option = question(columns=784, dimension=200, bins=0).planned("ron_gauss")
     assert option.mechanism.model_dump()["dimension"] == 200
 
 
 def test_every_mechanism_has_a_plan_of_its_own() -> None:
-    assert set(PLANS.all()) == set(MECHANISMS) == {kind for kind, _ in OPTIONS.values()}
+    assert set(KINDS.all()) == set(MECHANISMS) == {kind for kind, _ in OPTIONS.values()}
 
 
 def test_what_is_not_possible_is_refused_in_words() -> None:
     with pytest.raises(InvalidTaskError, match="there is no mechanism 'luck'; there are histogram, osnap"):
-        plan_option("luck", question())
+        question().planned("luck")
     with pytest.raises(RowUnderfilledError):
-        plan_option("second_moment_wishart", question(columns=590))
+        question(columns=590).planned("second_moment_wishart")
     with pytest.raises(FalseClaimError):
-        plan_option("osnap_published", replace(question(columns=1, rows=1), row_bound="1"))
+        question(columns=1, rows=2).planned("osnap_published")
     with pytest.raises(InvalidTaskError, match="trace"):
-        plan_option(
-            "second_moment",
-            replace(question(trace=True), claim=question().claim.model_copy(update={"neighbours": "zero-out"})),
-        )
+        question(trace=True, neighbours="zero-out").planned("second_moment")
 
 
 def lintra(*arguments: str) -> int:

@@ -8,9 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from lintra_analysis.commands.plan import app
-from lintra_analysis.kinds.coalition import usual_claim
-from lintra_analysis.kinds.plan_request import Question
-from lintra_analysis.kinds.planned import plan_option
+from lintra_analysis.plan.baselines import sensitivity
+from lintra_analysis.plan.flags import PlanFlags
 from lintra_analysis.plan.noise_trade import trade_of
 from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.privacy.gaussian import gaussian_mu
@@ -18,10 +17,17 @@ from lintra_protocol.privacy.gaussian import gaussian_mu
 CLIENTS = 10_000
 
 
-def question(**changes: object) -> Question:
-    claim = usual_claim(epsilon="1", delta="0.000001", min_clients=CLIENTS, max_corrupt_clients=100, is_sketch=False)
-    asked = Question(columns=4, claim=claim, max_clients=2 * CLIENTS, rows=20, clip_count_weight="0")
-    return replace(asked, **changes)  # type: ignore[arg-type]
+def question(**changes: object) -> PlanFlags:
+    plain = PlanFlags(
+        columns=4,
+        clients=CLIENTS,
+        delta="0.000001",
+        corrupt=100,
+        delta_coalition="0",
+        rows=20,
+        clip_count_weight="0",
+    )
+    return replace(plain, **changes)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("kind", "number"), [("sum", "sum"), ("second_moment", "product"), ("osnap", "entry")])
@@ -30,17 +36,17 @@ def test_servers_noise_has_n_times_a_curators_variance_and_clients_has_n_over_n_
     kind: str, number: str, servers: int
 ) -> None:
     asked = question(num_servers=servers)
-    by_clients = plan_option(kind, asked)
-    by_servers = plan_option(kind, replace(asked, noise="servers"))
-    distance = asked.sensitivity if kind != "second_moment" else 1.0  # R = B^2 for products
+    context, noised = asked.context(kind), replace(asked, noise="servers")
+    by_clients, by_servers = asked.planned(kind), noised.planned(kind)
+    distance = sensitivity(context) if kind != "second_moment" else 1.0  # R = B^2 for products
     curator = distance / gaussian_mu(1.0, 1e-6)
-    trade = trade_of(asked, by_clients)
+    trade = trade_of(context, by_clients)
     assert trade is not None
     assert trade.servers == servers
     assert by_servers.deviations[number] ** 2 == pytest.approx(servers * curator**2, rel=2e-3)
     assert by_clients.deviations[number] ** 2 == pytest.approx(trade.clients * curator**2, rel=2e-3)
     assert by_servers.leverage == 1
-    again = trade_of(replace(asked, noise="servers"), by_servers)
+    again = trade_of(noised.context(kind), by_servers)
     assert again is not None
     assert again.servers == trade.servers
     assert again.clients <= trade.clients
@@ -48,14 +54,14 @@ def test_servers_noise_has_n_times_a_curators_variance_and_clients_has_n_over_n_
 
 def test_a_sum_of_many_entries_costs_no_more_and_a_coalition_nothing() -> None:
     asked = replace(question(noise="servers"), sparsity=4)
-    four, one = plan_option("osnap", asked), plan_option("osnap", question(noise="servers"))
+    four, one = asked.planned("osnap"), question(noise="servers").planned("osnap")
     assert four.deviations["entry"] == pytest.approx(one.deviations["entry"], rel=1e-3)
     assert four.sigma == pytest.approx(2 * one.sigma, rel=1e-3)
     assert len(set(four.if_colluding.values())) == 1
 
 
 def test_a_hostile_client_of_a_verified_task_counts_as_one_row() -> None:
-    by_clients, by_servers = (plan_option("osnap", question(noise=who)) for who in ("clients", "servers"))
+    by_clients, by_servers = (question(noise=who).planned("osnap") for who in ("clients", "servers"))
     assert by_clients.verified is not None
     assert by_servers.verified is not None
     assert by_servers.verified.influence == 1
@@ -66,7 +72,7 @@ def test_a_hostile_client_of_a_verified_task_counts_as_one_row() -> None:
 @pytest.mark.parametrize("kind", ["histogram", "range_finder", "ron_gauss", "second_moment_wishart"])
 def test_kinds_that_servers_cannot_noise_are_not_planned_for_them(kind: str) -> None:
     with pytest.raises(InvalidTaskError, match="servers add it to sum, osnap or second_moment"):
-        plan_option(kind, question(noise="servers"))
+        question(noise="servers").planned(kind)
 
 
 def test_the_command_plans_for_servers_and_says_what_it_gives_and_costs() -> None:

@@ -6,16 +6,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from lintra_analysis.kinds.plan_request import MOST_CLIENTS, Question
-from lintra_analysis.kinds.planned import predict, report_bytes
-from lintra_analysis.kinds.planning.osnap import best_sketch_error, plan_sketch, sketch_error, yardsticks
-from lintra_analysis.kinds.planning.second_moment import plan_second_moment
-from lintra_analysis.plan.plan import smallest_cohort, smallest_epsilon
+from lintra_analysis.kinds.planned import MOST_CLIENTS, PlannedMechanism, report_bytes
+from lintra_analysis.kinds.prediction import predict_moments
+from lintra_analysis.kinds.sketches import sketch_error
+from lintra_analysis.plan.baselines import Baselines, baselines, best_rows, best_sketch_error, mu_of, sensitivity
+from lintra_analysis.plan.flags import PlanFlags
+from lintra_analysis.plan.solve import smallest_cohort, smallest_epsilon
 from lintra_protocol.crypto.randomness import expand
 from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.encoding.documents import Real, fraction, real
 from lintra_protocol.errors import InvalidTaskError, RowUnderfilledError
-from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.report.report import make_report
 from lintra_protocol.report.upload import block_bytes
 from support import make_task, source
@@ -24,18 +24,45 @@ GRID = [(1_000, 64), (10_000, 64), (100_000, 256), (1_000_000, 1024), (1_000_000
 
 
 def question(
-    clients: int = 1_000_000, rows: int | None = 1024, columns: int = 10, sparsity: int = 1, **claim: object
-) -> Question:
-    """Ask for what theory is about: nothing is counted beside the sketch."""
-    fields = {"epsilon": "1", "delta": "0.000001", "min_clients": clients} | claim
-    return Question(
+    clients: int = 1_000_000, rows: int | None = 1024, columns: int = 10, sparsity: int = 1, **flags: object
+) -> PlanFlags:
+    """Ask for what theory is about: nothing is counted beside the sketch, and nobody is corrupt."""
+    plain = PlanFlags(
         columns=columns,
-        claim=Claim.model_validate(fields),
-        max_clients=2 * clients,
+        clients=clients,
+        delta="0.000001",
+        corrupt=0,
         rows=rows,
         sparsity=sparsity,
         clip_count_weight="0",
     )
+    return replace(plain, **flags)  # type: ignore[arg-type]
+
+
+def plan_sketch(asked: PlanFlags) -> PlannedMechanism:
+    return asked.planned("osnap")
+
+
+def plan_second_moment(asked: PlanFlags) -> PlannedMechanism:
+    return asked.planned("second_moment")
+
+
+def yardsticks(asked: PlanFlags, rows: int | None = None) -> Baselines:
+    context = asked.context("osnap")
+    return baselines(context, rows or asked.rows or best_of(asked), asked.sparsity)
+
+
+def best_of(asked: PlanFlags) -> int:
+    return plan_sketch(asked).mechanism.num_rows
+
+
+def error(asked: PlanFlags, rows: float, sigma: float) -> float:
+    variance = asked.clients * sigma**2 / rows
+    return sketch_error(asked.clients, asked.columns, asked.norm, rows, variance)
+
+
+def best_error(asked: PlanFlags) -> float:
+    return best_sketch_error(asked.context("osnap"))
 
 
 @pytest.mark.parametrize(("clients", "rows"), GRID)
@@ -66,8 +93,8 @@ def test_with_more_entries_a_column_sigma_is_that_of_the_planned_leverage(
 
 
 def test_corrupt_clients_are_paid_for() -> None:
-    adaptive = question(max_corrupt_clients=100, threat="adaptive")
-    static = question(max_corrupt_clients=100, threat="static", delta_coalition="0.000000001")
+    adaptive = question(corrupt=100, threat="adaptive")
+    static = question(corrupt=100, threat="static", delta_coalition="0.000000001")
     nobody = question()
     assert plan_sketch(adaptive).leverage == 1 / (976 - 100)
     assert plan_sketch(nobody).sigma < plan_sketch(static).sigma < plan_sketch(adaptive).sigma
@@ -77,12 +104,12 @@ def test_corrupt_clients_are_paid_for() -> None:
 @pytest.mark.parametrize("allowance", ["on", "off"])
 @pytest.mark.parametrize("clients", [1_000, 10_000, 100_000, 1_000_000])
 def test_a_plan_with_one_corrupt_client_in_twenty_holds_at_its_own_rows(clients: int, allowance: str) -> None:
-    corrupt = {"max_corrupt_clients": clients // 20, "threat": "static"}
+    corrupt = {"corrupt": clients // 20, "threat": "static"}
     asked = question(clients, None, delta_coalition="0.0000005", **corrupt)
     option = plan_sketch(asked)
     rows = option.mechanism.num_rows
     if allowance == "on":
-        assert clients // rows > 3 * asked.claim.quota(rows)
+        assert clients // rows > 3 * asked.context("osnap").claim.quota(rows)
         assert 0.999 < option.epsilon <= 1
     else:  # without a part of delta for rows that are crowded by chance, all of them may share one
         with pytest.raises(RowUnderfilledError, match=r"-\d+ honest clients|0 honest clients"):
@@ -110,34 +137,35 @@ def test_a_yardstick_that_is_not_defined_says_why() -> None:
     assert others.published is None
     assert others.published_epsilon is None
     assert "undefined" in others.undefined
-    isolated = yardsticks(question(100_000, 1, max_corrupt_clients=50_000, threat="adaptive"))
+    isolated = yardsticks(question(100_000, None, corrupt=50_000, threat="adaptive"), rows=1)
     assert isolated.published_epsilon is not None
 
 
 def test_the_best_number_of_rows_is_the_vector_and_no_other_number_does_better() -> None:
     asked = question(rows=None)
-    assert asked.best_rows == pytest.approx(1400.724, abs=5e-4)
-    assert asked.sketch_rows == 1401
-    best = best_sketch_error(asked)
+    context = asked.context("osnap")
+    assert best_rows(context) == pytest.approx(1400.724, abs=5e-4)
+    assert best_of(asked) == 1401
+    best = best_error(asked)
     for factor in (0.5, 0.8, 1.25, 2.0):
-        rows = asked.best_rows * factor
-        sigma = asked.sensitivity / asked.mu * math.sqrt(rows / 1e6)
-        assert best < sketch_error(asked, rows, sigma)
+        rows = best_rows(context) * factor
+        sigma = sensitivity(context) / mu_of(context.claim) * math.sqrt(rows / 1e6)
+        assert best < error(asked, rows, sigma)
 
 
 def test_the_rule_keeps_three_rows_a_column_and_thirty_clients_a_row() -> None:
-    assert question(100_000, None, columns=50).sketch_rows == 150
-    assert question(3_000, None, columns=50).sketch_rows == 100
-    assert question(20, None).sketch_rows == 1
+    assert best_of(question(100_000, None, columns=50)) == 150
+    assert best_of(question(3_000, None, columns=50)) == 100
+    assert best_of(question(20, None)) == 2
 
 
 def test_products_beat_the_sketch_by_the_ratio_of_the_design() -> None:
     asked = question()
-    ratio = best_sketch_error(asked) / plan_second_moment(asked).predicted.squared_error
+    ratio = best_error(asked) / plan_second_moment(asked).predicted.squared_error
     assert ratio == pytest.approx(16 * 1_000_000 / 10, rel=0.01)
     # A clip counter's price is 1 + 0.2^2 of the variance, here that of the products alone.
     counted = plan_second_moment(replace(asked, clip_count_weight=None)).predicted.squared_error
-    assert best_sketch_error(asked) / counted == pytest.approx(16 * 1_000_000 / 10 / 1.04, rel=0.01)
+    assert best_error(asked) / counted == pytest.approx(16 * 1_000_000 / 10 / 1.04, rel=0.01)
 
 
 @pytest.mark.parametrize("sparsity", [1, 4])
@@ -171,9 +199,9 @@ def test_the_predicted_error_of_a_sketch_is_what_a_simulation_finds(rows: int, s
         gram = sketch.T @ sketch - clients * sigma**2 * np.eye(columns)
         errors.append(float(((gram - data.T @ data) ** 2).sum()))
     asked = question(clients, rows, columns)
-    predicted = sketch_error(asked, rows, sigma)
+    predicted = error(asked, rows, sigma)
     assert np.mean(errors) == pytest.approx(predicted, rel=0.1)
-    assert np.mean(errors) != pytest.approx(sketch_error(asked, rows * 1.25, sigma), rel=0.1)
+    assert np.mean(errors) != pytest.approx(error(asked, rows * 1.25, sigma), rel=0.1)
 
 
 def test_the_predicted_error_of_second_moments_is_that_of_the_noise_the_mechanism_draws() -> None:
@@ -204,7 +232,7 @@ def test_a_regression_loses_what_is_predicted_to_first_order() -> None:
         lost.append(float((found - best) @ gram[:5, :5] @ (found - best)) / clients * columns)
         squared.append(float((noise**2).sum()))
     asked = replace(question(clients, None, columns), features=5, rank=2)
-    predicted = predict(asked, float(np.mean(squared)))
+    predicted = predict_moments(asked.context("osnap"), float(np.mean(squared)))
     # |weights|^2 is .74 instead of 1, and the columns' variances are not quite equal: first order, within a factor.
     assert predicted.ridge / 1.5 < np.mean(lost) < predicted.ridge * 1.5
 
@@ -219,7 +247,7 @@ def test_no_direction_loses_more_energy_than_predicted() -> None:
         noise = noise + noise.T
         top = np.linalg.eigh(gram + noise)[1][:, -2:]
         lost = (float(np.linalg.eigvalsh(gram)[-2:].sum()) - float(np.trace(top.T @ gram @ top))) / trace
-        allowed = predict(asked, float((noise**2).sum())).low_rank * clients / trace
+        allowed = predict_moments(asked.context("osnap"), float((noise**2).sum())).low_rank * clients / trace
         assert lost <= allowed or allowed >= 1
 
 
@@ -238,7 +266,7 @@ def test_headroom_names_the_largest_cohort_that_a_task_can_have() -> None:
     asked = replace(question(1_000, 10), row_bound="1", max_clients=2_000)
     option = plan_second_moment(asked)
     mechanism = option.mechanism
-    assert option.max_clients == MOST_CLIENTS or option.max_clients >= asked.max_clients
+    assert option.max_clients == MOST_CLIENTS or option.max_clients >= asked.cohort
     large = mechanism.model_copy(update={"row_bound": "1", "fraction_bits": 15})
     assert large.log_wrap_probability(10, option.max_clients) >= mechanism.log_wrap_probability(10, option.max_clients)
     assert option.headroom_bits > 0
@@ -248,23 +276,23 @@ def test_headroom_names_the_largest_cohort_that_a_task_can_have() -> None:
 def test_the_smallest_epsilon_of_a_given_noise_is_the_smallest(weight: Real | None) -> None:
     answer = smallest_epsilon(replace(question(), clip_count_weight=weight), 0.2)
     assert plan_sketch(answer).sigma <= 0.2
-    epsilon = float(fraction(answer.claim.epsilon))
-    slightly_less = answer.with_claim(epsilon=real(epsilon * (1 - 1e-4)))
+    epsilon = float(fraction(answer.epsilon))
+    slightly_less = replace(answer, epsilon=real(epsilon * (1 - 1e-4)))
     assert plan_sketch(slightly_less).sigma > 0.2
 
 
 @pytest.mark.slow
 def test_the_smallest_cohort_of_a_given_noise_or_error_is_the_smallest() -> None:
     answer = smallest_cohort(question(), lambda asked: plan_sketch(asked).sigma <= 0.2)
-    assert answer.claim.min_clients == 1024 * 1785
+    assert answer.clients == 1024 * 1785
     assert plan_sketch(answer).sigma <= 0.2
-    fewer = answer.with_claim(min_clients=answer.claim.min_clients - 1)
+    fewer = answer.of_cohort(answer.clients - 1)
     assert plan_sketch(fewer).sigma > 0.2
     counted = replace(question(rows=None), clip_count_weight=None)
     precise = smallest_cohort(counted, lambda asked: plan_second_moment(asked).predicted.relative_error <= 0.001)
     # sqrt(d (d+1)) B^2 / (mu n r^2) is the error, in exact arithmetic, and sqrt(1 + w^2) times that with a count.
     expected = math.sqrt(110 * 1.04) / 0.236704380663 / 0.001
-    assert precise.claim.min_clients == pytest.approx(expected, rel=1e-4)
+    assert precise.clients == pytest.approx(expected, rel=1e-4)
 
 
 def test_what_no_cohort_can_give_is_refused() -> None:
@@ -290,6 +318,6 @@ def test_a_senseless_question_is_refused() -> None:
         with pytest.raises(InvalidTaskError):
             replace(question(), **changes)  # type: ignore[arg-type]
     with pytest.raises(InvalidTaskError):
-        question().with_claim(epsilon="-1")
+        question(epsilon="-1").context("osnap")
     with pytest.raises(RowUnderfilledError):
         plan_sketch(question(1_000, 1024))

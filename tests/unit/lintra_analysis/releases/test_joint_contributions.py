@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from lintra_analysis.kinds.context import CalibrationContext, FirstRound
 from lintra_analysis.kinds.decode import read
-from lintra_analysis.kinds.planning.ron_gauss import JointQuestion, plan_ron_gauss, useful_dimension
-from lintra_analysis.kinds.ron_gauss_centred import second_round
+from lintra_analysis.kinds.joint_question import JointQuestion, plan_ron_gauss, useful_dimension
+from lintra_analysis.kinds.ron_gauss import RonGaussSpecification
+from lintra_analysis.kinds.ron_gauss_centred import build
 from lintra_analysis.kinds.two_rounds import first_round
 from lintra_analysis.releases.joint_sums import ProjectedSums
 from lintra_analysis.releases.release import Release
@@ -95,13 +97,21 @@ def test_the_model_is_one_of_rows_and_its_noise_that_of_the_reports(count: str) 
     assert len(made_up.columns["a"]) == 300
 
 
+def second_of(first: Task, release: Release, count: str) -> CalibrationContext[RonGaussSpecification]:
+    """Return what the second round of organisations is built for."""
+    options, begun = RonGaussSpecification(kind="ron_gauss", rounds=2), FirstRound.of_task(first, release)
+    return CalibrationContext(
+        options, claim("500"), COLUMNS, None, 5, source("second"), contributors=contributors(count), first=begun
+    )
+
+
 def test_the_second_round_of_organisations_takes_products_about_the_means_of_the_first() -> None:
     first = task_of("exact", "500", rounds=2)
     release = read_first(first)
-    promise, plain = second_round(claim("500"), first, release, fit(release), None)
     held = contributors("exact")
-    second = made(plain.of_contributors(held).calibrated(promise, 3, 5), promise, held)
     whole = Release(joint_sums=release)
+    promise, mechanism = build(second_of(first, whole, "exact"))
+    second = made(mechanism, promise, held)
     found = read(second, sent(second), REPORTS, lambda task_id: whole if task_id == first.task_id else None)
     assert found.centred is not None
     assert found.joint_sums is release
@@ -120,9 +130,8 @@ def test_rows_can_be_counted_with_noise_only_where_classes_count_them() -> None:
         task_of("noisy", "10", label=None)
     first = task_of("noisy", "500", rounds=2)
     release = read_first(first)
-    promise, plain = second_round(claim("500"), first, release, fit(release), None)
     with pytest.raises(InvalidTaskError, match="use count 'exact', in the first round too"):
-        plain.of_contributors(contributors("noisy")).calibrated(promise, 3, 5)
+        build(second_of(first, Release(joint_sums=release), "noisy"))
 
 
 def test_the_dimension_follows_from_rows_and_what_a_person_moves_and_not_from_the_reports() -> None:

@@ -1,5 +1,6 @@
 """Columns in which values may be missing: which count a new task gets, and what a release of it says."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,7 @@ from lintra_analysis.estimators.means import means
 from lintra_analysis.estimators.pca import pca
 from lintra_analysis.estimators.regression import regression
 from lintra_analysis.kinds.decode import read
-from lintra_analysis.kinds.plan_request import Question
-from lintra_analysis.kinds.planned import plan_option
+from lintra_analysis.plan.flags import PlanFlags
 from lintra_analysis.releases.noise_laws.symmetric_noise import SymmetricNoise
 from lintra_analysis.releases.release import Release
 from lintra_analysis.spec.build_task import build_task
@@ -20,7 +20,6 @@ from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.crypto.signing import SigningKey
 from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.fields.schema import OTHER
-from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.task import ServerEntry, Task
 from support.analyzer_world import KEYS, NOW, seeded, specification
 
@@ -73,14 +72,13 @@ def test_a_mechanism_that_cannot_leave_rows_out_refuses_in_words(kind: str) -> N
 
 
 def test_the_plan_says_how_exact_the_number_of_rows_will_be() -> None:
-    claim = Claim(epsilon="1", delta="0.000001", min_clients=CLIENTS)
-    question = Question(columns=3, claim=claim, max_clients=CLIENTS, row_bound="4", row_norm=2, intercept="2")
-    noisy = Question(**{**question.__dict__, "count": "noisy"})
-    found = plan_option("second_moment", noisy).deviations
+    exact = PlanFlags(columns=3, clients=CLIENTS, delta="0.000001", corrupt=0, row_bound="4", row_norm=2, intercept="2")
+    noisy = replace(exact, count="noisy")
+    found = noisy.planned("second_moment").deviations
     # sqrt(2) (B^2 + c^2) / (c^2 mu), and the root of 1 + 0.2^2 for the clip counter.
     assert found["rows"] == pytest.approx(2**0.5 * 5 / 0.23670 * 1.0198, rel=1e-3)
-    assert "rows" not in plan_option("second_moment", question).deviations
-    assert plan_option("sum", noisy).deviations["rows"] == pytest.approx(4 / 0.23670 * 1.0198, rel=1e-3)
+    assert "rows" not in exact.planned("second_moment").deviations
+    assert noisy.planned("sum").deviations["rows"] == pytest.approx(4 / 0.23670 * 1.0198, rel=1e-3)
 
 
 # --- what a release says about complete rows ------------------------------------------------------------------

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from lintra_analysis.kinds.context import CalibrationContext, FirstRound
 from lintra_analysis.kinds.decode import read
-from lintra_analysis.kinds.ron_gauss_centred import require_together, second_round
-from lintra_analysis.kinds.two_rounds import first_share
+from lintra_analysis.kinds.ron_gauss_centred import build
+from lintra_analysis.kinds.two_rounds import first_share, require_together
 from lintra_analysis.releases.centred_products import CentredProducts
 from lintra_analysis.releases.features import ClassLabel
 from lintra_analysis.releases.joint_sums import ProjectedSums
@@ -179,19 +180,23 @@ def test_the_second_task_is_the_first_about_its_released_means(
 def test_what_the_first_does_not_give_is_refused_in_words(classes: tuple[Specification, Task, FloatArray]) -> None:
     specification, first, rows = classes
     release = first_of(first, rows, 3)
+
+    def following(asked_for: Specification, task: Task, **changes: object) -> CalibrationContext[object]:
+        total = claim_of(asked_for).model_copy(update=changes)
+        begun = FirstRound.of_task(task, Release(joint_sums=release))
+        return CalibrationContext(asked_for.mechanism, total, task.columns, None, 6000, seeded("second"), first=begun)
+
     with pytest.raises(InvalidTaskError, match="one round"):
         second_of(asked(3000, {"rounds": 1}), first, release)
     with pytest.raises(InvalidTaskError, match="must be positive"):
         second_of(specification, first, release, Fraction(0))
     with pytest.raises(InvalidTaskError, match="not sum"):
-        second_round(claim_of(specification), make_task("sum"), release, fit(release), None)
-    less = claim_of(specification).model_copy(update={"epsilon": "0.1"})
+        build(following(specification, make_task("sum")))
     with pytest.raises(InvalidTaskError, match="used up"):
-        second_round(less, first, release, fit(release), None)
+        build(following(specification, first, epsilon="0.1"))
     for changes in ({"neighbours": "zero-out"}, {"min_clients": 2999}, {"delta": "0.00001"}):
-        other = claim_of(specification).model_copy(update=changes)
         with pytest.raises(InvalidTaskError, match="promised to other neighbours"):
-            second_round(other, first, release, fit(release), None)
+            build(following(specification, first, **changes))
     rare = replace(release, counts=np.array([3000.0, release.noise.count]))
     with pytest.raises(InvalidTaskError, match="cannot be told from noise"):
         second_of(specification, first, rare)

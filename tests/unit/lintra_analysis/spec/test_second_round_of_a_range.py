@@ -10,7 +10,7 @@ from lintra_analysis.estimators.pca import pca
 from lintra_analysis.estimators.regression import regression
 from lintra_analysis.estimators.wide import wide_ridge
 from lintra_analysis.kinds.decode import read
-from lintra_analysis.kinds.range_finder import steps_along
+from lintra_analysis.kinds.second_moment import direction_steps
 from lintra_analysis.releases.release import Release
 from lintra_analysis.spec.build_task import build_task, claim_of
 from lintra_analysis.spec.second_round import build_second_task
@@ -113,7 +113,7 @@ def test_the_second_task_names_the_first_its_directions_and_its_targets(
     mechanism = second.mechanism
     assert isinstance(mechanism, SecondMoment)
     assert (mechanism.after, mechanism.targets, mechanism.row_bound) == (first.task_id, (SIZE - 1,), "4")
-    steps = steps_along(found.need("range_sums"))
+    steps = direction_steps(found.need("range_sums"))
     assert steps.shape == (SIZE, 12)
     assert not steps[SIZE - 1].any(), "a target would explain itself"
     assert np.abs(steps.T @ steps / 2.0**28 - np.eye(12)).max() < 1e-3

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lintra_analysis.kinds.kind import ASKINGS
+from lintra_analysis.kinds.kind import KINDS
 from lintra_analysis.kinds.verified import verified_option
 from lintra_analysis.spec.build_task import build_task, warnings_of
 from lintra_analysis.spec.specification import Specification, specifications
@@ -113,7 +113,7 @@ def test_what_nobody_asked_for_refuses_no_task_and_makes_no_report_longer_than_a
 
 def test_a_kind_takes_proofs_exactly_if_its_mechanism_states_a_bound() -> None:
     for kind, specification in specifications().items():
-        stated = ASKINGS[kind].mechanism.squared_report_bound is not Mechanism.squared_report_bound
+        stated = KINDS[kind].mechanism.squared_report_bound is not Mechanism.squared_report_bound
         assert specification.takes_proofs == stated, kind
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from lintra_analysis.kinds.planning.ron_gauss import JointQuestion
+from lintra_analysis.kinds.joint_question import JointQuestion
 from lintra_analysis.releases.clipped import ClippedRows
 from lintra_analysis.releases.features import Feature
 from lintra_analysis.synthetic.fidelity import fidelity, weaknesses

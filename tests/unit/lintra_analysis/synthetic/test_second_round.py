@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from lintra_analysis.kinds.readings.ron_gauss_centred import centred_products
+from lintra_analysis.kinds.ron_gauss_centred import centred_products
 from lintra_analysis.releases.centred_products import CentredProducts
 from lintra_analysis.releases.features import ClassLabel
 from lintra_analysis.releases.joint_sums import ProjectedSums

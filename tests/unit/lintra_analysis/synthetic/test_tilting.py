@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from lintra_analysis.kinds.joint_question import JointQuestion
 from lintra_analysis.kinds.pair_tables import GOAL
-from lintra_analysis.kinds.planning.ron_gauss import JointQuestion
 from lintra_analysis.releases.joint_sums import PairTable, ProjectedSums
 from lintra_analysis.synthetic.bootstrap import bootstrap
 from lintra_analysis.synthetic.generator import synthesize

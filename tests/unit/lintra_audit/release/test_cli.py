@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from lintra_analysis.kinds.planning.ron_gauss import JointQuestion, plan_ron_gauss
+from lintra_analysis.kinds.joint_question import JointQuestion, plan_ron_gauss
 from lintra_audit.release.cases import MAX_NUMBERS, case_of_task, planted_faults, seams_of
 from lintra_audit.release.cli import app
 from lintra_audit.release.run import audit_case

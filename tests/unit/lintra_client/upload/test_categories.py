@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from lintra_analysis.kinds.planning.ron_gauss import JointQuestion, plan_ron_gauss
+from lintra_analysis.kinds.joint_question import JointQuestion, plan_ron_gauss
 from lintra_client import Client
 from lintra_client.commands import client as cli
 from lintra_client.sending.sealed_reports import were_clipped

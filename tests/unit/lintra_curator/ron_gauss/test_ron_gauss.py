@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from lintra_analysis.kinds.planning.ron_gauss import JointQuestion, plan_ron_gauss
+from lintra_analysis.kinds.joint_question import JointQuestion, plan_ron_gauss
 from lintra_analysis.releases.features import ClassLabel, NumericLabel
 from lintra_analysis.releases.joint_sums import ProjectedSums
 from lintra_analysis.synthetic.generator import synthesize

@@ -1,9 +1,8 @@
-"""What one mechanism's module tells about reading its integers."""
+"""What the kinds share in decoding their integers: counts, columns, and bands of plausible entries."""
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Generic, TypeVar
+from dataclasses import replace
 
 import numpy as np
 
@@ -17,8 +16,6 @@ from lintra_protocol.fields.schema import Column
 from lintra_protocol.mechanisms.base import Mechanism
 from lintra_protocol.mechanisms.row_count import CountedRows
 from lintra_protocol.task import Task
-
-AnyOf = TypeVar("AnyOf", bound=Mechanism)
 
 
 def nothing_impossible(task: Task, mechanism: Mechanism, sketch: IntArray, row_counts: IntArray) -> list[str]:
@@ -55,25 +52,6 @@ def band_of_sums(task: Task, mechanism: Mechanism, row_counts: IntArray, deviati
     if mechanism.exact_count_words and mechanism.contributors is not None:
         band[:, -1] = counts[:, 0] * mechanism.contributors.max_rows
     return band
-
-
-@dataclass(frozen=True)
-class Reading(Generic[AnyOf]):
-    """How the integers of one mechanism become a release.
-
-    Attributes:
-        read: from task, mechanism, integers of shape `(m, w/c)`, row counts of shape `(m,)` and the releases of earlier
-            tasks to the release.
-        rows_of_a_report: s, how many rows of the released numbers a report enters.
-        band: from task, mechanism, row counts and a number z of deviations to what an entry of each row may plausibly
-            be at most, shape `(m, 1)` or `(m, w/c)`.
-        totals: from task, mechanism, integers and row counts to what is impossible about the totals of organisations.
-    """
-
-    read: Callable[[Task, AnyOf, IntArray, IntArray, Earlier], Release]
-    rows_of_a_report: Callable[[AnyOf], int] = one_row
-    band: Callable[[Task, AnyOf, IntArray, float], FloatArray] = band_of_sums
-    totals: Callable[[Task, AnyOf, IntArray, IntArray], list[str]] = nothing_impossible
 
 
 def clipped_rows(

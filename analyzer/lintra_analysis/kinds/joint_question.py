@@ -1,7 +1,6 @@
-"""Planning `ron_gauss`: how many numbers a row is projected to, where it is clipped, which histograms it enters.
+"""What `ron_gauss` answers: how many numbers a row is projected to, where it is clipped, which histograms it enters.
 
-Nothing here is part of a guarantee, and no row is looked at. What comes out stands in the task; `lintra plan` predicts
-its error for columns that fill their bounds evenly.
+Nothing here is part of a guarantee, and no row is looked at. What comes out stands in the task. Curators ask the same.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,10 +10,7 @@ from math import floor, isqrt, sqrt
 from typing import Literal
 
 from lintra_analysis.kinds.cell_edges import edge_steps, log_edges
-from lintra_analysis.kinds.clip_count import clip_count_deviation, with_clip_count
 from lintra_analysis.kinds.pair_tables import with_pairs
-from lintra_analysis.kinds.plan_request import Question
-from lintra_analysis.kinds.planned import KindPlan, Option, option_of, predict
 from lintra_analysis.releases.row_norms import NormLaw, projected_bound
 from lintra_protocol.encoding.canonical import base64url
 from lintra_protocol.encoding.documents import Real, fraction, real
@@ -36,9 +32,6 @@ WHOLE_CELLS = 64
 """Up to so many values of an integer have a histogram cell each, however few cells were asked for."""
 
 
-_SEED = bytes(32)
-
-
 @dataclass(frozen=True)
 class JointQuestion:
     """What an analyst may choose; what is None is planned.
@@ -50,7 +43,7 @@ class JointQuestion:
         bins: cells of the histogram of a real column; 0 for no histograms at all.
         covariance: whether classes share one.
         mean_weight: r.
-        pairs: pairs of columns that are counted together, by name; or "rule" (see `planning.pair_tables`).
+        pairs: pairs of columns that are counted together, by name; or "rule" (see `pair_tables`).
         pair_weight: of all pair tables together, where that of all histograms together is 1.
         count_weight: by which the noise of class counts is divided.
         edges: by column, where cells of its histogram begin, the first left out, in the column's own unit.
@@ -206,80 +199,3 @@ def _label_number(columns: Sequence[Column], label: str | None) -> int:
     if label not in names:
         raise InvalidTaskError(f"label {label!r} is not one of the columns")
     return names.index(label)
-
-
-def plan_one_round(question: Question) -> Option:
-    """Calibrate one round and predict its error; the radius and the dimension follow the rule unless asked for."""
-    asked, columns = asked_mechanism(question), columns_of(question)
-    mechanism = asked.calibrated(question.claim, len(columns), question.max_clients)
-    return joint_option(question, mechanism)
-
-
-def columns_of(question: Question) -> tuple[Column, ...]:
-    """Return made-up columns: d numbers between -1 and 1, and the label after them, if there is one."""
-    columns = tuple(Column(name=f"x{number}", lower="-1", upper="1") for number in range(question.columns))
-    if question.label == 1:
-        return (*columns, Column(name="label", lower="-1", upper="1"))
-    if question.label:
-        levels = tuple(str(level) for level in range(question.label))
-        upper = str(question.label - 1)
-        return (*columns, Column(name="label", lower="0", upper=upper, kind="category", levels=levels))
-    return columns
-
-
-def asked_mechanism(question: Question) -> RonGauss:
-    """Return the mechanism that the question asks for, not yet calibrated, with a frame that nobody has made."""
-    plain = plan_ron_gauss(
-        question.claim,
-        columns_of(question),
-        JointQuestion(
-            label="label" if question.label else None,
-            dimension=question.dimension,
-            bins=question.bins,
-            covariance=question.covariance,
-        ),
-        _SEED,
-        make_frame=False,
-    )
-    return with_clip_count(plain, question.claim.neighbours, question.clip_count_weight)
-
-
-def products_trace(question: Question, mechanism: RonGauss) -> float:
-    """Return the expected trace of the products: n times the mean squared norm of a mapped row where it is projected.
-
-    A numeric label, in units of half the radius, adds a third of a quarter of its square.
-    """
-    features = [column for column in columns_of(question) if column.name != "label"]
-    projected = float(NormLaw.of_columns(features).mean) * mechanism.dimension / mechanism.num_features
-    step = 2.0**-mechanism.fraction_bits
-    return question.claim.min_clients * (projected + (mechanism.label_bound * step) ** 2 / 3)
-
-
-def joint_option(question: Question, mechanism: RonGauss) -> Option:
-    """Return a calibrated mechanism with the deviations of what it releases."""
-    own, root, step = mechanism.deviations, sqrt(question.claim.min_clients), 2.0**-mechanism.fraction_bits
-    size = mechanism.num_coordinates
-    deviations = {
-        "sum": root * own.sums * step,
-        "product": root * own.products * step**2,
-        "square": root * own.squares * step**2,
-    }
-    if mechanism.num_classes > 1:
-        deviations["count"] = root * own.counts / mechanism.indicator
-    if mechanism.histogram_columns:
-        deviations["cell"] = root * own.histograms / mechanism.indicator
-    if mechanism.pairs:
-        deviations["pair"] = root * own.tables / mechanism.indicator
-    deviations |= clip_count_deviation(mechanism, question.claim.min_clients)
-    error = mechanism.num_blocks * (deviations["product"] ** 2 * size * (size - 1) + deviations["square"] ** 2 * size)
-    return option_of(
-        question,
-        mechanism,
-        sigma=mechanism.sigma * step**2,
-        deviations=deviations,
-        columns=len(mechanism.levels),
-        predicted=predict(question, error, trace=products_trace(question, mechanism), columns=size),
-    )
-
-
-PLAN = KindPlan(plan_one_round)

@@ -1,0 +1,180 @@
+"""What a mechanism is calibrated for, by a task and by a plan alike: claim, columns, bounds, and who adds the noise."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Generic, Self, TypeVar
+
+from lintra_analysis.kinds.clip_count import with_clip_count
+from lintra_analysis.kinds.options import Count, MechanismSpecification
+from lintra_analysis.releases.release import Release
+from lintra_protocol.crypto.randomness import RandomBytes
+from lintra_protocol.encoding.canonical import base64url
+from lintra_protocol.encoding.documents import Real, fraction
+from lintra_protocol.errors import InvalidTaskError
+from lintra_protocol.fields.contributors import Contributors
+from lintra_protocol.fields.schema import Column, Schema
+from lintra_protocol.mechanisms import AnyMechanism
+from lintra_protocol.mechanisms.base import Mechanism
+from lintra_protocol.mechanisms.encoder import MIN_SIGMA
+from lintra_protocol.privacy.statement import Claim, NoiseBy
+from lintra_protocol.task import Task
+from lintra_protocol.task_terms import MAX_WORDS
+
+M = TypeVar("M", bound=Mechanism)
+S = TypeVar("S", bound=MechanismSpecification, covariant=True)
+
+MAX_SKETCH_WORDS = 2**26
+"""Words of a released sketch: half a gibibyte, in every server and in the analyzer."""
+
+NO_TASK = base64url(bytes(32))
+"""Stands for the identifier of a first round that is only planned."""
+
+
+@dataclass(frozen=True)
+class FirstRound:
+    """The first of two rounds, as the kind that follows it needs it.
+
+    Attributes:
+        claim: what it promised.
+        mu: what it has spent of both rounds' promise.
+        release: of its task; None while it is planned.
+        row_bound: norm that rows of the second are clipped to, if one was given.
+    """
+
+    claim: Claim
+    mechanism: Any
+    mu: float
+    task_id: str = NO_TASK
+    release: Release | None = None
+    row_bound: Fraction | None = None
+
+    @classmethod
+    def of_task(cls, task: Task, release: Release | None, row_bound: Fraction | None = None) -> Self:
+        """Return a first round that has been released."""
+        mu = task.privacy(task.claim.min_clients).mu
+        return cls(task.claim, task.mechanism, mu, task.task_id, release, row_bound)
+
+
+@dataclass(frozen=True)
+class CalibrationContext(Generic[S]):
+    """What a mechanism is calibrated for.
+
+    Attributes:
+        options: of the mechanism; of two rounds those of the first.
+        claim: what is promised, of two rounds together if there are two.
+        row_bound: norm that rows are clipped to, in normalised units, if one was given.
+        max_clients: largest cohort.
+        missing: the names of columns whose numbers are expected to be missing in some rows.
+        contributors: organisations that send one report each; None where every report is one row.
+        noise: who adds it.
+        makes_frame: whether a public frame is computed, which may take ten seconds; a plan leaves its digest open.
+        first: of two rounds, if this is the second.
+        row_norm: r, the root mean square norm of a clipped row that errors are predicted for.
+        features: columns of the regression that errors are predicted for.
+        rank: directions of the low-rank approximation that errors are predicted for.
+    """
+
+    options: S
+    claim: Claim
+    columns: Sequence[Column]
+    row_bound: Real | None
+    max_clients: int
+    random_bytes: RandomBytes
+    num_servers: int = 3
+    noise: NoiseBy = "clients"
+    missing: Sequence[str] = ()
+    contributors: Contributors | None = None
+    makes_frame: bool = True
+    first: FirstRound | None = None
+    row_norm: float = 1.0
+    features: int = 1
+    rank: int = 1
+
+    @property
+    def noising_servers(self) -> int:
+        """Return N where every server adds the noise, 0 where clients do."""
+        return self.num_servers if self.noise == "servers" else 0
+
+    @property
+    def expected_trace(self) -> float:
+        """Return the expected trace of the Gram matrix, n r^2."""
+        return self.claim.min_clients * self.row_norm**2
+
+    def num_columns(self, *, takes_levels: bool = False) -> int:
+        """Return d, the numbers that a row becomes; a category enters as indicators unless `takes_levels`."""
+        return len(Schema(tuple(self.columns), indicators=not takes_levels).encoded)
+
+    def count(self, given: Count | None) -> Count:
+        """Return how rows are counted: as given, or noisily where numbers are expected to be missing.
+
+        The rows of organisations are counted as their own field says, and the mechanism's says nothing.
+
+        Raises:
+            InvalidTaskError: a count was given here, and there are contributors.
+        """
+        if self.contributors is not None:
+            if given is not None:
+                raise InvalidTaskError("mechanism.count: with contributors it stands among their fields; leave it out")
+            return "exact"
+        return given or ("noisy" if self.missing else "exact")
+
+    @property
+    def clip_weight(self) -> Real | None:
+        """Return the weight of the clip counter: as given, and none where organisations contribute."""
+        given = self.options.clip_count_weight
+        return "0" if given is None and self.contributors is not None else given
+
+    def uncalibrated(self, kind: str) -> dict[str, object]:
+        """Return the fields of a mechanism that needs a row bound; calibration replaces grid and sigma.
+
+        Raises:
+            InvalidTaskError: the bound is missing or not positive.
+        """
+        if self.row_bound is None:
+            raise InvalidTaskError(f"row_bound: needed for {kind}, the norm that rows are clipped to")
+        if fraction(self.row_bound) <= 0:
+            raise InvalidTaskError(f"row_bound: must be positive, got {self.row_bound}")
+        return {"row_bound": self.row_bound, "fraction_bits": 0, "sigma": MIN_SIGMA}
+
+    def in_setting(self, mechanism: M) -> M:
+        """Return a mechanism that knows who contributes, and who adds the noise."""
+        return mechanism.of_contributors(self.contributors).noised_by(self.noising_servers)
+
+    def counting(self, mechanism: M) -> M:
+        """Return a mechanism that counts clipped rows, if it can and the options do not forbid it.
+
+        Raises:
+            InvalidTaskError: it cannot count, or a weight is out of range.
+        """
+        return with_clip_count(mechanism, self.claim.neighbours, self.clip_weight)
+
+    def calibrated(self, mechanism: M, claim: Claim) -> M:
+        """Return a mechanism with the smallest noise that keeps a claim (see `Mechanism.calibrated`).
+
+        Raises:
+            InvalidTaskError: a report or a release would be too large.
+        """
+        mechanism = self.in_setting(mechanism)
+        num_columns = self.num_columns(takes_levels=mechanism.takes_levels)
+        require_size(mechanism, num_columns)
+        return mechanism.calibrated(claim, num_columns, self.max_clients)
+
+    def measurement(self, mechanism: M, claim: Claim | None = None) -> tuple[Claim, M]:
+        """Return a claim, that of the context if not given, and the mechanism that keeps it and counts clipped rows."""
+        claim = claim or self.claim
+        return claim, self.calibrated(self.counting(mechanism), claim)
+
+
+def require_size(mechanism: AnyMechanism, num_columns: int) -> None:
+    """Check the sizes of a report and of a release, without making either.
+
+    Raises:
+        InvalidTaskError: too large; the detail has both numbers.
+    """
+    words = mechanism.num_words(num_columns)
+    if words > MAX_WORDS:
+        raise InvalidTaskError(f"a report of {words} words exceeds {MAX_WORDS}; use a sketch, or fewer dimensions")
+    released = mechanism.num_rows * mechanism.sketch_words(num_columns)
+    if released > MAX_SKETCH_WORDS:
+        raise InvalidTaskError(f"a sketch of {released} words exceeds {MAX_SKETCH_WORDS}; ask for fewer rows")
