@@ -1,6 +1,8 @@
 """What it costs that a server believes nothing of its database: this tree against an earlier one, in turns.
 
-    python benchmarks/bench_edited_store.py --before PATH [--rows 1000000] [--tasks 10000] [--write]
+    python benchmarks/bench_edited_store.py --before PATH [--rows 1000000] [--tasks 10000] [--looking] [--write]
+
+With `--looking` the earlier tree stores no commit by its one statement: it looks first, as this tree always does.
 
 PATH is a checkout of the earlier tree with its own `.venv`. Each tree has one process, and both do the same work in
 turns: a busy machine slows both alike. Costs are CPU times of the whole process; a ratio is the median of all turns.
@@ -9,6 +11,7 @@ The folders lie where temporary files do. Without `--before` this tree is compar
 
 import argparse
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -42,7 +45,6 @@ class Server:
         """Start it; CPU seconds of that are in `seconds`."""
         import structlog
 
-        from lintra_protocol.crypto.randomness import bulk_system_randomness, system_randomness
         from lintra_server.node import Node
         from lintra_server.settings import Settings
         from lintra_server.storage.store import Upload
@@ -53,11 +55,11 @@ class Server:
             "policy": {"allowed_authors": "any", "open": True}, "create_keys": True,
         }  # fmt: skip
         settings = Settings.model_validate(values).placed(Path(folder))
-        self._random_bytes = bulk_system_randomness()
+        self._random_bytes = os.urandom
         self._upload = Upload
         self._more = {"capacity": 10**9} if "capacity" in signature(Upload).parameters else {}
         began = time.process_time()
-        self.node = Node(settings, system_randomness, time.time)
+        self.node = Node(settings, os.urandom, time.time)
         self.seconds = time.process_time() - began
 
     def register(self, count: int) -> float:
@@ -89,6 +91,12 @@ class Server:
         event.listen(engine, "connect", lambda raw, _: raw.execute("PRAGMA synchronous=OFF"))
         engine.dispose()
         return self.commit(group, count)
+
+    def look(self) -> float:
+        """Store by a transaction that looks first from now on, where there is another way."""
+        if hasattr(self.node.store, "_add_at_once"):
+            self.node.store._add_at_once = lambda _by_batch: False
+        return 0.0
 
     def first(self) -> float:
         """Return the CPU seconds of the start, the first upload and the first look at what the batch holds."""
@@ -179,11 +187,13 @@ def in_turns(turns: int, works: tuple[Callable[[], float], Callable[[], float]])
     return found
 
 
-def commits(trees: tuple[Tree, Tree], turns: int) -> dict[str, Pair]:
+def commits(trees: tuple[Tree, Tree], turns: int, looking: bool) -> dict[str, Pair]:
     """Return what a commit costs, by its reports."""
     before, now = trees
     for tree in trees:
         tree.ask("register", 1)
+        if looking:
+            tree.ask("look")
     found: dict[str, Pair] = {}
     for group, count in GROUPS.items():
         for tree in trees:
@@ -263,7 +273,7 @@ def measured(pythons: tuple[str, str], asked: argparse.Namespace) -> dict[str, P
         in_folders(both)
 
     if "commits" in asked.parts:
-        with_trees(lambda trees: commits(trees, asked.turns))
+        with_trees(lambda trees: commits(trees, asked.turns, asked.looking))
     if "release" in asked.parts:
         with_trees(lambda trees: release(trees, asked.rows))
     if "starts" in asked.parts:
@@ -296,6 +306,7 @@ def main() -> None:
 
     options = parser(__doc__, TURNS, TURNS)
     options.add_argument("--before", default="", help="a checkout of the earlier tree, with its own .venv")
+    options.add_argument("--looking", action="store_true", help="no short way for the earlier tree")
     options.add_argument("--rows", type=int, default=1_000_000)
     options.add_argument("--tasks", type=int, default=10_000)
     options.add_argument("--turns", type=int, default=TURNS)
@@ -306,7 +317,8 @@ def main() -> None:
     def shown() -> Shown:
         busy = load()
         table = tuple((what, old, new, ratio) for what, old, new, ratio, _ in rows(measured(pythons, asked)))
-        note = f"CPU time of the process; of commits {asked.turns} turns, of starts {STARTS}. {busy}"
+        how = ", the earlier tree's by its transaction that looks first" if asked.looking else ""
+        note = f"CPU time of the process; of commits {asked.turns} turns{how}, of starts {STARTS}. {busy}"
         heads = ("what", "before", "now", "times")
         return Shown("edited-store", "What it costs to believe nothing of a database", heads, table, note)
 

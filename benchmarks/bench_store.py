@@ -23,7 +23,7 @@ from stores import CAPACITY, new_store
 from lintra_protocol.crypto.randomness import bulk_system_randomness, system_randomness
 from lintra_protocol.encoding.canonical import HASH_BYTES
 from lintra_server.batches.group import ranked
-from lintra_server.storage.known import IdTable
+from lintra_server.storage.hash_table import HashTable
 from lintra_server.storage.store import Store, Upload
 
 WORDS = 10
@@ -174,7 +174,7 @@ def reading(reports: int = READ, group: int = 256) -> dict[str, float]:
 def table(reports: int = TABLE) -> dict[str, float]:
     """Return what the table of identifiers costs: microseconds an identifier, and bytes."""
     ids = system_randomness(32 * reports)
-    table = IdTable(system_randomness, reports)
+    table = HashTable(system_randomness, reports, HASH_BYTES)
     building = cpu(lambda: table.add(np.zeros(reports, np.uint32), ids))
     numbers = np.random.default_rng(1)
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from lintra_protocol.cohort.report_ids import ComparedLists, ReportIds
 from lintra_protocol.crypto.randomness import bulk_system_randomness, system_randomness
-from lintra_server.storage.known import IdTable
+from lintra_server.storage.hash_table import HashTable
 from scale.figures import Asked, Measured, best, cpu, row
 from scale.processes import children_cpu_seconds
 
@@ -121,7 +121,7 @@ def _ground_lookup(asked: Asked) -> Measured:
     count = asked.of(MILLION)
 
     def walked(ids: bytes) -> float:
-        table = IdTable(system_randomness, count)
+        table = HashTable(system_randomness, count, 32)
         entering = cpu(table.add, np.zeros(count, np.uint32), ids)
         parts = [[ids[at : at + 32] for at in range(at, at + 8192, 32)] for at in range(0, 32 * count // 5, 8192)]
         asking = cpu(lambda: [table.candidates(part) for part in parts])

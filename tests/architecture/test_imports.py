@@ -49,8 +49,6 @@ PLOT = frozenset({"matplotlib"})
 FORMULAS = frozenset({"formulaic"})
 # Of the extra `dask`: in one module, which is itself imported inside a function.
 CLUSTER = frozenset({"dask", "distributed"})
-# Of the extra `postgres`: in one module, which is itself imported inside a function.
-DRIVER = frozenset({"psycopg"})
 
 # pydantic_core is pydantic's own other half: the schema of a table of mechanisms is made with it.
 PROTOCOL_THIRD_PARTY = frozenset({"cryptography", "numpy", "pydantic", "pydantic_core"})
@@ -59,7 +57,7 @@ THIRD_PARTY = {
     "lintra_service": PROTOCOL_THIRD_PARTY | SHELL | {"alembic", "sqlalchemy"},
     # Parquet files of organisations, inside a function.
     "lintra_client": PROTOCOL_THIRD_PARTY | HTTP_CLIENT | TERMINAL | {"pyarrow"},
-    "lintra_server": PROTOCOL_THIRD_PARTY | SERVICE | TERMINAL | CLUSTER | DRIVER,
+    "lintra_server": PROTOCOL_THIRD_PARTY | SERVICE | TERMINAL | CLUSTER,
     "lintra_analysis": PROTOCOL_THIRD_PARTY | HTTP_CLIENT | TERMINAL | FRAMES | PLOT | FORMULAS | {"scipy"},
     "lintra_curator": PROTOCOL_THIRD_PARTY | {"scipy"},
     "lintra_audit": PROTOCOL_THIRD_PARTY | TERMINAL | {"scipy"},
@@ -208,21 +206,19 @@ def test_data_frames_and_plots_are_imported_inside_functions_only() -> None:
         assert not {name.partition(".")[0] for _, name in found} & (FRAMES | PLOT | FORMULAS), file
 
 
-@pytest.mark.parametrize(
-    ("only", "extra"), [("batches/cluster", CLUSTER), ("storage/kept_postgres", DRIVER)], ids=["dask", "postgres"]
-)
-def test_an_extra_of_servers_is_imported_by_one_module_which_is_imported_inside_a_function_only(
-    only: str, extra: frozenset[str]
-) -> None:
+def test_an_extra_of_servers_is_imported_by_one_module_which_is_imported_inside_a_function_only() -> None:
+    """Dask is meant; the driver of PostgreSQL is imported by SQLAlchemy only."""
+
     def when_loaded(node: ast.AST) -> bool:
         return not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
 
     for file in package_files():
         source = (ROOT / file).read_text("utf-8")
         names = {name for _, name in imported_names(source)}
-        assert file == f"server/lintra_server/{only}.py" or not {name.partition(".")[0] for name in names} & extra, file
+        alone = file == "server/lintra_server/batches/cluster.py"
+        assert alone or not {name.partition(".")[0] for name in names} & CLUSTER, file
         loaded = {name for _, name in imported_names(source, when_loaded)}
-        assert f"lintra_server.{only.replace('/', '.')}" not in loaded, file
+        assert "lintra_server.batches.cluster" not in loaded, file
 
 
 @pytest.mark.parametrize("package", sorted(ROOMS_INSIDE))

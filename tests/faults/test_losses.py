@@ -1,11 +1,13 @@
 """Reports that are gone: the loss has a name, the operator accepts it or gives the batch up, and nobody gains by it."""
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
+from sqlalchemy import Connection
 from typer.testing import CliRunner
 
 from faults.test_attacks import HONEST, forged_inventory
@@ -25,6 +27,7 @@ from lintra_server.disk.journal import BatchId
 from lintra_server.disk.notes import Notes
 from lintra_server.operating.losses import Begun, begun
 from lintra_server.storage.database import SPAN
+from lintra_server.storage.direct import KeptConnection
 from lintra_server.storage.parts import NotStartedError, lock_folders
 from support.server_world import BASE, World, a_world, text, token
 from support.windowed_world import WINDOWS, at, close, reports_of, windowed
@@ -226,22 +229,19 @@ async def test_a_crash_while_a_loss_is_accepted_leaves_the_batch_cut_and_it_coun
 
 async def test_the_row_of_a_failed_commit_in_the_place_of_acknowledged_ones_hides_no_loss(tmp_path: Path) -> None:
     async with a_world(tmp_path, "sum") as world:
-        store = world.apps[HONEST].node.store
         await stored_one_by_one(world, HONEST, 12)
         kept = list[tuple[object, ...]]()
         # The editor sees the row of a large commit, which then fails.
-        written = world.apps[HONEST].node.store.database.at_once
+        commit = KeptConnection._commit
 
-        def seen(statement: object, values: Sequence[object]) -> bool:
-            done = written(statement, values)  # type: ignore[arg-type]
+        def seen(connection: KeptConnection, begun: Connection) -> None:
+            commit(connection, begun)
             kept.extend(row for row in rows(world) if row[0] == PLACE * SPAN + 1)
             edit(world, "DELETE FROM segments WHERE key = ?", PLACE * SPAN + 1)
-            assert done
             raise OSError("the disk is full")
 
-        store.database.at_once = seen  # type: ignore[method-assign, assignment]
-        await world.post(HONEST, await world.body(HONEST, world.reports(9, "adversary")))
-        del store.database.at_once
+        with patch.object(KeptConnection, "_commit", seen):
+            await world.post(HONEST, await world.body(HONEST, world.reports(9, "adversary")))
         assert kept
         assert (await world.upload(HONEST, world.reports(5, "honest"))).failures == ()
         world.kill(HONEST)

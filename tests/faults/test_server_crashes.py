@@ -184,7 +184,7 @@ async def test_an_upload_is_acknowledged_only_if_it_would_survive(
         await world.upload(0, reports[:3])
         body = await world.body(0, reports)
         with monkeypatch.context() as patched:
-            patched.setattr("lintra_server.storage.shortcut.new_segments", lambda *_: 1 / 0)
+            patched.setattr("lintra_server.storage.store.new_segments", lambda *_: 1 / 0)
             failed = await world.post(0, body)
         assert (failed.status_code, token(failed)) == (503, "unavailable")
         world.reopen(0)

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -27,8 +28,7 @@ from lintra_server.storage import store
 from lintra_server.storage.chains import Chains
 from lintra_server.storage.database import journal
 from lintra_server.storage.history import History
-from lintra_server.storage.known import KnownIds
-from lintra_server.storage.spent import SerialSet, SpentSerials
+from lintra_server.storage.known import KnownKeys
 from lintra_server.storage.states import BatchStates
 from lintra_server.storage.steps import Step, StepFiles, Stepper
 from lintra_server.storage.store import Store, Upload
@@ -87,8 +87,19 @@ def no_notes(patch: pytest.MonkeyPatch) -> None:
 
 def no_serials(patch: pytest.MonkeyPatch) -> None:
     """A token is good for any number of reports."""
-    patch.setattr(SerialSet, "has", lambda _, serials: np.zeros(len(serials) // 16, bool))
-    patch.setattr(SpentSerials, "use", lambda self, serial: self.new.append(serial))
+    among, chosen = KnownKeys.among, store._chosen
+
+    def none_used(keys: KnownKeys, *arguments: Any) -> set[bytes]:
+        return set() if keys._column == "serials" else among(keys, *arguments)
+
+    class Forgetful(set[bytes]):
+        def add(self, _: bytes) -> None:
+            """Keep nothing."""
+
+    patch.setattr(KnownKeys, "among", none_used)
+    patch.setattr(
+        store, "_chosen", lambda group, closed, stored, _, space: chosen(group, closed, stored, Forgetful(), space)
+    )
 
 
 def answer_first(patch: pytest.MonkeyPatch) -> None:
@@ -124,7 +135,12 @@ def any_copy(patch: pytest.MonkeyPatch) -> None:
 def stored_again(patch: pytest.MonkeyPatch) -> None:
     """A repeated report is stored again."""
     patch.setattr(Store, "stored", lambda *_: set())
-    patch.setattr(KnownIds, "among", lambda *_: set())
+    among = KnownKeys.among
+
+    def none_stored(keys: KnownKeys, *arguments: Any) -> set[bytes]:
+        return set() if keys._column == "ids" else among(keys, *arguments)
+
+    patch.setattr(KnownKeys, "among", none_stored)
 
 
 def keys_stay(patch: pytest.MonkeyPatch) -> None:

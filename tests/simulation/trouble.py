@@ -6,8 +6,8 @@ where it is interrupted. Real synchronisation is left out: the folders of a simu
 
 import errno
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -17,8 +17,6 @@ from sqlalchemy.exc import OperationalError
 
 from lintra_server.disk.notes import Notes
 from lintra_server.storage.database import Database, segments
-from lintra_server.storage.direct import Value
-from lintra_server.storage.kept import Conditional
 
 Kind = Literal["none", "crash", "full", "sync", "refused"]
 
@@ -94,7 +92,6 @@ def install(patch: pytest.MonkeyPatch, trouble: Trouble) -> None:
     """Put the trouble beneath everything that writes, and make synchronisation cheap."""
     real_open, real_write = os.open, os.write
     put, sync = Notes.put, Notes.sync
-    writing, at_once = Database.writing, Database.at_once
 
     def fsync(_: int) -> None:
         with trouble.write(sync=True):
@@ -119,37 +116,29 @@ def install(patch: pytest.MonkeyPatch, trouble: Trouble) -> None:
         with trouble.write(sync=True):
             sync(notes)
 
-    @contextmanager
-    def transaction(database: Database) -> Iterator[Connection]:
-        if trouble.kind == "full":
-            trouble.fired = True
-            raise OperationalError("INSERT", {}, Exception("database or disk is full"))
-        # A kill before the commit rolls it back, as the next process to open the file does.
-        with trouble.write(sync=False), writing(database) as connection:
-            yield connection
-            if trouble.refuses():
-                newest = select(segments).order_by(segments.c.key.desc()).limit(3)
-                trouble.refused += [dict(row) for row in connection.execute(newest).mappings()]
-                raise OperationalError("COMMIT", {}, Exception("the commit failed"))
+    def troubled(begun: Callable[[Database], AbstractContextManager[Connection]]) -> Callable[[Database], object]:
+        @contextmanager
+        def transaction(database: Database) -> Iterator[Connection]:
+            if trouble.kind == "full":
+                trouble.fired = True
+                raise OperationalError("INSERT", {}, Exception("database or disk is full"))
+            # A kill before the commit rolls it back, as the next process to open the file does.
+            with trouble.write(sync=False), begun(database) as connection:
+                yield connection
+                if trouble.refuses():
+                    newest = select(segments).order_by(segments.c.key.desc()).limit(3)
+                    trouble.refused += [dict(row) for row in connection.execute(newest).mappings()]
+                    raise OperationalError("COMMIT", {}, Exception("the commit failed"))
 
-    def one_statement(database: Database, statement: Conditional, rows: Sequence[Mapping[str, Value]]) -> bool:
-        if trouble.kind == "full":
-            trouble.fired = True
-            raise OperationalError("INSERT", {}, Exception("database or disk is full"))
-        if trouble.refuses():
-            names = segments.c.keys()
-            trouble.refused += [{name: row[name] for name in names} for row in rows]
-            raise OperationalError("INSERT", {}, Exception("the commit failed"))
-        with trouble.write(sync=False):
-            return at_once(database, statement, rows)
+        return transaction
 
     patch.setattr(os, "fsync", fsync)
     patch.setattr(Notes, "put", noted)
     patch.setattr(Notes, "sync", synced)
     patch.setattr(os, "open", opened)
     patch.setattr(os, "write", written)
-    patch.setattr(Database, "writing", transaction)
-    patch.setattr(Database, "at_once", one_statement)
+    for name in ("writing", "appending"):
+        patch.setattr(Database, name, troubled(getattr(Database, name)))
 
 
 INJECTED = (

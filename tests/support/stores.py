@@ -15,8 +15,8 @@ from lintra_server.disk.key_files import KeyFiles
 from lintra_server.disk.notes import Notes
 from lintra_server.disk.vault import Vault
 from lintra_server.storage.database import AnyDatabase, Database
+from lintra_server.storage.direct import KeptConnection
 from lintra_server.storage.history import History
-from lintra_server.storage.kept import Kept
 from lintra_server.storage.postgres import PostgresDatabase
 from lintra_server.storage.store import Outcome, Store, Upload
 from support import postgres
@@ -104,7 +104,7 @@ def no_commits(store: Store) -> Iterator[None]:
     engine = store.database._engine
     event.listen(engine, "commit", fail)
     try:
-        with patch.object(Kept, "_all", fail):
+        with patch.object(KeptConnection, "_commit", fail):
             yield
     finally:
         event.remove(engine, "commit", fail)

@@ -178,15 +178,15 @@ class Chains:
         if (at.total, at.chain) != (end.total, end.chain):
             raise BrokenChainError(batch)
 
-    def some(self, connection: Connection, batch: int, numbers: Collection[int]) -> dict[int, bytes] | None:
-        """Return the identifiers of some rows by number, joined, each after its mark was checked.
+    def some(self, connection: Connection, batch: int, numbers: Collection[int]) -> dict[int, Row] | None:
+        """Return some rows by number, each after its mark was checked.
 
         None is returned if there is no row of one of these numbers: it was joined into another.
 
         Raises:
             BrokenChainError: a row is not the one that was stored.
         """
-        marks, found = self.marks(batch), dict[int, bytes]()
+        marks, found = self.marks(batch), dict[int, Row]()
         for number in sorted(numbers):
             values = {**_span(batch, 0, number), "most": 2}
             rows = [checkable(raw, batch) for raw in connection.execute(_BACKWARDS, values)]
@@ -195,13 +195,13 @@ class Chains:
             before = rows[1].end if len(rows) > 1 else BEGIN
             if not marks.follows(before, rows[0]):
                 raise BrokenChainError(batch)
-            found[number] = rows[0].ids
+            found[number] = rows[0]
         return found
 
-    def sure(self, connection: Connection, batch: int, numbers: Collection[int], end: End) -> dict[int, bytes] | None:
+    def sure(self, connection: Connection, batch: int, numbers: Collection[int], end: End) -> dict[int, Row] | None:
         """Return what `some` does, after a look at every row up to an end: a row may be no part of the chain."""
         rows = self.rows(connection, batch, BEGIN, end)
-        found = {row.number: row.ids for row in rows if row.number in numbers}
+        found = {row.number: row for row in rows if row.number in numbers}
         return found if len(found) == len(numbers) else None
 
     def whole(self, connection: Connection, batch: int) -> End:

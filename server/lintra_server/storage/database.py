@@ -8,10 +8,9 @@ would each cost more than the reports do. That a report is stored once is seen t
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any
 
 import structlog
 from sqlalchemy import (
@@ -36,11 +35,10 @@ from sqlalchemy.exc import DatabaseError
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from lintra_server.disk.folders import write_new
-from lintra_server.storage.direct import Value
+from lintra_server.storage.direct import Direct, KeptConnection
 from lintra_server.storage.identity import Watched
-from lintra_server.storage.kept import Conditional, Kept, KeptSqlite
 from lintra_server.storage.schema import acting, at_the_start, foreign, require_none
-from lintra_server.storage.sqlite_files import WatchedSqlite
+from lintra_server.storage.sqlite_files import BEGIN_WRITING, WatchedSqlite
 from lintra_service.settings import InvalidSettingsError
 
 REVISION = "0001"
@@ -154,14 +152,14 @@ def _store_as_it_is(_table: Table, connection: Connection, **_: object) -> None:
 class AnyDatabase(Watched):
     """A database of any kind; every use of it is one transaction."""
 
-    def __init__(self, engine: Engine, kept: Kept[Any]) -> None:
-        """Use an engine, and beside it a connection for statements that are transactions of their own.
+    def __init__(self, engine: Engine, begin: Direct | None = None) -> None:
+        """Use an engine; `begin` begins a transaction that adds reports, if the driver does not by itself.
 
         Whoever extends this makes the tables, or brings them up to date.
         """
         super().__init__()
         self._engine = engine
-        self._kept = kept
+        self._appender = KeptConnection(engine, begin)
 
     @property
     def url(self) -> str:
@@ -172,13 +170,9 @@ class AnyDatabase(Watched):
     def writing(self) -> AbstractContextManager[Connection]:
         """Give the only transaction that may write now; it is durable when the block has ended without error."""
 
+    @abstractmethod
     def appending(self) -> AbstractContextManager[Connection]:
         """Give a transaction that locks the batches to which it adds reports, and durably as `writing` does."""
-        return self.writing()
-
-    @abstractmethod
-    def at_once(self, statement: Conditional, rows: Sequence[Mapping[str, Value]]) -> bool:
-        """Run a statement for each of some rows of parameters, durably as `writing` does (see `Kept.run`)."""
 
     def check(self) -> None:
         """Check that the database answers and has this version's schema, and nothing else.
@@ -211,7 +205,7 @@ class AnyDatabase(Watched):
     def close(self) -> None:
         """Close every connection."""
         self.look_no_more()
-        self._kept.close()
+        self._appender.close()
         self._engine.dispose()
 
     def _found(self) -> None:
@@ -281,7 +275,7 @@ class Database(AnyDatabase):
             connect_args={"timeout": BUSY_SECONDS, "check_same_thread": False},
             hide_parameters=True,
         )
-        super().__init__(engine, KeptSqlite(engine, engine.dialect))
+        super().__init__(engine, BEGIN_WRITING)
         self._files = WatchedSqlite(engine, path)
         event.listen(self._engine, "connect", self._configure)
         self._found()
@@ -306,11 +300,14 @@ class Database(AnyDatabase):
             yield connection
         self._look()
 
-    def at_once(self, statement: Conditional, rows: Sequence[Mapping[str, Value]]) -> bool:
-        """Run a statement for each of some rows of parameters, durably as `writing` does (see `Kept.run`)."""
-        done = self._kept.run(statement, rows)
+    @contextmanager
+    def appending(self) -> Iterator[Connection]:
+        """Give a transaction that adds reports, durably as `writing` does."""
+        with self._appender.begun() as connection:
+            if connection.info.pop(_NEW, False):
+                self._require_head(connection)
+            yield connection
         self._look()
-        return done
 
     def intact(self) -> list[str]:
         """Return what SQLite's own check of every page complains of."""
@@ -343,11 +340,11 @@ class Database(AnyDatabase):
             self._files.empty_log()
 
     def _begin_looking(self) -> None:
-        self._kept.close()
+        self._appender.close()
         self._files.begin()
 
     def _end_looking(self) -> None:
-        self._kept.close()
+        self._appender.close()
         self._files.close()
 
     def _look_regularly(self) -> None:

@@ -2,16 +2,19 @@
 
 SQLAlchemy runs a statement of one row in some 30 microseconds, of which SQLite takes 3. It still builds and compiles
 these, connections and transactions are its own, and so is the word for what went wrong: it makes an error of its own of
-the driver's, and says whether the connection is lost.
+the driver's, and says whether the connection is lost. A pool's connection costs it another 50 microseconds, so
+transactions that add reports have a connection of their own.
 """
 
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
-from sqlalchemy import Connection, Dialect, Select
+from sqlalchemy import Connection, Dialect, Engine, Select
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.pool import PoolProxiedConnection
+from sqlalchemy.pool import Pool
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.elements import ClauseElement
 
@@ -34,22 +37,16 @@ class Direct:
             DBAPIError: as SQLAlchemy raises it; a connection that is lost is not used again.
         """
         text, names, fixed = self._compiled.get(connection.dialect.name) or self._compile(connection.dialect)
-        values = {**fixed, **values}
-        cursor = connection.connection.cursor()
+        if fixed:
+            values = {**fixed, **values}
         try:
+            cursor = connection.connection.cursor()
             # A driver takes parameters by their places, or by their names.
             cursor.execute(text, values if names is None else tuple([values[name] for name in names]))
             row = cursor.fetchone() if self._answers else None
             cursor.close()
         except BaseException as error:
-            raw = connection.connection.dbapi_connection
-            found, gone = as_the_library_has_it(connection.dialect, raw, text, error)
-            if gone or found is error:
-                # It is lost, or ended in the middle of a statement: what the driver waits for nobody knows.
-                connection.invalidate(error)
-            if gone:
-                connection.engine.dispose()  # those that wait led to the same place
-            raise found from error
+            raise _found(connection, text, error) from error
         return None if row is None else tuple(row)
 
     def _compile(self, dialect: Dialect) -> tuple[str, tuple[str, ...] | None, dict[str, Value]]:
@@ -63,23 +60,92 @@ class Direct:
         return found
 
 
-def as_the_library_has_it(
-    dialect: Dialect, connection: DBAPIConnection | PoolProxiedConnection | None, text: str, error: BaseException
-) -> tuple[BaseException, bool]:
-    """Return an error of the driver as one of SQLAlchemy, any other as it is; and whether the connection is lost.
+class KeptConnection:
+    """A connection that stays open, for one transaction at a time; thread-safe."""
 
-    `dialect` is the library's word for the kind of database.
+    def __init__(self, engine: Engine, begin: Direct | None = None) -> None:
+        """Open nothing yet; `begin` begins a transaction if the driver does not by itself."""
+        self._engine = engine
+        self._begin = begin
+        self._lock = threading.Lock()
+        self._connection: Connection | None = None
+        self._raw: DBAPIConnection | None = None
+        self._pool: Pool | None = None
+
+    @contextmanager
+    def begun(self) -> Iterator[Connection]:
+        """Give a transaction, which is committed when the block has ended without error.
+
+        After any error the connection is not used again.
+        """
+        with self._lock:
+            connection = self._opened()
+            try:
+                if self._begin is not None:
+                    self._begin.run(connection, {})
+                yield connection
+                self._commit(connection)
+            except BaseException:
+                self._let_go()
+                raise
+
+    def doubt(self) -> None:
+        """Open another connection next time: one that led to the same place is lost."""
+        self._pool = None
+
+    def close(self) -> None:
+        """Close the connection, if there is one."""
+        with self._lock:
+            self._let_go()
+
+    def _opened(self) -> Connection:
+        if self._pool is not self._engine.pool:  # the library gave up all that it had
+            self._let_go()
+        if self._connection is None:
+            self._pool = self._engine.pool
+            self._connection = self._engine.connect()
+            self._connection.detach()
+            self._raw = self._connection.connection.dbapi_connection
+        return self._connection
+
+    def _commit(self, connection: Connection) -> None:
+        if connection.in_transaction():  # the library did something in it
+            connection.commit()
+            return
+        try:
+            connection.connection.commit()
+        except BaseException as error:
+            raise _found(connection, "COMMIT", error) from error
+
+    def _let_go(self) -> None:
+        connection, raw, self._connection, self._raw = self._connection, self._raw, None, None
+        if connection is not None and raw is not None:
+            raw.close()  # the library no longer does it once it gave the connection up
+            connection.invalidate()
+            connection.close()
+
+
+def _found(connection: Connection, text: str, error: BaseException) -> BaseException:
+    """Return an error of the driver as one of SQLAlchemy, any other as it is.
+
+    A connection that is lost is not used again.
     """
-    if not isinstance(error, dialect.loaded_dbapi.Error):
-        return error, False
-    gone = dialect.is_disconnect(error, connection, None)
-    made = DBAPIError.instance(
-        text,
-        None,
-        error,
-        dialect.loaded_dbapi.Error,
-        hide_parameters=True,
-        connection_invalidated=gone,
-        dialect=dialect,
-    )
-    return made if isinstance(made, BaseException) else error, gone
+    dialect = connection.dialect
+    made, gone = None, False
+    if isinstance(error, dialect.loaded_dbapi.Error):
+        gone = dialect.is_disconnect(error, connection.connection.dbapi_connection, None)
+        made = DBAPIError.instance(
+            text,
+            None,
+            error,
+            dialect.loaded_dbapi.Error,
+            hide_parameters=True,
+            connection_invalidated=gone,
+            dialect=dialect,
+        )
+    if gone or made is None:
+        # It is lost, or ended in the middle of a statement: what the driver waits for nobody knows.
+        connection.invalidate(error)
+    if gone:
+        connection.engine.dispose()  # those that wait led to the same place
+    return made if isinstance(made, BaseException) else error

@@ -120,7 +120,7 @@ class LogPosition:
     """How far PostgreSQL's log was when this process last committed: no database of its is ever behind; thread-safe.
 
     A position that was read in a transaction is noted when that has committed: then the log is durable up to there, on
-    a synchronous standby, too. Statements by themselves store reports only, and where their batches end is known.
+    a synchronous standby, too. Transactions that add reports note none: where their batches end is known.
     """
 
     def __init__(self) -> None:

@@ -7,7 +7,7 @@ journal's place and the number of reports are compared before anything else is d
 copy like any other, and so is a base backup that was started in the place of what it is a copy of.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -19,9 +19,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 
 from lintra_protocol.errors import UnavailableError
 from lintra_server.storage.database import AnyDatabase, alembic_version
-from lintra_server.storage.direct import Value
 from lintra_server.storage.identity import LogPosition, require_position
-from lintra_server.storage.kept import Conditional, Info
 from lintra_server.storage.schema import SEARCH_PATH
 from lintra_server.storage.steps import ForkedError
 from lintra_service.settings import InvalidSettingsError
@@ -71,12 +69,8 @@ class PostgresDatabase(AnyDatabase):
         Raises:
             InvalidSettingsError: it cannot be reached, forgets commits, is a standby, or holds something else.
         """
-        engine = _engine(url)
-        # Whoever has no driver was told so by now.
-        from lintra_server.storage.kept_postgres import KeptPostgres
-
         self._position = LogPosition()
-        super().__init__(engine, KeptPostgres(engine))
+        super().__init__(_engine(url))
         self._place: Place | None = None
         self._is_lost = False
         event.listen(self._engine, "connect", self._admit)
@@ -108,34 +102,24 @@ class PostgresDatabase(AnyDatabase):
     @contextmanager
     def writing(self) -> Iterator[Connection]:
         """Give the only transaction that may write now; it is durable when the block has ended without error."""
-        with self.appending() as connection:
-            connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_WRITERS_LOCK})")
-            self._require_head(connection)
-            yield connection
-
-    @contextmanager
-    def appending(self) -> Iterator[Connection]:
-        """Give a transaction that locks the batches to which it adds reports, and durably as `writing` does."""
         with self._answering(), self._engine.connect() as connection:
             with connection.begin():
                 self._require_place(connection)
+                connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_WRITERS_LOCK})")
+                self._require_head(connection)
                 yield connection
                 position = connection.exec_driver_sql(_POSITION).scalar_one()
             self._position.note(position)
 
-    def at_once(self, statement: Conditional, rows: Sequence[Mapping[str, Value]]) -> bool:
-        """Run a statement for each of some rows of parameters, durably as `writing` does (see `Kept.run`).
+    @contextmanager
+    def appending(self) -> Iterator[Connection]:
+        """Give a transaction that locks the batches to which it adds reports, and durably as `writing` does.
 
-        It is not run if another machine answers than before: a transaction compares first what is stored there.
+        How far the log is afterwards is not asked: where the batches end tells as much.
         """
-        try:
-            return self._kept.run(statement, rows, self._is_here)
-        except DBAPIError as error:
-            self._look_at(error)
-            raise
-
-    def _is_here(self, info: Info) -> bool:
-        return info[_PLACE] == self._place
+        with self._answering(), self._appender.begun() as connection:
+            self._require_place(connection)
+            yield connection
 
     def intact(self) -> list[str]:
         """Return nothing: PostgreSQL checks a page when it reads it, if the cluster has data checksums."""
@@ -170,16 +154,13 @@ class PostgresDatabase(AnyDatabase):
         try:
             yield
         except DBAPIError as error:
-            self._look_at(error)
+            if self._place is not None and _is_gone(error):
+                self._appender.doubt()
+                if not self._is_lost:
+                    log.warning("the database does not answer", reason=_first_line(error))
+                self._is_lost = True
+                raise UnavailableError("the database does not answer") from None
             raise
-
-    def _look_at(self, error: DBAPIError) -> None:
-        if self._place is not None and _is_gone(error):
-            self._kept.doubt()
-            if not self._is_lost:
-                log.warning("the database does not answer", reason=_first_line(error))
-            self._is_lost = True
-            raise UnavailableError("the database does not answer") from None
 
     def _require_place(self, connection: Connection) -> None:
         """Compare what is stored with what is known if another machine answers than before."""

@@ -6,22 +6,21 @@ segments becomes one that has the number of the last of them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from cryptography.exceptions import InvalidTag
 from numpy.typing import NDArray
-from sqlalchemy import Connection, Select, bindparam, delete, exists, func, insert, literal_column, select, update
+from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
 
 from lintra_protocol.cohort.report_ids import ReportIds
 from lintra_protocol.crypto.ring import IntArray
 from lintra_protocol.errors import InvalidMessageError, UnavailableError
 from lintra_server.disk.vault import BatchKey, PayloadKey
 from lintra_server.storage.chains import checkable
-from lintra_server.storage.database import SPAN, batches, segments
+from lintra_server.storage.database import SPAN, segments
 from lintra_server.storage.direct import Direct, Value
 from lintra_server.storage.history import edited
-from lintra_server.storage.kept import Conditional
 from lintra_server.storage.marks import BrokenChainError, End, Marks, Row
 from lintra_server.storage.reading import Reader
 from lintra_server.storage.schema import (
@@ -65,18 +64,6 @@ _EMPTY = update(segments).where(*_RANGE).values(payloads=None, serials=None)
 _DROP = delete(segments).where(*_RANGE)
 _PUT = update(segments).where(segments.c.key == bindparam("of_key"))
 
-# Two looks by a whole key, not one at a range: PostgreSQL plans such a statement once, however many segments there are.
-_IS_END = exists().where(
-    segments.c.key == bindparam("end"), segments.c.total == bindparam("before"), segments.c.mark == bindparam("behind")
-)
-_IS_NEXT = exists().where(segments.c.key == bindparam("key"))
-_IF_OPEN: Select[*tuple[Any, ...]] = select(*(bindparam(column.name) for column in segments.c)).where(
-    batches.c.batch == bindparam("of_batch"), batches.c.state == literal_column("'open'"), _IS_END, ~_IS_NEXT
-)
-# Who closes the batch waits for this, or this for it, and then looks at the state again.
-FOLLOW = Conditional(insert(segments).from_select(list(segments.c.keys()), _IF_OPEN.with_for_update()))
-"""Writes a row of `new_segments` if its batch is open and ends with the very row that this one says."""
-
 Bytes = NDArray[np.uint8]
 
 
@@ -109,13 +96,15 @@ class Written(NamedTuple):
 
     Attributes:
         number: in its batch.
-        report_ids: in their order.
-        row: what is written, and behind what, as `FOLLOW` takes it.
+        ids: of its reports, in their order.
+        serials: of their tokens, in the same order; empty in an open task.
+        row: what is written.
         end: where the batch ends once it is written.
     """
 
     number: int
-    report_ids: Sequence[bytes]
+    ids: Sequence[bytes]
+    serials: Sequence[bytes]
     row: Mapping[str, Value]
     end: End
 
@@ -190,7 +179,7 @@ def opened_payloads(connection: Connection, batch: int, key: bytes, table: Segme
 def write_segments(connection: Connection, written: Sequence[Written]) -> None:
     """Write segments that `new_segments` made, whatever is there."""
     for each in written:
-        _ADD.run(connection, {column.name: each.row[column.name] for column in segments.c})
+        _ADD.run(connection, each.row)
 
 
 def new_segments(
@@ -209,9 +198,8 @@ def new_segments(
     written: list[Written] = []
     for start in range(0, len(report_ids), per_segment):
         ids = report_ids[start : start + per_segment]
-        row = Row(
-            end.number + 1, end.total + len(ids), b"".join(ids), b"".join(serials[start : start + per_segment]), b""
-        )
+        own_serials = serials[start : start + per_segment]
+        row = Row(end.number + 1, end.total + len(ids), b"".join(ids), b"".join(own_serials), b"")
         mark = marks.mark(end, row)
         values: dict[str, Value] = {
             "key": batch * SPAN + row.number,
@@ -220,13 +208,9 @@ def new_segments(
             "serials": row.serials or None,
             "mark": mark,
             "payloads": key.encrypt(b"".join(map(new.__getitem__, ids)), mark),
-            "of_batch": batch,
-            "end": batch * SPAN + end.number,
-            "before": end.total,
-            "behind": end.mark,
         }
         end = End(row.number, row.total, mark)
-        written.append(Written(row.number, ids, values, end))
+        written.append(Written(row.number, ids, own_serials, values, end))
     return written
 
 

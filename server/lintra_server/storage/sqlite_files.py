@@ -13,10 +13,11 @@ from pathlib import Path
 from struct import Struct
 from typing import NamedTuple
 
-from sqlalchemy import Connection, Engine, event
+from sqlalchemy import Connection, Engine, event, text
 from sqlalchemy.engine.interfaces import DBAPIConnection
 
 from lintra_server.disk.file_events import CLOSED_AFTER_WRITING, MODIFIED, NAMES_CHANGED, OPENED, FileEvents
+from lintra_server.storage.direct import Direct
 from lintra_server.storage.schema import prepare_sqlite
 from lintra_server.storage.steps import ForkedError
 from lintra_service.sqlite import forget_read_only
@@ -34,6 +35,8 @@ _INDEX_BYTES = 48
 committed frame, and the random number of the log (sqlite.org, "WAL-mode File Format", 2.2.1). It stands there twice."""
 
 _TRIES, _TRY_AGAIN_SECONDS = 5, 0.002
+
+_BEGIN, BEGIN_WRITING = Direct(text("BEGIN")), Direct(text("BEGIN IMMEDIATE"))
 
 
 class _File(NamedTuple):
@@ -243,9 +246,10 @@ class WatchedSqlite:
 
 
 def _begin(connection: Connection) -> None:
-    """Begin a transaction: one that writes takes its lock at once."""
-    immediate = connection.get_execution_options().get("lintra_immediate", False)
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if immediate else "BEGIN")
+    """Begin a transaction, unless one was begun beside the library: one that writes takes its lock at once."""
+    if not getattr(connection.connection.dbapi_connection, "in_transaction", False):
+        immediate = connection.get_execution_options().get("lintra_immediate", False)
+        (BEGIN_WRITING if immediate else _BEGIN).run(connection, {})
 
 
 def _found(path: Path) -> _File | None:

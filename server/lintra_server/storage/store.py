@@ -9,7 +9,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from itertools import chain
+from typing import Any, Literal, TypeVar
 
 from sqlalchemy import Connection, bindparam, select, update
 from sqlalchemy.exc import DatabaseError
@@ -26,7 +27,7 @@ from lintra_server.storage.database import AnyDatabase, batches
 from lintra_server.storage.direct import Direct
 from lintra_server.storage.held import HeldReports
 from lintra_server.storage.history import History, edited
-from lintra_server.storage.known import KnownIds
+from lintra_server.storage.known import KnownKeys
 from lintra_server.storage.marks import BEGIN, BrokenChainError
 from lintra_server.storage.segments import (
     Written,
@@ -36,8 +37,6 @@ from lintra_server.storage.segments import (
     new_segments,
     write_segments,
 )
-from lintra_server.storage.shortcut import Arrived, Shortcut
-from lintra_server.storage.spent import SpentSerials, SpentTables
 from lintra_server.storage.steps import SET_BACK, ForkedError
 from lintra_server.storage.tasks import enter
 
@@ -110,10 +109,9 @@ class Store(HeldReports):
     ) -> None:
         """Keep everything in one database (see `Tasks`)."""
         super().__init__(database, vault, key_files, notes, history, random_bytes)
-        self._spent = SpentTables(self.chains, random_bytes)
-        self._known = KnownIds(self.chains, random_bytes)
+        self._spent = KnownKeys(self.chains, random_bytes, "serials")
+        self._known = KnownKeys(self.chains, random_bytes, "ids")
         self._listed: dict[int, ReportIds | None] = {}
-        self._shortcut = Shortcut(database, self.chains, self._known, self._spent)
         database.expect(self._require_ends)
 
     def check_ends(self) -> list[str]:
@@ -147,9 +145,7 @@ class Store(HeldReports):
             by_batch[upload.batch].append(upload)
         with self.history.adding:
             try:
-                if self._add_at_once(by_batch):
-                    return [[True] * len(upload.report_ids) for upload in uploads]
-                outcomes = self._add_looking(by_batch)
+                outcomes = self._add(by_batch)
             except BaseException:
                 # Whatever became of the commit, the disk knows; a table that lacks a report or a used token would let
                 # it in again.
@@ -159,80 +155,52 @@ class Store(HeldReports):
                 raise
         return [outcomes[id(upload)] for upload in uploads]
 
-    def _add_at_once(self, by_batch: Mapping[int, Sequence[Upload]]) -> bool:
-        """Store reports by one statement, if all of them are new to memory; return whether they were stored."""
-        arrived: dict[int, Arrived] = {}
-        for number, group in sorted(by_batch.items()):
-            key = self._keys.get(number)
-            if key is None or self._refusal(number) or any(upload.refusal for upload in group):
-                return False
-            report_ids, payloads, serials = group[0].report_ids, group[0].payloads, group[0].serials
-            if len(group) > 1:
-                report_ids = [report_id for upload in group for report_id in upload.report_ids]
-                payloads = [payload for upload in group for payload in upload.payloads]
-                serials = [serial for upload in group for serial in upload.serials]
-            arrived[number] = Arrived(report_ids, payloads, serials, key, group[0].capacity)
-        return self._shortcut.store(arrived)
-
-    def _add_looking(self, by_batch: Mapping[int, Sequence[Upload]]) -> dict[int, list[Outcome]]:
-        """Store new reports in a transaction that looks first; return what became of each upload's, by its `id`."""
+    def _add(self, by_batch: Mapping[int, Sequence[Upload]]) -> dict[int, list[Outcome]]:
+        """Store new reports; return what became of each upload's, by its `id`."""
         outcomes: dict[int, list[Outcome]] = {}
-        stored: dict[int, tuple[Sequence[Written], SpentSerials]] = {}
+        stored: dict[int, Sequence[Written]] = {}
         with self.database.appending() as connection:
             for number, group in sorted(by_batch.items()):  # in one order, so that nobody waits for another in turn
                 try:
-                    taken, written, spent = self._add_to_batch(connection, number, group)
-                    stored[number] = written, spent
+                    taken, stored[number] = self._add_to_batch(connection, number, group)
                 except (BrokenChainError, UnavailableError) as error:
                     refusal = self.chains.damage(number) if isinstance(error, BrokenChainError) else error
                     taken = {id(upload): [refusal] * len(upload.report_ids) for upload in group}
                 outcomes |= taken
-        for number, (written, spent) in stored.items():
+        for number, written in stored.items():
             if written:
                 self.chains.reached(number, written[-1].end)
-            spent.settle()
+            self._spent.add(number, written)
             self._known.add(number, written)
         return outcomes
 
     def _add_to_batch(
         self, connection: Connection, number: int, group: Sequence[Upload]
-    ) -> tuple[dict[int, list[Outcome]], Sequence[Written], SpentSerials]:
-        closed, asked = self._refusal(number), [one for upload in group for one in upload.report_ids]
+    ) -> tuple[dict[int, list[Outcome]], Sequence[Written]]:
+        closed, asked = self._refusal(number), _joined([upload.report_ids for upload in group])
         if self.history.batches[number].is_destroyed:
             end, stored = BEGIN, self._once_stored(number, asked)
         else:
             self._require_state(connection, number, closed)
             end = self.chains.end(number) if closed else self.chains.confirmed(connection, number)
             stored = self._known.among(connection, number, asked, end)
-        serials = [serial for upload in group for serial in upload.serials]
-        spent = SpentSerials(self._spent, connection, number, end, () if closed else serials)
-        full = BatchClosedError(f"it holds the task's maximum of {group[0].capacity} reports")
-        space = group[0].capacity - end.total
-        new: dict[bytes, bytes] = {}
-        outcomes: dict[int, list[Outcome]] = {}
-        for upload in group:
-            refusal = upload.refusal or closed
-            taken: list[Outcome] = []
-            outcomes[id(upload)] = taken
-            own: Sequence[bytes | None] = upload.serials or [None] * len(upload.report_ids)
-            for report_id, payload, serial in zip(upload.report_ids, upload.payloads, own, strict=True):
-                if report_id in stored or report_id in new:
-                    taken.append(False)
-                elif refusal or len(new) >= space:
-                    taken.append(refusal or full)
-                elif serial in spent.used:
-                    taken.append(TokenSpentError())
-                else:
-                    if serial is not None:
-                        spent.use(serial)
-                    new[report_id] = payload
-                    taken.append(True)
+        serials = () if closed else _joined([upload.serials for upload in group])
+        if serials and stored:  # a token is good for a report that is stored
+            serials = [serial for one, serial in zip(asked, serials, strict=True) if one not in stored]
+        used = self._spent.among(connection, number, serials, end)
+        new = dict(zip(asked, _joined([upload.payloads for upload in group]), strict=True))
+        are_apart = len(new) == len(asked) and len(set(serials)) == len(serials)
+        is_refused = closed or stored or used or any(upload.refusal for upload in group)
+        if are_apart and not is_refused and end.total + len(new) <= group[0].capacity:
+            outcomes: dict[int, list[Outcome]] = {id(upload): [True] * len(upload.report_ids) for upload in group}
+        else:
+            new, serials, outcomes = _chosen(group, closed, stored, used, group[0].capacity - end.total)
         written: Sequence[Written] = ()
         if new:
-            written = new_segments(number, end, new, spent.new, self._key(number), self.chains.marks(number))
+            written = new_segments(number, end, new, serials, self._key(number), self.chains.marks(number))
             self.chains.attempt(number, written[-1].end)
             write_segments(connection, written)
-        return outcomes, written, spent
+        return outcomes, written
 
     def _refusal(self, batch: int) -> LintraError | None:
         """Return why a batch takes no new reports, as the journal and memory have it, or None."""
@@ -253,7 +221,7 @@ class Store(HeldReports):
         raise edited(f"{named}: table batches, row {batch}, column state is not that of the journal, open")
 
     def are_new(self, batch: int, report_ids: Sequence[bytes]) -> bool:
-        """Return whether memory alone shows that none of some reports is stored; waits for nothing (see `KnownIds`)."""
+        """Return whether memory alone shows that none of some reports is stored (see `KnownKeys.are_new`)."""
         return self._known.are_new(batch, report_ids)
 
     def stored(self, batch: int, report_ids: Sequence[bytes]) -> set[bytes]:
@@ -391,3 +359,40 @@ class Store(HeldReports):
         while left:
             with self.database.writing() as connection:
                 left = drop_some(connection, batch)
+
+
+T = TypeVar("T")
+
+
+def _joined(parts: Sequence[Sequence[T]]) -> Sequence[T]:
+    return parts[0] if len(parts) == 1 else list(chain.from_iterable(parts))
+
+
+def _chosen(
+    group: Sequence[Upload], closed: LintraError | None, stored: set[bytes], used: set[bytes], space: int
+) -> tuple[dict[bytes, bytes], Sequence[bytes], dict[int, list[Outcome]]]:
+    """Return which reports of some uploads are to be stored, their serials, and what becomes of each upload's.
+
+    `closed` is why the batch takes no new reports, if it does not; `space` is how many it takes at most. `stored` are
+    those that it holds, and `used` the serials of its tokens that were used; those of the chosen reports are added.
+    """
+    full = BatchClosedError(f"it holds the task's maximum of {group[0].capacity} reports")
+    new, serials, outcomes = dict[bytes, bytes](), list[bytes](), dict[int, list[Outcome]]()
+    for upload in group:
+        refusal = upload.refusal or closed
+        taken = outcomes[id(upload)] = []
+        own: Sequence[bytes | None] = upload.serials or [None] * len(upload.report_ids)
+        for report_id, payload, serial in zip(upload.report_ids, upload.payloads, own, strict=True):
+            if report_id in stored or report_id in new:
+                taken.append(False)
+            elif refusal or len(new) >= space:
+                taken.append(refusal or full)
+            elif serial in used:
+                taken.append(TokenSpentError())
+            else:
+                if serial is not None:
+                    used.add(serial)
+                    serials.append(serial)
+                new[report_id] = payload
+                taken.append(True)
+    return new, serials, outcomes

@@ -5,7 +5,7 @@ import random
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 from unittest.mock import patch
@@ -19,10 +19,8 @@ from lintra_server.disk.journal import EMPTY
 from lintra_server.storage import segments as segments_module
 from lintra_server.storage.chains import raw_rows
 from lintra_server.storage.database import batches, segments
-from lintra_server.storage.direct import Direct, Value
-from lintra_server.storage.kept import KeptSqlite
-from lintra_server.storage.kept_postgres import KeptPostgres
-from lintra_server.storage.known import HeldIds
+from lintra_server.storage.direct import Direct, KeptConnection, Value
+from lintra_server.storage.known import HeldKeys
 from lintra_server.storage.states import BatchStates, Standing
 from lintra_server.storage.steps import ForkedError, Step
 from lintra_server.storage.store import Store, Upload
@@ -67,23 +65,18 @@ def crash_at(store: Store, number: int, work: Callable[[], object]) -> bool:
         count()
         return run(statement, connection, values)
 
-    def watched(original: Callable[..., object]) -> Callable[..., object]:
-        def saying(*arguments: object) -> object:
-            count()
-            return original(*arguments)
+    commit = KeptConnection._commit
 
-        return saying
+    def counted_commit(kept: KeptConnection, connection: Connection) -> None:
+        count()
+        commit(kept, connection)
 
     engine = store.database._engine
     hooks = ("before_cursor_execute", "commit")
     for hook in hooks:
         event.listen(engine, hook, count)
     try:
-        with ExitStack() as patches:
-            patches.enter_context(patch.object(Direct, "run", counted_run))
-            for kept in (KeptSqlite, KeptPostgres):
-                for name in ("_one", "_say"):
-                    patches.enter_context(patch.object(kept, name, watched(getattr(kept, name))))
+        with patch.object(Direct, "run", counted_run), patch.object(KeptConnection, "_commit", counted_commit):
             work()
     except CrashError:
         return True
@@ -323,7 +316,7 @@ def test_a_report_stays_known_if_the_memory_fails_after_the_commit(
     add(store, 1)
     add(store, 2)
     with monkeypatch.context() as patched:
-        patched.setattr(HeldIds, "note", fail)
+        patched.setattr(HeldKeys, "note", fail)
         with pytest.raises(MemoryError):
             add(store, 3)
     assert add(store, 3, 2) == [False, False]

@@ -8,9 +8,10 @@ import pytest
 from sqlalchemy import delete, insert, select, update
 
 from lintra_protocol.errors import UnavailableError
+from lintra_server.storage import store as store_module
 from lintra_server.storage.database import SPAN, segments
 from lintra_server.storage.direct import Value
-from lintra_server.storage.kept import Conditional
+from lintra_server.storage.segments import Written
 from lintra_server.storage.store import Store
 from support.stores import KINDS, Stored, add, an_id, empty, in_order
 
@@ -42,11 +43,11 @@ def seen_and_failed(store: Store, *numbers: int) -> Rows:
     """Send reports whose commit fails; return the rows that an editor saw of it."""
     seen: Rows = []
 
-    def fail(_statement: Conditional, sent: Sequence[Mapping[str, Value]], *_: object) -> bool:
-        seen.extend({column.name: row[column.name] for column in segments.c} for row in sent)
+    def fail(_connection: object, written: Sequence[Written]) -> None:
+        seen.extend(each.row for each in written)
         raise LostError
 
-    with patch.object(store.database._kept, "run", fail), pytest.raises(LostError):
+    with patch.object(store_module, "write_segments", fail), pytest.raises(LostError):
         add(store, *numbers)
     return seen
 

@@ -1,9 +1,7 @@
-"""The short way of a commit, in every kind of database: what it may store, it stores; all else takes the long way."""
+"""Commits of new reports, in every kind of database: what is stored, what is refused, and what becomes of tokens."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 from unittest.mock import patch
 
 import pytest
@@ -13,9 +11,10 @@ from lintra_protocol.errors import BatchClosedError, TokenSpentError, Unavailabl
 from lintra_server.storage import segments as segments_module
 from lintra_server.storage.chains import raw_rows
 from lintra_server.storage.database import batches, segments
-from lintra_server.storage.kept import Kept
+from lintra_server.storage.direct import KeptConnection
+from lintra_server.storage.known import HeldKeys
 from lintra_server.storage.store import Outcome, Store, Upload
-from support.stores import CAPACITY, KINDS, Stored, add, an_id, empty, in_order, payload
+from support.stores import CAPACITY, KINDS, Stored, add, an_id, empty, in_order, no_commits, payload
 
 
 @pytest.fixture(params=KINDS)
@@ -24,38 +23,12 @@ def stored(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stored]:
         yield made
 
 
-@contextmanager
-def ways(store: Store) -> Iterator[list[str]]:
-    """Give a list to which every commit adds whether it was the statement alone, or a transaction that looks first."""
-    taken: list[str] = []
-    at_once, appending = store.database.at_once, store.database.appending
-
-    def watched_statement(*arguments: Any) -> bool:
-        done = at_once(*arguments)
-        taken.append("short" if done else "declined")
-        return done
-
-    @contextmanager
-    def watched_transaction() -> Iterator[Connection]:
-        taken.append("long")
-        with appending() as connection:
-            yield connection
-
-    with (
-        patch.object(store.database, "at_once", watched_statement),
-        patch.object(store.database, "appending", watched_transaction),
-    ):
-        yield taken
-
-
-def test_new_reports_are_stored_by_one_statement_and_what_may_be_stored_is_looked_for(stored: Stored) -> None:
+def test_new_reports_and_such_as_come_again_are_told_apart(stored: Stored) -> None:
     store = stored.open()
-    with ways(store) as taken:
-        assert add(store, 1) == [True]  # nothing is known of the batch yet
-        assert add(store, 3, 2) == add(store, 4, 5) == [True, True]
-        assert add(store, 6, 6) == add(store, 7, 1) == [True, False]
-        assert add(store, 8) == [True]
-    assert taken == ["long", "short", "short", "long", "long", "short"]
+    assert add(store, 1) == [True]  # nothing is known of the batch yet
+    assert add(store, 3, 2) == add(store, 4, 5) == [True, True]
+    assert add(store, 6, 6) == add(store, 7, 1) == [True, False]
+    assert add(store, 8) == [True]
     assert in_order(store, 1) == [(number, number) for number in range(1, 9)]
     assert store.num_reports(1) == stored.open().num_reports(1) == 8
 
@@ -70,9 +43,7 @@ def test_new_reports_are_refused_once_their_batch_is_closed_full_or_not_for_them
     store.history.closing.clear()
     with store.database.writing() as connection:
         connection.execute(update(batches).values(state="closed"))
-    with ways(store) as taken:
-        assert isinstance(add(store, 2)[0], UnavailableError)
-    assert taken == ["declined", "long"]
+    assert isinstance(add(store, 2)[0], UnavailableError)
     with store.database.writing() as connection:
         connection.execute(update(batches).values(state="open"))
     outcomes = store.add_reports([Upload(1, [an_id(n) for n in (2, 3, 4)], [payload(n) for n in (2, 3, 4)], 3)])[0]
@@ -81,15 +52,13 @@ def test_new_reports_are_refused_once_their_batch_is_closed_full_or_not_for_them
     assert store.num_reports(1) == 3
 
 
-def test_a_statement_declines_if_the_last_row_is_not_the_one_that_memory_knows(stored: Stored) -> None:
+def test_nothing_is_stored_if_the_last_row_is_not_the_one_that_memory_knows(stored: Stored) -> None:
     store = stored.open()
     add(store, 1)
     add(store, 2)
     with store.database.writing() as connection:
         connection.execute(update(segments).where(segments.c.total == 2).values(mark=bytes(28)))
-    with ways(store) as taken:
-        (refusal,) = add(store, 3)
-    assert taken == ["declined", "long"]
+    (refusal,) = add(store, 3)
     assert isinstance(refusal, UnavailableError)
     assert "reports 2 to 2 of 2 are gone" in refusal.detail
 
@@ -106,11 +75,8 @@ def test_reports_of_several_batches_and_segments_are_stored_together_or_not_at_a
         return store.add_reports([Upload(2, ids, payloads, most), Upload(1, ids[:1], payloads[:1], CAPACITY)])
 
     assert together(1) == [[True], [True]]
-    with ways(store) as taken:
-        assert together(2, 3, 4, 5, 6) == [[True] * 5, [True]]
-    with ways(store) as then:
-        outcomes = together(7, 8, 9, most=8)
-    assert (taken, then) == (["short"], ["long"])
+    assert together(2, 3, 4, 5, 6) == [[True] * 5, [True]]
+    outcomes = together(7, 8, 9, most=8)
     assert outcomes[0][:2] == [True, True]
     assert isinstance(outcomes[0][2], BatchClosedError)
     assert outcomes[1] == [True]
@@ -118,7 +84,7 @@ def test_reports_of_several_batches_and_segments_are_stored_together_or_not_at_a
     assert [number for number, _ in in_order(store, 2)] == list(range(1, 9))
 
 
-def test_tokens_of_new_reports_are_used_once_also_by_one_statement(stored: Stored) -> None:
+def test_tokens_of_new_reports_are_used_once(stored: Stored) -> None:
     store = stored.open()
 
     def used(report: int, *serials: int) -> list[Outcome]:
@@ -129,11 +95,10 @@ def test_tokens_of_new_reports_are_used_once_also_by_one_statement(stored: Store
         )[0]
 
     assert used(1, 1) == [True]
-    with ways(store) as taken:
-        assert used(2, 3, 2) == [True, True]
-        assert isinstance(used(4, 2)[0], TokenSpentError)
-        outcomes = used(4, 4, 4)
-    assert taken == ["short", "long", "long"]
+    assert used(2, 3, 2) == [True, True]
+    assert isinstance(used(4, 2)[0], TokenSpentError)
+    assert used(2, 2, 2) == [False, False]  # with whatever token: they are stored
+    outcomes = used(4, 4, 4)
     assert outcomes[0] is True
     assert isinstance(outcomes[1], TokenSpentError)
     with store.database.reading() as connection:
@@ -146,13 +111,13 @@ def test_tokens_of_new_reports_are_used_once_also_by_one_statement(stored: Store
 def test_a_report_whose_answer_was_lost_is_stored_once(stored: Stored) -> None:
     store = stored.open()
     add(store, 1)
-    all_of = Kept._all
+    commit = KeptConnection._commit
 
-    def lost(*arguments: Any) -> bool:
-        all_of(*arguments)
+    def lost(kept: KeptConnection, connection: Connection) -> None:
+        commit(kept, connection)
         raise OSError("no answer")
 
-    with patch.object(Kept, "_all", lost), pytest.raises(OSError, match="no answer"):
+    with patch.object(KeptConnection, "_commit", lost), pytest.raises(OSError, match="no answer"):
         add(store, 2)
     assert store.num_reports(1) == 2  # who asks looks at the last row
     assert add(store, 2, 3) == [False, True]
@@ -160,10 +125,61 @@ def test_a_report_whose_answer_was_lost_is_stored_once(stored: Stored) -> None:
     assert store.num_reports(1) == len(store.report_ids(1)) == 4
 
 
-def test_memory_that_lacks_a_segment_or_knows_one_more_does_not_show_that_a_report_is_new(stored: Stored) -> None:
+# --- tokens ---------------------------------------------------------------------------------------------------------
+
+
+def used(store: Store, report: int, serial: int) -> object:
+    upload = Upload(1, [bytes([report]) * 32], [payload(report)], 99, None, [bytes([serial]) * 16])
+    return store.add_reports([upload])[0][0]
+
+
+def test_a_token_is_free_again_if_its_commit_failed_and_used_for_ever_if_it_did_not(stored: Stored) -> None:
     store = stored.open()
-    add(store, 1)
-    add(store, 2)
-    assert [store._known.lacks(1, [an_id(9)], last) for last in (0, 1, 2)] == [False, True, False]
-    assert not store._known.lacks(1, [an_id(9), an_id(1)], 1)
-    assert not store._known.lacks(2, [an_id(9)], 1)
+    assert used(store, 1, 1) is True
+
+    with no_commits(store), pytest.raises(OSError, match="full"):
+        used(store, 2, 2)
+    for _ in range(2):
+        assert used(store, 2, 2) in (True, False)  # now, and once more the same
+        assert isinstance(used(store, 3, 2), TokenSpentError)
+        assert isinstance(used(store, 3, 1), TokenSpentError)
+        store = stored.open()
+
+
+def test_a_token_stays_used_if_the_memory_fails_after_the_commit(
+    stored: Stored, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_keys: HeldKeys, _segment: object) -> None:
+        raise MemoryError
+
+    store = stored.open()
+    assert used(store, 1, 1) is True
+    with monkeypatch.context() as patched:
+        patched.setattr(HeldKeys, "note", fail)
+        with pytest.raises(MemoryError):
+            used(store, 2, 2)
+    assert used(store, 2, 2) is False
+    assert isinstance(used(store, 3, 2), TokenSpentError)
+
+
+def test_a_failed_commit_leaves_no_table_in_memory(stored: Stored) -> None:
+    """What became of it only the disk knows, so used tokens and identifiers are read from there again."""
+    store = stored.open()
+    assert used(store, 1, 1) is True
+    assert isinstance(used(store, 3, 1), TokenSpentError)  # whoever looks has both tables in memory
+    assert used(store, 1, 1) is False
+    assert 1 in store._spent._tables
+    assert 1 in store._known._tables
+    with no_commits(store), pytest.raises(OSError, match="full"):
+        used(store, 2, 2)
+    assert store._spent._tables == store._known._tables == {}
+    assert used(store, 2, 2) in (True, False)
+    assert isinstance(used(store, 3, 2), TokenSpentError)
+
+
+def test_two_reports_of_one_upload_cannot_share_a_token(stored: Stored) -> None:
+    store = stored.open()
+    both = Upload(1, [b"a" * 32, b"b" * 32], [payload(1)] * 2, 99, None, [bytes(16)] * 2)
+    first, second = store.add_reports([both])[0]
+    assert first is True
+    assert isinstance(second, TokenSpentError)
