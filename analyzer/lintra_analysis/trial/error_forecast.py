@@ -8,6 +8,8 @@ number of them, with as many rows each as are said, every row that of a person o
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from decimal import ROUND_FLOOR, Context
+from math import sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,17 +26,16 @@ from lintra_analysis.releases.release import Release
 from lintra_analysis.spec.build_task import build_task, warnings_of
 from lintra_analysis.spec.specification import Specification
 from lintra_analysis.trial.collection import NUM_SERVERS, placeholder_keys, placeholder_servers
-from lintra_analysis.trial.composed_privacy import Together
 from lintra_analysis.trial.files.table import FileTable
-from lintra_analysis.trial.sketch_forecast import SketchForesight, foresee_sketch
+from lintra_analysis.trial.mechanism_forecast import SketchForesight, WideForesight, foresee_sketch, foresee_wide
 from lintra_analysis.trial.what_if import Prospect, outlook
-from lintra_analysis.trial.wide_forecast import WideForesight, foresee_wide
 from lintra_protocol.crypto.randomness import RandomBytes, expand
 from lintra_protocol.crypto.ring import FloatArray, IntArray
-from lintra_protocol.encoding.documents import first_complaint, fraction
+from lintra_protocol.encoding.documents import Real, first_complaint, fraction, real
 from lintra_protocol.errors import InvalidAnalysisError, InvalidRowError, InvalidTaskError
 from lintra_protocol.fields.schema import OTHER, Column
 from lintra_protocol.mechanisms.collusion import epsilons_if_colluding
+from lintra_protocol.privacy.gaussian import gaussian_epsilon, gaussian_mu
 from lintra_protocol.task import Task
 
 SPREAD_ROWS = 2048
@@ -47,6 +48,56 @@ SHARE = "share of the rows in a cell"
 COORDINATE = "mean of a coordinate of mapped rows"
 
 _WORDS_TOGETHER = 1 << 21
+
+
+@dataclass(frozen=True)
+class Together:
+    """Both epsilons of a task with windows, and a promise for all reports of one source instead of for one window.
+
+    The noise of windows is independent, so k reports of one source have sqrt(k) times the mu of one (`repeated`), and
+    sqrt(M k) times where M windows may be merged. To promise the same epsilon for all of them, every window has to have
+    that much more noise.
+
+    Attributes:
+        windows: how many there are.
+        merged: how many in a row may be released together.
+        reports: in how many of them one source may answer.
+        delta: that both epsilons belong to.
+        epsilon_of_one: of one window, recomputed; the largest of any cohort.
+        epsilon_of_all: of all reports of one source.
+        epsilon_to_ask: that one window may have if all of them together shall keep the promise; five digits, rounded
+            down.
+        noise_factor: how many times the noise that every window then has.
+    """
+
+    windows: int
+    merged: int
+    reports: int
+    delta: float
+    epsilon_of_one: float
+    epsilon_of_all: float
+    epsilon_to_ask: Real
+    noise_factor: float
+
+    @classmethod
+    def of(cls, task: Task) -> "Together | None":
+        """Return both epsilons of a valid task, or None if it has no windows."""
+        if task.windows is None:
+            return None
+        one, together, reports = task.worst_privacy(), task.worst_together(), task.reports_per_source
+        claim = task.claim
+        left = float(fraction(claim.delta) - reports * fraction(claim.delta_coalition))
+        share = gaussian_mu(claim.float_epsilon, left) / sqrt(reports * task.max_merge)
+        return cls(
+            windows=task.windows.max_windows,
+            merged=task.max_merge,
+            reports=reports,
+            delta=one.delta,
+            epsilon_of_one=one.epsilon,
+            epsilon_of_all=together.epsilon,
+            epsilon_to_ask=_rounded_down(gaussian_epsilon(share, claim.noise_delta)),
+            noise_factor=gaussian_mu(claim.float_epsilon, claim.noise_delta) / share,
+        )
 
 
 @dataclass(frozen=True)
@@ -281,3 +332,7 @@ def _shuffled(position: int) -> FloatArray:
     order = np.argsort(np.frombuffer(drawn, "<u8"))
     places: FloatArray = (order + 0.5) / SPREAD_ROWS
     return places
+
+
+def _rounded_down(number: float) -> Real:
+    return real(Context(prec=5, rounding=ROUND_FLOOR).create_decimal_from_float(number))

@@ -5,9 +5,8 @@ from dataclasses import asdict
 
 from lintra_analysis.estimators.tabular import number, table
 from lintra_analysis.trial.error_forecast import Foresight
-from lintra_analysis.trial.sketch_forecast import SketchForesight
+from lintra_analysis.trial.mechanism_forecast import SketchForesight, WideForesight
 from lintra_analysis.trial.what_if import prospects_table
-from lintra_analysis.trial.wide_forecast import WideForesight
 from lintra_protocol.mechanisms.collusion import in_words
 from lintra_protocol.task import Task
 
