@@ -37,7 +37,7 @@ def audit_gaussian_release(task: Task, matrix: PublicMatrix) -> TaskAudit:
     corrupt = min(mechanism.quota(claim), claim.max_corrupt_clients)
     exact = sketch.layout == "block" or sketch.sparsity == 1
     audited = sketch if exact else sketch.without(worst_coalition(sketch, corrupt))
-    # What bypasses the matrix stands apart; several copies of a row are farther apart than one.
+    # Totals bypass the matrix and have a pair of their own; several copies of a row are farther apart than one.
     null = claim.model_copy(update={"neighbours": "zero-out"})
     beside = mechanism.clip_steps if matrix.totals else 0
     distance, norm = (
@@ -56,7 +56,7 @@ def audit_gaussian_release(task: Task, matrix: PublicMatrix) -> TaskAudit:
     promised = (epsilon, claim.float_delta - float(fraction(claim.delta_coalition)))
     audit = audit_pair(GaussianPair([0.0], [1.0], [mu**2]), [promised], neighbour=f"client {recomputed.worst_client}")
     if mechanism.contributors is not None:
-        # That an organisation takes part is visible, and its own sums are promised nothing.
+        # The participation of an organisation is public, and nothing is promised about its own sums.
         return TaskAudit(stated, recomputed, mu, corrupt, audit, None)
     absence = ltm_certificate(
         audited,

@@ -1,8 +1,7 @@
 """A linear sketch with the noise of one honest server, audited exactly from its public matrix.
 
-Noise of its own stands in every released word, so that nothing depends on who else takes part: a row moves what is
-released by the norm of its column times its own distance, read off the columns that were really drawn
-(docs/explanation/privacy.md#noise-by-servers).
+Every released word has noise of its own, so the other clients do not matter. A row moves the release by the norm of its
+column, as it was drawn, times the distance of two encoded rows (docs/explanation/privacy.md#noise-by-servers).
 """
 
 from math import hypot, sqrt
@@ -63,5 +62,5 @@ def audit_server_release(task: Task, matrix: PublicMatrix, sketch: SparseSketch)
     )
     promised = (epsilon, claim.float_delta - float(fraction(claim.delta_coalition)))
     audit = audit_pair(pair, [promised], neighbour=f"client {worst}")
-    # Whoever stays away takes no noise along.
+    # A client that stays away removes no noise.
     return TaskAudit(stated, recomputed, mu, sketch.clients - 1, audit, delta(shifted(norm), epsilon))

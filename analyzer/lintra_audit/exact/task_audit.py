@@ -1,4 +1,4 @@
-"""What an exact audit of a task's release found."""
+"""The result of an exact audit of a task's release."""
 
 from dataclasses import dataclass
 

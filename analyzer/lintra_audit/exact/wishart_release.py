@@ -39,7 +39,7 @@ def audit_wishart_release(task: Task, matrix: PublicMatrix) -> TaskAudit:
     """Audit what a sum of products and random examples tells.
 
     `mu` is the smallest that, with the failure that the statement allows, lies above the curve at all epsilons tried.
-    What it would tell that a client stays away with its example is not known. `matrix` is that of a cohort: one row of
+    The privacy of a client's absence, together with its example, is not known. `matrix` is that of a cohort: one row of
     ones.
     """
     mechanism, claim = cast("WishartSecondMoment", task.mechanism), task.claim
@@ -79,8 +79,8 @@ def beside_gaussian(curve: Callable[[float], float], mu: float, epsilon: float) 
 
     delta = E curve(epsilon - L), L = mu Z + mu^2/2 the loss of the Gaussian pair under its first law. For negative
     arguments delta(-e) = 1 - exp(-e) + exp(-e) delta'(e), delta' of the other order of the pair; `curve` is the larger
-    of both orders, so that this is an upper bound. `curve` is the larger delta of both orders of the pair, for epsilon
-    of at least 0. `mu` is that of the Gaussian release; `epsilon` is at least 0.
+    delta of both orders of the pair, for epsilon of at least 0, so this is an upper bound. `mu` is that of the Gaussian
+    release; `epsilon` is at least 0.
     """
     losses = mu * _NODES + mu**2 / 2  # under the first law
     values = [_whole_curve(curve, epsilon - loss) for loss in losses.tolist()]

@@ -1,4 +1,4 @@
-"""What a white-box audit found: a document for machines, a table for people, and the curve as a drawing."""
+"""Shows the result of a white-box audit as a JSON document, as a table, and as a drawing of the curve."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,1 +1,1 @@
-"""What each mechanism brings to the audits; one module a kind, found by its name (`lintra_audit.kinds.kind_audit`)."""
+"""The audits of each mechanism: one module for each kind, looked up by name (`lintra_audit.kinds.kind_audit`)."""

@@ -1,7 +1,7 @@
-"""The audits of a second round: products along public directions, which may be any, of rows that are clipped twice.
+"""The audits of a second round: products along public directions of rows that are clipped twice.
 
-The directions here are none that a release of a range finder would give: one is twice the same, and longer than 1. The
-promise does not rest on them, and only such directions show whether what is joined was clipped again.
+The promise holds for any directions. Here one direction occurs twice and is longer than 1, which no range finder would
+release. Only with such directions does the audit see whether the joined row was clipped again.
 """
 
 from functools import partial
@@ -79,8 +79,8 @@ def _joining(mechanism: Mechanism, num_columns: int) -> FloatArray:
 def farthest(task: Task, cosine: float) -> Pair:
     """Return rows that are on the bound along the directions too, and have this cosine there.
 
-    Of what is joined only the range of the map can be met. Both rows lie along those two orthogonal directions of it
-    which the map stretches most; where it shrinks them, the second bound is out of reach, and so is the promise.
+    Only vectors in the range of the map can be joined rows. Both rows lie along the two orthogonal directions that the
+    map stretches most. Where the map shrinks them, neither the second bound nor the promise can be reached.
     """
     mechanism = task.mechanism
     left, sizes, _ = np.linalg.svd(_joining(mechanism, task.num_columns), full_matrices=False)
@@ -129,7 +129,7 @@ def _clipped_once(mechanism: Mechanism, rows: FloatArray, random_bytes: RandomBy
 
 
 def _unclipped_target(mechanism: Mechanism, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
-    """Encode with targets from the file, which nobody clipped."""
+    """Encode with unclipped targets from the file."""
     second, basis = _held(mechanism, rows.shape[-1])
     flat = np.clip(rows.reshape(-1, rows.shape[-1]), -1, 1)
     joined = second.round_rows(flat)

@@ -1,4 +1,4 @@
-"""The audits of `histogram`: rows that share no cell; a value on an edge that counts twice; a number that is spread."""
+"""The audits of `histogram`: rows that share no cell, values on the edges of cells, and missing numbers."""
 
 from functools import partial
 from typing import cast
@@ -93,7 +93,7 @@ def _noise_of_one_column(mechanism: Mechanism, rows: FloatArray, random_bytes: R
 
 def _last_cells(mechanism: Mechanism, num_columns: int) -> slice:
     words = mechanism.num_words(num_columns)
-    # Behind it stands the one for missing values.
+    # The last cell is that of missing values.
     return slice(words - 2, words - 1)
 
 

@@ -1,4 +1,4 @@
-"""What a mechanism brings to the audits: its worst neighbours, small tasks, mistakes to plant, and its exact audit."""
+"""The audits of one mechanism: its worst neighbours, small tasks, faults to plant, and its exact audit."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -67,7 +67,7 @@ def stated_variances(mechanism: AnyMechanism, num_columns: int) -> FloatArray:
 
 @dataclass(frozen=True)
 class OrganisationAudit:
-    """What a mechanism brings that organisations may contribute to: cases, and mistakes to plant, by name."""
+    """The audits of a mechanism that takes contributions of organisations: cases, and faults to plant, by name."""
 
     cases: Callable[[], list[Case]]
     faults: Mapping[str, Planted]
@@ -75,16 +75,16 @@ class OrganisationAudit:
 
 @dataclass(frozen=True)
 class KindAudit:
-    """What a mechanism brings; what is left out is that of a sum of rows with independent Gaussian words.
+    """The audits of one mechanism; the defaults are those of a sum of rows with independent Gaussian words.
 
     Attributes:
         cases: what `lintra audit release` runs by default.
         faults: mistakes to plant, by name; at least one.
         farthest: the victim's rows in two worlds that lie as far apart as the promise allows.
-        nearest: rows of the victim that the promise makes as good as indistinguishable.
+        nearest: rows of the victim that differ so little that no test may tell them apart.
         hostile: rows that try to leave the encoder's bounds, shape `(k, d)`.
         twin: a small task that stands for a large one.
-        kept: what of the task its twin keeps, in a word: mu or the claim.
+        kept: which part of the task its twin keeps: mu or the claim.
         test: the adversary's optimal test.
         variances: of one client's noise in every word, shape `(w,)`.
         excess: largest excess kurtosis of one client's noise; 0 for Gaussian noise.

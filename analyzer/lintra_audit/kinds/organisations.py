@@ -1,4 +1,4 @@
-"""The audits of organisations, alike for every mechanism that they may contribute to: cases, and mistakes to plant."""
+"""Cases and planted faults of organisations, the same for every mechanism that takes their contributions."""
 
 from collections.abc import Callable, Sequence
 from functools import partial

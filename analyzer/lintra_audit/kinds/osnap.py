@@ -1,4 +1,4 @@
-"""The audits of `osnap`: rows of a sketch with few clients, with one and with several entries in a column."""
+"""The audits of `osnap`: sketches whose rows hold few clients, with one entry in a column and with several."""
 
 from functools import partial
 from typing import cast
@@ -13,7 +13,7 @@ from lintra_protocol.task import Task
 
 
 def cases() -> list[Case]:
-    """Return sketches with one entry per column and with two, alone and against coalitions, and a row too thin.
+    """Return sketches with one and two entries per column, with and without coalitions, and one with a row too thin.
 
     And both with a clip counter as large as everything else.
     """

@@ -1,4 +1,4 @@
-"""The audits of `osnap_published`: opposite corners of the box, and several copies of a row with noise of their own."""
+"""The audits of `osnap_published`: opposite corners of the box, and copies of a row with independent noise."""
 
 from functools import partial
 from typing import cast
@@ -25,7 +25,7 @@ COHORTS = (120, 240, 480, 960)
 
 
 def cases() -> list[Case]:
-    """Return the calibration that does not keep its word, with one copy; two copies of each row; a clip counter."""
+    """Return the published calibration, whose claim is false: with one copy, with two, and with a clip counter."""
     one, two = (
         OsnapPublished(entry_bound="1", fraction_bits=0, sigma=4, rows=s, sparsity=s, published_epsilon="1")
         for s in (1, 2)

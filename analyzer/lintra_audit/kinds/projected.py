@@ -1,4 +1,4 @@
-"""What the audits of the two mechanisms on projected rows share: rows between public bounds, classes, small twins."""
+"""Shared by the audits of the two mechanisms on projected rows: rows between public bounds, classes, small twins."""
 
 from collections.abc import Sequence
 from itertools import pairwise, product
@@ -39,7 +39,7 @@ def rows_between_bounds(mechanism: ProjectedRows) -> list[FloatArray]:
     """Return rows of shape `(d,)` in many directions, of every class or with both ends of a numeric label."""
     count = len(mechanism.levels)
     angles = np.linspace(0, 2 * np.pi, DIRECTIONS, endpoint=False)
-    # Two features are gone round; of more, corners of the box are tried, which are as long as a row can be.
+    # With two features the circle is searched; with more, corners of the box are tried, which are the longest rows.
     random = np.frombuffer(expand(bytes(32), "directions")(8 * DIRECTIONS * count), np.int64).reshape(DIRECTIONS, count)
     found = [np.where(row > 0, 1.0, -1.0) for row in random]
     features = [number for number in range(count) if number != mechanism.label]

@@ -1,4 +1,4 @@
-"""The audits of `range_finder`: rows that share the longest projection and are opposite in what it does not see."""
+"""The audits of `range_finder`: rows that share the longest projection and are opposite orthogonally to it."""
 
 from functools import partial
 from math import sqrt
@@ -85,7 +85,7 @@ def farthest(task: Task) -> Pair:
     bound, limit = float(mechanism.row_bound), float(mechanism.projected_bound) * sqrt(mechanism.rank)
     values = np.array([float(target.bound) for target in mechanism.targets])
     along = np.linalg.svd(signs)[2][0] * limit
-    # A hair beyond the clip of the projection, so that rounding on the way leaves the longest one.
+    # Slightly beyond the clip of the projection, so that rounding leaves the longest projection.
     a: FloatArray = np.linalg.lstsq(seen.T, np.concatenate([values, along]) * (1 + 1e-6), rcond=None)[0]
     counted = values * np.array([2.0**target.bits for target in mechanism.targets])
     beside = float(counted @ counted) + float(mechanism.projected_bound) ** 2
@@ -138,7 +138,7 @@ def _unclipped(mechanism: Mechanism, rows: FloatArray, random_bytes: RandomBytes
 
 
 def _without_halving(mechanism: Mechanism, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
-    """Encode with h forgotten: in the projection and in its clip, and not in the noise."""
+    """Encode without the halving h in the projection and in its clip, but with h in the noise."""
     finder = cast("RangeFinder", mechanism)
     steps = finder.round_rows(rows.reshape(-1, rows.shape[-1]))
     whole = steps @ finder.signs(rows.shape[-1])

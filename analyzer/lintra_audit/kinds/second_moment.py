@@ -89,7 +89,7 @@ def _intercept_words(mechanism: Mechanism, num_columns: int) -> slice:
 
 
 def _row_count(mechanism: Mechanism, num_columns: int) -> slice:
-    """Return where the rows are counted that were not left out: last, but for a clip counter."""
+    """Return the place of the word that counts complete rows: the last one, or the one before a clip counter."""
     counted = cast("SecondMoment", mechanism)
     last = mechanism.num_words(num_columns) - mechanism.clip_words
     return slice(last - counted.count_words, last)

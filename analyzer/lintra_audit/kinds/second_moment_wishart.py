@@ -1,4 +1,4 @@
-"""The audits of `second_moment_wishart`: random examples in the place of Gaussian words."""
+"""The audits of `second_moment_wishart`, whose clients add random examples instead of Gaussian noise."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -24,7 +24,7 @@ from lintra_protocol.privacy.wishart import MIN_FREEDOM
 from lintra_protocol.task import Task
 
 _IMPOSSIBLE = 1e6
-"""The log ratio where one of the two worlds cannot give what was released."""
+"""The log ratio where one of the two worlds cannot give the released matrix."""
 
 EXCESS = 12.0
 """Excess kurtosis of the square of a Gaussian, of which a client adds one to the diagonal."""
@@ -33,7 +33,7 @@ EXCESS = 12.0
 def cases() -> list[Case]:
     """Return cohorts of twice as many clients as Wishart noise takes, and a large delta.
 
-    With fewer, or a smaller delta, the promise pays for rare events that no audit of this size sees.
+    With fewer clients or a smaller delta the promise covers events too rare for an audit of this size.
     """
     plain = WishartSecondMoment(row_bound="1", fraction_bits=0, sigma=4100)
     few = partial(
@@ -76,9 +76,9 @@ class WishartTest:
     """The likelihood ratio of two Wishart laws moved by what is known (Sheffet 2019, Algorithm 3).
 
     With h honest examples of variance v the released matrix less the known rows, plus the mean h v I that the clients
-    took off, is W + A, A the victim's product, and W has the density |W|^((h - d - 1)/2) exp(-tr W / 2v). The little
-    noise that hides the grid is left out: it makes this test a shade worse than the best. A clip counter has Gaussian
-    noise of its own.
+    took off, is W + A, A the victim's product, and W has the density |W|^((h - d - 1)/2) exp(-tr W / 2v). The small
+    noise that hides the grid is left out, which makes this test slightly worse than the best. A clip counter has
+    Gaussian noise of its own.
 
     Attributes:
         known: the sum of the known rows' products.

@@ -45,7 +45,7 @@ def cases() -> list[Case]:
 
 
 def _row_count(mechanism: Mechanism, num_columns: int) -> slice:
-    """Return where the rows are counted that were not left out: last, but for a clip counter."""
+    """Return the place of the word that counts complete rows: the last one, or the one before a clip counter."""
     last = mechanism.num_words(num_columns) - mechanism.clip_words
     return slice(last - cast("Sum", mechanism).count_words, last)
 

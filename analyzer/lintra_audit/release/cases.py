@@ -1,4 +1,4 @@
-"""Which cases are run: the standard ones of all mechanisms, or a task, or a small twin of it."""
+"""The cases of an audit: the standard ones of all mechanisms, a given task, or a small twin of it."""
 
 from lintra_audit.kinds.kind_audit import AUDITS, OrganisationAudit, Planted
 from lintra_audit.trials.case import Case

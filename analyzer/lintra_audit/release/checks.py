@@ -1,4 +1,4 @@
-"""What is checked beside the distinguishers: the encoder's ball, the lattice of what is released, the law of its noise.
+"""Checks beside the distinguishers: the bound on encoded rows, the lattice of the release, and the law of its noise.
 
 The first is exact. The other two raise a false alarm with probability `FALSE_ALARM` each, whatever the number of
 comparisons inside.
@@ -58,7 +58,7 @@ def check_encoder(task: Task, seams: Seams) -> Check:
 def check_lattice(scene: Scene, worlds: tuple[IntArray, IntArray]) -> Check:
     """Compare the residues of released integers between worlds whose rows differ by one step.
 
-    The claim makes these worlds as good as equal, so whatever tells them apart is the lattice: values that one world
+    Under the claim these worlds are nearly equal. A difference can only come from the lattice: values that one world
     reaches and the other does not, or less often. `worlds` are released integers of world 0 and world 1, each of shape
     `(trials, rows, w)`.
     """
@@ -101,7 +101,8 @@ def check_law(scene: Scene, worlds: tuple[IntArray, IntArray]) -> Check:
     residuals = np.concatenate([world - world.mean(axis=0) for world in flat])
     measured = residuals.T @ residuals / (len(residuals) - 2)
     spread = np.sqrt((np.outer(np.diag(expected), np.diag(expected)) + expected**2) / len(residuals))
-    # Heavier tails spread squares wider: the excess of a sum of h clients is that of one over h, and counts half.
+    # Heavier tails raise the variance of squares: a sum of h clients has 1/h of the excess of one, of which half
+    # enters.
     spread *= np.sqrt(1 + audit.excess / 2 / len(scene.honest))
     upper = np.triu_indices(len(expected))
     off, scale = np.abs(measured - expected)[upper], spread[upper]

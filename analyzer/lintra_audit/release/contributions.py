@@ -27,7 +27,7 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class Contributions:
-    """Organisations of which one person changes, in as many of the honest ones as she may have rows in."""
+    """Organisations of which one person changes, in as many honest ones as a person may have rows in."""
 
     case: Case
 
@@ -40,7 +40,7 @@ class Contributions:
 
     @property
     def _counts_null_rows(self) -> bool:
-        """Whether a neighbour's rows are null and counted; else she is not there at all."""
+        """Whether a neighbour's rows are null and counted; else the person is absent."""
         return self._held.count == "exact" and self.case.task.claim.neighbours == "zero-out"
 
     def admit(self, seams: Seams) -> None:
@@ -77,7 +77,7 @@ class Contributions:
         return replace(found, weights=np.pad(found.weights, beside), midpoint=np.pad(found.midpoint, beside))
 
     def checks(self, seams: Seams) -> list[Check]:
-        """Return what is exact: how far hostile persons move a sum, and what persons are charged."""
+        """Return the exact checks: how far hostile persons move a sum, and what persons are charged."""
         return [self._encoder(seams), self._ledger(seams)]
 
     # --- worlds ------------------------------------------------------------------------------------------------
@@ -85,8 +85,7 @@ class Contributions:
     def far_files(self, scene: Scene) -> tuple[list[File], list[File]]:
         """Return all organisations' files in both worlds: the farthest persons there are.
 
-        In world 0 her rows are other ones; or she is not there; or her rows are null, and counted if the count is
-        exact.
+        In world 0 the person has other rows, is absent, or has null rows, which are counted if the count is exact.
         """
         held, pair = self._held, AUDITS[self.case.task.mechanism.kind].farthest(self.case.task)
         rows = min(held.rows_per_person, held.max_rows)
@@ -101,7 +100,7 @@ class Contributions:
         return worlds
 
     def near_files(self, scene: Scene) -> tuple[list[File], list[File]]:
-        """Return files that differ by next to nothing in one row of one person: indistinguishable if all is well."""
+        """Return files that differ as little as possible in one row of one person; no test may tell them apart."""
         pair: Pair = AUDITS[self.case.task.mechanism.kind].nearest(self.case.task)
         worlds = self._others(), self._others()
         for world, row in zip(worlds, pair, strict=True):

@@ -1,4 +1,4 @@
-"""What an audit found, as a table for people and as a document for machines."""
+"""Shows the result of an audit as a table and as a JSON document."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""One audit: draw the matrix, find the worst victim, run both worlds, and compare what is found with the claim."""
+"""Runs one audit: draws the matrix, finds the worst victim, runs both worlds, and compares them with the claim."""
 
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -38,15 +38,15 @@ MIN_TRIALS = 2000
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one case showed.
+    """The result of one case.
 
     Attributes:
         statement: the claim: that of the release, or of the smallest cohort the task allows.
         refusal: the token of the rule that refused the last request, if one did.
         exact_mu: mu of Theorem 1 for the matrix that was drawn, the worst victim and the coalition found.
-        optimal: what the likelihood ratio of the claimed mechanism shows.
-        black_box: what a test learned from the runs shows.
-        checks: everything else, with its answer.
+        optimal: the bound from the likelihood ratio of the claimed mechanism.
+        black_box: the bound from a test that was learned from the runs.
+        checks: all other checks with their results.
     """
 
     case: Case
@@ -72,9 +72,9 @@ class Outcome:
 
     @property
     def published_refuted(self) -> bool | None:
-        """Return whether the runs refute the published claim, which the verdict does not rest on; None if none is made.
+        """Return whether the runs refute the published claim; None if there is none. The verdict does not use it.
 
-        With few runs they do not, whatever is true.
+        A small number of runs does not refute a claim, true or false.
         """
         if self.published_epsilon is None or self.epsilon_lower is None:
             return None
@@ -87,7 +87,7 @@ class Outcome:
 
 
 class Subject(Protocol):
-    """What is audited of a case: whose reports differ between the worlds, and what is checked exactly."""
+    """The subject of a case: whose reports differ between the worlds, and which checks are exact."""
 
     def admit(self, seams: Seams) -> None:
         """Refuse what a rule forbids before anything is released (raises LintraError)."""
@@ -167,7 +167,7 @@ def _ask(case: Case, subject: Subject, seed: bytes, seams: Seams) -> tuple[list[
 
 
 def _claimed(case: Case, releases: list[DrawnRelease]) -> PrivacyStatement:
-    """Return what is promised: by the release for its matrix, or by the task if the release does not keep its word."""
+    """Return the claim: that of the release for its matrix, or that of the task if the release was refused."""
     task = case.task
     promised = task.privacy(task.claim.min_clients)
     if not releases:
@@ -192,7 +192,7 @@ def far_rows(case: Case, victim: int) -> tuple[FloatArray, FloatArray]:
 
 
 def near_rows(case: Case, victim: int) -> tuple[FloatArray, FloatArray]:
-    """Return rows in the shapes of `far_rows`, but the victim's differ by next to nothing."""
+    """Return rows in the shapes of `far_rows`; the victim's rows differ as little as possible."""
     return worlds(case.task, case.num_clients, victim, AUDITS[case.task.mechanism.kind].nearest(case.task))
 
 

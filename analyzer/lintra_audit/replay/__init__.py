@@ -1,1 +1,1 @@
-"""A verdict of servers found again by somebody who believes none of them."""
+"""Recomputes a verdict of the servers without trusting any of them."""

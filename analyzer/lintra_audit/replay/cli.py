@@ -1,4 +1,4 @@
-"""`lintra audit replay`: a third party finds the verdict of a verified task again, from a file and public keys.
+"""`lintra audit replay`: a third party recomputes the verdict of a verified task from a file and public keys.
 
 Exit codes: 0 nothing differs, 1 something does, 2 the file cannot be read.
 """

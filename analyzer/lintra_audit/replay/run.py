@@ -1,8 +1,8 @@
-"""A verdict found again by a third party, who holds a file of evidence and public keys, and believes nobody.
+"""Recomputes a verdict from a file of evidence and public keys, for a third party that trusts nobody.
 
-The accepted cohort is right if the servers signed the one list of reports, gave out check shares of it once, and these
-add up to what the verdict says. Whether the released numbers are the sum of these reports a third party cannot see: the
-sketch shares are sealed to the analyzer, whose own replay opens them.
+The accepted cohort is right if the servers signed one list of reports, gave out check shares of it once, and these add
+up to the verdict. A third party cannot see whether the released numbers are the sum of these reports: the sketch shares
+are sealed to the analyzer, whose own replay opens them.
 """
 
 from collections.abc import Iterator, Sequence
@@ -34,11 +34,11 @@ FIELDS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Does the seed come from the accepted cohort and a second nonce of every server?", ("seed", "servers")),
     ("Is the privacy statement that of the matrix which the seed gives?", ("privacy",)),
 )
-"""What a third party can write again of a certificate, each under its question."""
+"""The fields of a certificate that a third party can recompute, by question."""
 
 
 def replayed(evidence: Evidence, server_keys: Sequence[str]) -> Iterator[ReplayedCheck]:
-    """Yield one question after the other; behind a no that nothing can be built upon there are no more.
+    """Yield the questions with their answers; after a failure on which the rest would depend there are no more.
 
     `evidence` holds bodies not read yet. `server_keys` are the servers' public keys from a source that the third party
     trusts, in the task's order.
@@ -100,7 +100,7 @@ def _signatures(evidence: Evidence, kind: SignedKind, server_keys: Sequence[str]
 
 
 def _written_again(evidence: Evidence, judgement: Judgement, nonces: Sequence[bytes]) -> ReleaseRecord:
-    """Return the certificate with everything replaced that a third party can find itself."""
+    """Return the certificate with every field replaced that a third party can compute."""
     task, record, frozen = evidence.task, evidence.record.record, judgement.frozen
     accepted, first = judgement.accepted, frozen.inventories[0].message.first
     drawn = draw_matrix(task, frozen.batch, accepted.root, nonces, len(accepted), first, shows_coalitions=True)

@@ -1,1 +1,1 @@
-"""What an audit by trial is made of: cases, worlds, the pipeline, tests that tell worlds apart, and faults."""
+"""The parts of an audit by trial: cases, worlds, the pipeline, tests that tell worlds apart, and faults."""

@@ -1,4 +1,4 @@
-"""What is audited: a task among made-up parties, who reports, and what is asked of the servers."""
+"""An audit case: a task among made-up parties, the clients that report, and the requests to the servers."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,8 +1,8 @@
-"""How well an adversary tells two worlds apart, as lower bounds that hold at a stated confidence.
+"""Lower bounds, at a stated confidence, on how well an adversary tells two worlds apart.
 
-A mechanism that is mu-Gaussian private lets no test whatever reach Phi^-1(1 - FP) + Phi^-1(1 - FN) above mu (Dong,
-Roth, Su 2022, Definition 3). So any test, however found, refutes a claim once the bounds on its errors are small
-enough; a better test only refutes sooner.
+For a mu-Gaussian private mechanism no test reaches Phi^-1(1 - FP) + Phi^-1(1 - FN) above mu (Dong, Roth, Su 2022,
+Definition 3). So any test refutes a claim once the bounds on its errors are small enough; a better test needs fewer
+runs.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ _GRID = np.linspace(0.005, 0.995, 199)
 
 @dataclass(frozen=True)
 class Bound:
-    """What one test of the two worlds shows.
+    """The result of one test of the two worlds.
 
     Attributes:
         trials: how many runs of each world it was tested on.

@@ -1,7 +1,7 @@
-"""Faults that any mechanism can have, each at the seam where it would arise; the pipeline around it stays as it is.
+"""Faults that any mechanism can have. Each replaces the one function of the pipeline in which it would arise.
 
-An audit that none of these fails would prove nothing. Mistakes that only one mechanism can make stand with it, in
-`lintra_audit.kinds`. Which check catches which fault, and how surely, stands in docs/explanation/audit.md.
+They show that the audit can fail. Faults of a single mechanism are in `lintra_audit.kinds`. docs/explanation/audit.md
+says which check catches which fault, and how surely.
 """
 
 from collections.abc import Callable, Sequence

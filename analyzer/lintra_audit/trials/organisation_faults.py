@@ -1,6 +1,6 @@
-"""Mistakes that organisations, their ledgers or the rules about them could make, each at the seam where it would arise.
+"""Faults of organisations, of their ledgers and of the rules about them. Each replaces one function of the pipeline.
 
-Which of them a mechanism can make, and which checks catch it, stands in `lintra_audit.kinds.organisations`.
+`lintra_audit.kinds.organisations` says which of them a mechanism can have, and which checks catch them.
 """
 
 from collections.abc import Sequence
@@ -44,7 +44,7 @@ def _noise_of_each_row(task: Task, organisation: int, file: File, runs: int, ran
 
 
 def _noise_by_size(task: Task, organisation: int, file: File, runs: int, random_bytes: RandomBytes) -> IntArray:
-    """Encode with noise in proportion to the rows, as who noises a mean and multiplies it does.
+    """Encode with noise in proportion to the rows, as if a mean got noise and was multiplied afterwards.
 
     Where so much cannot be drawn, with as much as can.
     """
@@ -106,7 +106,7 @@ def _dropped_rows(task: Task, organisation: int, file: File, runs: int, random_b
 
 
 def _count_of_row_bound(task: Task, organisation: int, file: File, runs: int, random_bytes: RandomBytes) -> IntArray:
-    """Encode with a count of half the row bound a row, which is not free where a person's bound is small."""
+    """Encode with half the row bound as the count of a row, which costs more where a person's bound is small."""
     reports = contribute(task, organisation, file, runs, random_bytes)
     rows, own = len(file.rows), exact_contribution(task, file)[-1]
     reports[:, -1] += isqrt(task.mechanism.squared_bound // 4) * rows - own

@@ -15,7 +15,7 @@ from lintra_protocol.encoding.documents import fraction
 from lintra_protocol.task import Task
 
 ANY_EPSILON = 1e6
-"""The ceiling of an audited ledger: it shall count, and refuse nothing."""
+"""The ceiling of an audited ledger, so high that it refuses nothing."""
 
 THE_ORGANISATION = "the organisation"
 

@@ -1,7 +1,7 @@
 """The pipeline under audit: the project's own encoder, sharing, matrices, ring and rules, many runs at a time.
 
-Left out are only what carries the numbers, HTTP and sealing. Runs lie side by side as extra words of a report, so that
-`PublicMatrix.add_rows` adds up all of them at once. `Seams` holds what a planted fault may replace.
+Only HTTP and sealing are left out. Runs are extra words of one report, so that `PublicMatrix.add_rows` adds up all of
+them in one call. `Seams` holds the functions that a planted fault may replace.
 """
 
 from collections.abc import Callable, Sequence
@@ -63,10 +63,10 @@ Draw = Callable[[int, RandomBytes], IntArray]
 
 @dataclass(frozen=True)
 class Seams:
-    """Where a fault can enter: what clients send, which cohorts get a matrix, and whether a report counts once.
+    """The functions that a fault can replace: encoding, the matrix of a cohort, and the rule that a report counts once.
 
-    And which noise an honest server adds. And of organisations: which tasks are admitted, what each sends, and whom its
-    ledger charges.
+    Further: the noise of an honest server; of organisations the rules for a task, the contribution, and the ledger's
+    charges.
     """
 
     encode: Encode = encode

@@ -58,7 +58,7 @@ def _with_mu(mechanism: AnyMechanism, claim: Claim, num_columns: int, mu: float)
         distance = float(coarser.squared_shift(claim, num_columns))
         sigma = max(ceil(((distance / mu**2 + SMOOTHING) / honest) ** 0.5 * (1 + 1e-9)), MIN_SIGMA)
         coarser = coarser.model_copy(update={"sigma": sigma})
-        # Behind a total stand more clients than behind a row, so that less noise may do.
+        # A total has more clients than a row, so less noise may be enough.
         if (found := coarser.privacy(claim, num_columns, claim.min_clients).mu) < mu * (1 - 1e-6):
             coarser = coarser.model_copy(update={"sigma": max(ceil(sigma * found / mu), MIN_SIGMA)})
         # Where words have noise of several sizes, all rounded to integers, the distance depends a little on sigma.

@@ -12,7 +12,7 @@ from lintra_protocol.mechanisms import AnyMechanism
 from lintra_protocol.task import Task
 
 HOSTILE = 1e3
-"""Far outside every ball: whoever sends this relies on nothing but the encoder's bound."""
+"""A length far outside every bound, which only the encoder's clipping reduces."""
 
 Pair = tuple[FloatArray, FloatArray]
 """The victim's normalised row in world 0 and in world 1, each of shape `(d,)`."""

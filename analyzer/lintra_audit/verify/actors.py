@@ -1,6 +1,6 @@
-"""Everybody but the servers: an author, clients that may lie, and an analyzer that asks for what it likes.
+"""All parties but the servers: an author, clients that may lie, and an analyzer that may send any request.
 
-One object is one collection at some servers, real processes all; what a server refuses is raised as the error it names.
+One object is one collection at real server processes. A refusal is raised as the error that the server names.
 """
 
 import json

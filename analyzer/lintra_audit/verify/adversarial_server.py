@@ -1,4 +1,4 @@
-"""A server that the audit plays itself: it has the key, and says whatever the attack needs."""
+"""A server played by the audit, which has its key and can sign any statement."""
 
 from collections.abc import Sequence
 
@@ -70,7 +70,7 @@ class AdversarialServer:
         return sign(self._key, check_share_of(self._task, 0, self._server, cohort, seed, whole.digest()))
 
     def verdict(self, accepted: ReportIds, shares: CheckShares) -> Signed[Verdict]:
-        """Agree with whatever verdict."""
+        """Sign any verdict."""
         rejected = len(self.ids) - len(accepted)
         messages = [share.message for share in shares]
         own = verdict_of(self._task, 0, self._server, accepted, rejected, messages, self._matrix_nonce)

@@ -1,4 +1,4 @@
-"""What one attack showed."""
+"""The result of one attack."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -16,7 +16,7 @@ class AttackResult:
         kept: what happened where all rules are kept.
         stopped: whether that is what the rule promises.
         broken: what happened where this rule is off.
-        shown: whether the attack worked there, or did no harm and was said to do none.
+        shown: whether the attack worked there, or did no harm as its description says.
     """
 
     name: str

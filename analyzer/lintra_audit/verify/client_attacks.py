@@ -1,4 +1,4 @@
-"""Hostile clients: every lie to servers that keep all rules, in one cohort; then each to servers that lack its rule."""
+"""Attacks of hostile clients: all false reports on correct servers, then each on servers that lack its rule."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -41,7 +41,7 @@ SPECIFICATION: dict[str, object] = {
 def all_lies(
     servers: Servers, lies: Sequence[MaliciousReport] = LIES, kept: str | None = None
 ) -> Iterator[AttackResult]:
-    """Tell lies to two servers that keep all rules (`kept` says which not), then to two that lack each one's rule."""
+    """Send false reports to two servers that keep all rules but `kept`, then each to two that lack its rule."""
     with servers(2, kept) as places:
         with_rule = _together(places, lies)
     for rule in dict.fromkeys(lie.rule for lie in lies):
@@ -82,7 +82,7 @@ def _together(places: Sequence[ServerFolder], lies: Sequence[MaliciousReport]) -
 
 
 def _alone(places: Sequence[ServerFolder], lie: MaliciousReport) -> tuple[str, bool]:
-    """Return what a lie does where nobody looks for it, and whether it is what was said of it."""
+    """Return the effect of a false report on servers that lack its rule, and whether it is as described."""
     exchange = Actors.begin(places, SPECIFICATION)
     task = exchange.task
     make = honest_without_root if lie.rule == "root of -1" else honest_reports

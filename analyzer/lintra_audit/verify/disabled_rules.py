@@ -1,7 +1,7 @@
 """Servers that lack one rule: the product's own server with one of its functions replaced, in a process of its own.
 
-The product has no switch for a rule. An attacker who runs a server may change it, and so does the audit: it starts the
-same program, and before the program begins this module takes one rule out of it. Whatever is not named here stays.
+The product has no switch for a rule. The audit changes the server as an attacker who runs one could: it starts the same
+program, and this module replaces one function before the program begins. All else stays.
 """
 
 import hashlib
@@ -49,7 +49,7 @@ def disable(rule: str) -> None:
 
 
 def _silent(_done: float) -> None:
-    """Tell nobody how much is done."""
+    """Report no progress."""
 
 
 # --- what a report has to be --------------------------------------------------------------------------------------
@@ -103,7 +103,7 @@ def _no_agreement() -> list[Replaced]:
 
 
 def _no_body_hash() -> list[Replaced]:
-    """Take bodies as they come: whether they are those that were signed is not looked at."""
+    """Accept bodies without a check that they are those that were signed."""
     taken: dict[int, dict[int, bytes]] = {}
     judge = Judge.judge
 
@@ -245,4 +245,4 @@ WITHOUT: dict[str, Callable[[], list[Replaced]]] = {
 """By the name of the rule (see `rules.RULES`): what stands in its place."""
 
 UNLUCKY = "unlucky"
-"""Not a rule: servers whose check points begin with a root of -1, as by a chance of 2^-60 they might."""
+"""Not a rule: servers whose check points begin with a root of -1, which has a chance of 2^-60."""

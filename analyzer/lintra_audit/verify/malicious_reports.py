@@ -1,6 +1,6 @@
-"""Reports of hostile clients: every way to share a row that is longer than its task allows, or not a row at all.
+"""False reports of hostile clients: rows longer than the task allows, and shares that are no row at all.
 
-The negative vectors of docs/explanation/verified.md, told to real servers.
+They are the negative vectors of docs/explanation/verified.md, sent to real servers.
 """
 
 from collections.abc import Callable, Sequence
@@ -154,7 +154,7 @@ def _product_of_two(task: Task) -> Report:
 
 
 def _blinds_that_count(task: Task) -> Report:
-    """Share a long row, and blinds that without i would make up for what it is too long by."""
+    """Share a long row with blinds that, without i, would make up for the excess length."""
     parameters, row = parameters_of(task), honest_rows(task, 1)
     row[0, 0] += ADDED
     words = [*row[0].tolist(), *[0] * 7]
@@ -245,8 +245,8 @@ def attackers_proof(
 ) -> ProvenRows:
     """Prove as much of any words as can be proven: all coefficients are right, but the constant term may not be R^2.
 
-    `blinds` have the shape that `draw` gives them. In plain integers, since words may be longer than
-    honest clients' arithmetic bears.
+    `blinds` have the shape that `draw` gives them. It is computed in plain integers, since words may be too large for
+    the arithmetic of honest clients.
     """
     drawn = draw(1, 2 * parameters.columns, system_randomness) if blinds is None else blinds
     coefficients = np.zeros((len(PRIMES), 1, parameters.powers + 3), np.uint64)

@@ -1,4 +1,4 @@
-"""What opened checks say of a report of one word: which rows have blinds that give just these numbers."""
+"""Finds the rows of one word that fit opened checks: those for which some blinds give these numbers."""
 
 from collections.abc import Iterable, Sequence
 

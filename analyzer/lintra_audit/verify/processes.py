@@ -22,7 +22,7 @@ from lintra_server import serve
 from lintra_server.settings import Policy, Settings
 
 START_SECONDS = 60.0
-"""After which a server that does not answer will not."""
+"""Seconds after which a server that has not answered counts as not started."""
 
 _LOOPBACK = "127.0.0.1"
 

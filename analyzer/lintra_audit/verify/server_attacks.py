@@ -1,4 +1,4 @@
-"""Lying servers, and analyzers that carry something else than they were given, against honest servers."""
+"""Attacks on honest servers by lying servers, and by analyzers that forward other messages than they received."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -85,7 +85,7 @@ class Collection:
 
 
 def false_check_shares(servers: Servers, kept: str | None = None) -> AttackResult:
-    """Let a server say of reports that they are false, until only those are left that it likes."""
+    """Let a server declare reports false until only those are left that it chose."""
     chosen = list(range(20))
 
     def attack(places: Sequence[ServerFolder]) -> Said:
@@ -174,7 +174,7 @@ def exchanged_bodies(servers: Servers, kept: str | None = None) -> AttackResult:
 
 
 def isolation(servers: Servers, kept: str | None = None) -> AttackResult:
-    """Let a server that knows the matrix say of all others in a victim's row that they are false."""
+    """Let a server that knows the matrix declare all other reports in a victim's row false."""
     changes = {
         "mechanism": {"kind": "osnap", "rows": 12, "clip_count_weight": 0},
         "min_clients": 60,
