@@ -11,7 +11,7 @@ import httpx2
 
 from lintra_analysis.certificate.certificate import SignedRecord
 from lintra_analysis.certificate.replay import ReplayedCheck
-from lintra_analysis.estimators.tabular import Tabular
+from lintra_analysis.estimators.table import Estimate
 from lintra_analysis.kinds.decode import read
 from lintra_analysis.releases.release import Release
 from lintra_analysis.spec.build_task import build_task
@@ -54,8 +54,8 @@ from lintra_service.supervisor import require_endless
 
 INTERACTIVE_ATTEMPTS = 3
 
-T = TypeVar("T", bound=Tabular)
-T_co = TypeVar("T_co", bound=Tabular, covariant=True)
+T = TypeVar("T", bound=Estimate)
+T_co = TypeVar("T_co", bound=Estimate, covariant=True)
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Analysis(Protocol):
     def kind(self) -> str:
         """Return its name."""
 
-    def run(self, release: Release) -> Tabular:
+    def run(self, release: Release) -> Estimate:
         """Ask it."""
 
 
@@ -279,7 +279,7 @@ class Service:
         """Return a release's signed record."""
         return record_in(release_id, self.store.release(release_id))
 
-    def analyse(self, signed: SignedRecord, request: Analysis) -> Tabular:
+    def analyse(self, signed: SignedRecord, request: Analysis) -> Estimate:
         """Run an analysis over a release."""
         estimate = request.run(self.opened(signed))
         self.metrics.analysis(request.kind)

@@ -1,9 +1,9 @@
 """The correlation matrix, about the means where a release holds them, with the error of every entry by cause."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,19 +12,20 @@ from scipy import special
 from lintra_analysis.estimators.centred import About, centred
 from lintra_analysis.estimators.concentrated.pairs import Pairs
 from lintra_analysis.estimators.estimates import Clipping, Interval, Of, check_confidence, check_of, quantile, two_sided
+from lintra_analysis.estimators.figures import (
+    Figure,
+    draw_matrix,
+)
 from lintra_analysis.estimators.notes import apart_from_zero, clients, matrix_warnings
 from lintra_analysis.estimators.pca import notes_of
 from lintra_analysis.estimators.quantities import standard_error
 from lintra_analysis.estimators.shrinking import clipping, pair_limits, shrinking_warnings
 from lintra_analysis.estimators.spectral import floor_eigenvalues, smallest_eigenvalue
-from lintra_analysis.estimators.tabular import Cell, Tabular, closing, csv_text, facts, levels, number, table, title
+from lintra_analysis.estimators.table import Estimate, Matrix, Table
+from lintra_analysis.estimators.tabular import Cell, levels, number
 from lintra_analysis.releases.gram_error import GramEstimate, HasSecondMoment
 from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.errors import InvalidAnalysisError
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from pandas import DataFrame
 
 ALLOWED_NOTE = "the noise's part of an interval holds every correlation that the exact Gaussian law of the noise allows"
 LINEAR_NOTE = "the noise's part of an interval is linearised about the estimate"
@@ -56,7 +57,7 @@ class PairCorrelation:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CorrelationEstimate(Tabular):
+class CorrelationEstimate(Estimate):
     """The correlations of d columns.
 
     >>> from lintra_analysis import correlation, open_release
@@ -93,12 +94,6 @@ class CorrelationEstimate(Tabular):
     def __repr__(self) -> str:
         return f"CorrelationEstimate({len(self.columns)} columns, {self.num_clients} clients)"
 
-    def to_frame(self) -> "DataFrame":
-        """Return the matrix as a pandas table with the columns' names on both sides; needs `lintra[frames]`."""
-        import pandas
-
-        return pandas.DataFrame(self.matrix, index=list(self.columns), columns=list(self.columns))
-
     def conf_int(self) -> dict[tuple[str, str], Interval]:
         """Return the intervals by pair of columns; all of [-1, 1] where nothing can be told."""
         return {(pair.first, pair.second): pair.interval for pair in self.pairs}
@@ -108,25 +103,48 @@ class CorrelationEstimate(Tabular):
         """The p values of correlations of 0, by pair of columns; None for a column lost in noise."""
         return {(pair.first, pair.second): pair.p_value for pair in self.pairs}
 
-    def plot(self, axes: "Axes | None" = None) -> "Axes":
-        """Draw the matrix; a correlation whose interval holds 0 stands in brackets. Needs `lintra[plot]`.
+    def table(self) -> Table:
+        """Return one line for each pair; a data frame holds the matrix with the columns' names on both sides."""
+        header = ["first", "second", "correlation", "standard_error", "privacy", "sketching", "sampling"]
+        lines = zip(self.columns, self.matrix, strict=True)
+        places = {name: i for i, name in enumerate(self.columns)}
+        return Table(
+            title="Correlations from a private second moment",
+            columns=[*header, "lower", "upper", "p_value", "repaired_correlation"],
+            rows=(self._row(pair, places) for pair in self.pairs),
+            matrix=Matrix(self.matrix, self.columns, self.columns),
+            facts=[
+                ("Clients", str(self.num_clients)),
+                ("About", "means" if self.about_means else "public centers"),
+                ("Errors are of", f"the {self.of}"),
+            ],
+            shown=[
+                (["", *self.columns], ([name, *(f"{value:.3f}" for value in row)] for name, row in lines)),
+                (
+                    ["", "corr", "std err", "P", *levels(self.confidence), "privacy", "sketching", "sampling"],
+                    map(_summary_row, self.pairs),
+                ),
+            ],
+            notes=self.notes,
+            warnings=self.warnings,
+            figures={"": self._figure},
+        )
 
-        Args:
-            axes: matplotlib's, to draw on; new ones if left out.
-
-        Raises:
-            InvalidAnalysisError: matplotlib is not installed.
-        """
-        from lintra_analysis.estimators.figures import axes_or_new, draw_matrix
-
-        made, place = axes_or_new(axes, max(8, len(self.columns))), {name: i for i, name in enumerate(self.columns)}
-        doubtful = np.zeros(self.matrix.shape, bool)
+    def _figure(self) -> Figure:
+        """Return the matrix; a correlation whose interval holds 0 stands in brackets."""
+        place, doubtful = {name: i for i, name in enumerate(self.columns)}, np.zeros(self.matrix.shape, bool)
         for (first, second), (low, high) in self.conf_int().items():
             if first in place and second in place:
                 i, j = place[first], place[second]
                 doubtful[i, j] = doubtful[j, i] = low <= 0 <= high
-        draw_matrix(made, self.columns, self.matrix, doubtful, f"Correlations of the {self.of}")
-        return made
+        draw = partial(
+            draw_matrix,
+            names=self.columns,
+            matrix=self.matrix,
+            doubtful=doubtful,
+            title=f"Correlations of the {self.of}",
+        )
+        return Figure(max(8, len(self.columns)), draw)
 
     def pair(self, first: str, second: str) -> PairCorrelation:
         """Return the correlation of two columns, in either order.
@@ -145,30 +163,13 @@ class CorrelationEstimate(Tabular):
         found = apart_from_zero([(f"{one.first} and {one.second}", one.value, one.interval) for one in self.pairs])
         return f"Correlations, {clients(self.num_clients, self.of, self.confidence)}. {found}"
 
-    def to_csv(self) -> str:
-        """Return one line for each pair."""
-        header = ["first", "second", "correlation", "standard_error", "privacy", "sketching", "sampling"]
-        header += ["lower", "upper", "p_value", "repaired_correlation"]
-        return csv_text(header, map(self._csv_row, self.pairs))
-
-    def _csv_row(self, pair: PairCorrelation) -> list[Cell]:
+    def _row(self, pair: PairCorrelation, places: Mapping[str, int]) -> list[Cell]:
         repaired = None
-        if pair.first in self.columns and pair.second in self.columns:
-            repaired = float(self.matrix[self.columns.index(pair.first), self.columns.index(pair.second)])
+        if pair.first in places and pair.second in places:
+            repaired = float(self.matrix[places[pair.first], places[pair.second]])
         row: list[Cell] = [pair.first, pair.second, pair.value, pair.standard_error]
         row += [pair.privacy, pair.sketching, pair.sampling, *pair.interval, pair.p_value]
         return [*row, repaired]
-
-    def summary(self, privacy: str | None = None) -> str:
-        """Return a text for people: the matrix, then every pair with its error."""
-        about = "means" if self.about_means else "public centers"
-        lines = title("Correlations from a private second moment")
-        lines += facts([("Clients", str(self.num_clients)), ("About", about), ("Errors are of", f"the {self.of}")])
-        rows = [[name, *(f"{value:.3f}" for value in row)] for name, row in zip(self.columns, self.matrix, strict=True)]
-        lines += table(["", *self.columns], rows)
-        header = ["", "corr", "std err", "P", *levels(self.confidence), "privacy", "sketching", "sampling"]
-        lines += table(header, map(_summary_row, self.pairs))
-        return "\n".join([*lines, *closing(privacy, self.warnings, self.notes)]) + "\n"
 
 
 def _summary_row(pair: PairCorrelation) -> list[str]:

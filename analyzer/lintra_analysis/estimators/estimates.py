@@ -46,8 +46,8 @@ def to_plain(value: object) -> Plain:
     raise TypeError(f"an estimate cannot hold a {type(value).__name__}")
 
 
-class Estimate:
-    """The answer of an estimator; each one is a frozen dataclass."""
+class Answer:
+    """Numbers that an analysis gave; each answer is a frozen dataclass."""
 
     def to_dict(self) -> dict[str, Plain]:
         """Return plain Python, ready for JSON: no NaN; None where something is not available."""

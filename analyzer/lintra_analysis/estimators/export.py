@@ -1,25 +1,25 @@
 """The table of an estimate in files: the columns of its CSV for NumPy (.npz) and as Parquet (`lintra[frames]`)."""
 
-import csv
 import io
 from importlib.util import find_spec
 
 import numpy as np
 
-from lintra_analysis.estimators.tabular import Tabular
+from lintra_analysis.estimators.table import Estimate
+from lintra_analysis.estimators.tabular import csv_cell
 from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.errors import InvalidAnalysisError
 
 INSTALL = "Parquet needs pyarrow, which is not installed: pip install 'lintra[frames]'"
 
 
-def lines_of(estimate: Tabular) -> tuple[list[str], list[list[str]]]:
+def lines_of(estimate: Estimate) -> tuple[list[str], list[list[str]]]:
     """Return the heading of an estimate's table and its lines, every cell as its CSV spells it."""
-    header, *lines = csv.reader(io.StringIO(estimate.to_csv()))
-    return header, lines
+    own = estimate.table()
+    return list(own.columns), [[csv_cell(cell) for cell in line] for line in own.rows]
 
 
-def columns_of(estimate: Tabular) -> dict[str, FloatArray | list[str]]:
+def columns_of(estimate: Estimate) -> dict[str, FloatArray | list[str]]:
     """Return an estimate's table by column.
 
     A column of numbers is an array of shape `(k,)` with NaN where a cell is empty; any other is a list of k words.
@@ -28,7 +28,7 @@ def columns_of(estimate: Tabular) -> dict[str, FloatArray | list[str]]:
     return {name: _column([line[place] for line in lines]) for place, name in enumerate(header)}
 
 
-def npz_of(estimate: Tabular) -> bytes:
+def npz_of(estimate: Estimate) -> bytes:
     """Return a file that `numpy.load(file, allow_pickle=False)` reads: the estimate's own, or its table.
 
     Of a table it holds the names in `columns`, and each column under its own place, "0", "1" and so on, since not every
@@ -49,7 +49,7 @@ def has_parquet() -> bool:
     return find_spec("pyarrow") is not None
 
 
-def parquet_of(estimate: Tabular) -> bytes:
+def parquet_of(estimate: Estimate) -> bytes:
     """Return a Parquet file: the estimate's own, or its table.
 
     Raises:

@@ -4,8 +4,9 @@ As with pandas, a picture is drawn on the axes that the caller gives, or on new 
 notebook shows them, and a program goes on with matplotlib from there. Matplotlib is imported inside functions.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -48,19 +49,38 @@ class Mark:
         return Mark(self.name, value, ends)
 
 
-def axes_or_new(axes: "Axes | None", lines: int) -> "Axes":
-    """Return the axes to draw on: those given, or new ones with room for so many lines.
+@dataclass(frozen=True)
+class Figure:
+    """What `draw` puts on axes, and for how many lines there is room on new ones."""
 
-    Raises:
-        InvalidAnalysisError: matplotlib is not installed.
-    """
-    if axes is not None:
+    lines: int
+    draw: "Callable[[Axes], None]"
+
+    def on(self, axes: "Axes | None" = None) -> "Axes":
+        """Draw on the axes given, or on new ones, and return them.
+
+        Raises:
+            InvalidAnalysisError: matplotlib is not installed.
+        """
+        if axes is None:
+            try:
+                from matplotlib import pyplot
+            except ModuleNotFoundError:
+                raise InvalidAnalysisError(INSTALL) from None
+            size = (WIDTH, FRAME_HEIGHT + LINE_HEIGHT * self.lines)
+            axes = pyplot.subplots(figsize=size, layout="constrained")[1]
+        self.draw(axes)
         return axes
-    try:
-        from matplotlib import pyplot
-    except ModuleNotFoundError:
-        raise InvalidAnalysisError(INSTALL) from None
-    return pyplot.subplots(figsize=(WIDTH, FRAME_HEIGHT + LINE_HEIGHT * lines), layout="constrained")[1]
+
+
+def intervals(marks: Sequence[Mark], title: str, across: str) -> Figure:
+    """Return a figure of intervals, a line each."""
+    return Figure(len(marks), partial(draw_intervals, marks=marks, title=title, across=across))
+
+
+def bars(values: Mapping[str, float], filled: Sequence[bool], title: str, across: str) -> Figure:
+    """Return a figure of bars, a line each."""
+    return Figure(len(values), partial(draw_bars, values=values, filled=filled, title=title, across=across))
 
 
 def draw_intervals(axes: "Axes", marks: Sequence[Mark], title: str, across: str) -> None:

@@ -1,30 +1,20 @@
 """The answer of a histogram: shares of cells and quantiles, as numbers, a table, a frame and a picture."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from lintra_analysis.estimators.estimates import Interval, Of
+from lintra_analysis.estimators.figures import Figure, draw_cells
 from lintra_analysis.estimators.notes import MOST_NAMED, clients, listed, with_interval
 from lintra_analysis.estimators.quantities import Quantity
-from lintra_analysis.estimators.tabular import (
-    Cell,
-    Tabular,
-    by_name,
-    closing,
-    csv_text,
-    facts,
-    levels,
-    number,
-    table,
-    title,
-)
+from lintra_analysis.estimators.table import Estimate, Table
+from lintra_analysis.estimators.tabular import Cell, by_name, levels, number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from pandas import DataFrame
 
 MISSING = "missing"
 _HEADER = ("column", "cell", "lower", "upper", "share", "standard_error", "privacy", "sampling")
@@ -70,7 +60,7 @@ class ColumnHistogram:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class HistogramEstimate(Tabular):
+class HistogramEstimate(Estimate):
     """The distributions of single columns.
 
     >>> from lintra_analysis import histogram, open_release
@@ -126,15 +116,18 @@ class HistogramEstimate(Tabular):
             sentences.append(f"{column.name}: {listed(said)}.")
         return " ".join(sentences)
 
-    def to_frame(self) -> "DataFrame":
-        """Return a pandas table with one line for each cell; needs `lintra[frames]`."""
-        import pandas
-
-        return pandas.DataFrame(self._lines(), columns=[*_HEADER, "share_lower", "share_upper"])
-
-    def to_csv(self) -> str:
-        """Return one line for each cell."""
-        return csv_text([*_HEADER, "share_lower", "share_upper"], self._lines())
+    def table(self) -> Table:
+        """Return one line for each cell; the text has quantiles of numbers and shares of levels."""
+        return Table(
+            title="Histograms",
+            columns=[*_HEADER, "share_lower", "share_upper"],
+            rows=self._lines(),
+            facts=[("Clients", str(self.num_clients)), ("Errors are of", f"the {self.of}")],
+            shown=[self._of_levels(one) if one.levels else self._of_quantiles(one) for one in self.columns],
+            notes=self.notes,
+            warnings=self.warnings,
+            figures={name: partial(self._figure, name) for name in self.names},
+        )
 
     def _lines(self) -> list[list[Cell]]:
         lines: list[list[Cell]] = []
@@ -162,38 +155,16 @@ class HistogramEstimate(Tabular):
         Raises:
             InvalidAnalysisError: matplotlib is not installed, or there is no such column.
         """
-        from lintra_analysis.estimators.figures import axes_or_new, draw_cells
+        return self._figure(self.columns[0].name if column is None else column).on(axes)
 
-        shown = self[self.columns[0].name if column is None else column]
-        made = axes_or_new(axes, 8)
-        across = f"{shown.name} in {shown.unit}" if shown.unit else shown.name
+    def _figure(self, column: str) -> Figure:
+        return Figure(8, partial(self._draw, self[column]))
+
+    def _draw(self, shown: ColumnHistogram, axes: "Axes") -> None:
         ends = [share.interval or (share.value, share.value) for share in shown.shares]
-        draw_cells(made, shown.edges, shown.levels, [share.value for share in shown.shares], ends)
-        made.set_xlabel(across, parse_math=False)
-        made.set_title(f"{shown.name}: {100 * self.confidence:g} % for the {self.of}", parse_math=False)
-        return made
-
-    @property
-    def pictures(self) -> tuple[str, ...]:
-        """The names of the columns: each has a picture."""
-        return self.names
-
-    def drawing(self, picture: str) -> "Callable[[Axes], object]":
-        """Return what draws a column.
-
-        Raises:
-            InvalidAnalysisError: there is no such column.
-        """
-        super().drawing(picture)
-        return partial(self.plot, column=picture)
-
-    def summary(self, privacy: str | None = None) -> str:
-        """Return a text for people: quantiles of numbers, shares of levels."""
-        lines = title("Histograms")
-        lines += facts([("Clients", str(self.num_clients)), ("Errors are of", f"the {self.of}")])
-        for column in self.columns:
-            lines += table(*(self._of_levels(column) if column.levels else self._of_quantiles(column)))
-        return "\n".join([*lines, *closing(privacy, self.warnings, self.notes)]) + "\n"
+        draw_cells(axes, shown.edges, shown.levels, [share.value for share in shown.shares], ends)
+        axes.set_xlabel(f"{shown.name} in {shown.unit}" if shown.unit else shown.name, parse_math=False)
+        axes.set_title(f"{shown.name}: {100 * self.confidence:g} % for the {self.of}", parse_math=False)
 
     def _of_quantiles(self, column: ColumnHistogram) -> tuple[list[str], list[list[str]]]:
         rows = [

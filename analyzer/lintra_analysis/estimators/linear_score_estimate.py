@@ -1,20 +1,17 @@
 """The answer of a linear score: weights that rank rows, and what is known of how well they do."""
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lintra_analysis.estimators.estimates import Interval, Of
+from lintra_analysis.estimators.figures import Figure, bars
 from lintra_analysis.estimators.notes import clients, listed, with_interval
 from lintra_analysis.estimators.rows import Rows, rows_by_name
-from lintra_analysis.estimators.tabular import Tabular, closing, csv_text, facts, number, table, title
+from lintra_analysis.estimators.table import Estimate, Table
+from lintra_analysis.estimators.tabular import number
 from lintra_analysis.releases.columns import ScaledColumn, centers, scales
 from lintra_protocol.crypto.ring import FloatArray
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from pandas import DataFrame
 
 RANKING_NOTE = (
     "this is a ranking: only the order of scores has a meaning. Second moments hold no odds ratios and no probabilities"
@@ -39,7 +36,7 @@ class Weight:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LinearScore(Tabular):
+class LinearScore(Estimate):
     """A score that ranks rows by how likely a binary column is 1 in them.
 
     >>> from lintra_analysis import linear_score, open_release
@@ -114,22 +111,33 @@ class LinearScore(Tabular):
         scores: FloatArray = held @ np.array([one.value for one in self.weights])
         return scores
 
-    def plot(self, axes: "Axes | None" = None) -> "Axes":
-        """Draw the weights as bars, hollow where the data do not tell them from 0; needs `lintra[plot]`.
+    def table(self) -> Table:
+        """Return one line for each weight."""
+        rows = ([one.name, number(one.value), number(one.p_value, 3)] for one in self.weights)
+        return Table(
+            title=f"Linear score of {self.target} from a private second moment",
+            columns=("name", "weight", "p_value"),
+            rows=((one.name, one.value, one.p_value) for one in self.weights),
+            index=("name",),
+            facts=[
+                ("Clients", str(self.num_clients)),
+                ("Share of 1", _told(self.share, self.share_interval)),
+                ("R2", _told(self.r2, self.r2_interval)),
+                ("Separation", _told(self.separation, self.separation_interval)),
+                ("AUC if normal", _told(self.auc_if_normal, self.auc_if_normal_interval)),
+                ("AUC at least", "not told" if self.auc_at_least is None else number(self.auc_at_least)),
+            ],
+            shown=[(["column", "weight", f"P, {self.of}"], rows)],
+            notes=(RANKING_NOTE, NORMAL_NOTE),
+            warnings=self.warnings,
+            figures={"": self._figure},
+        )
 
-        Args:
-            axes: matplotlib's, to draw on; new ones if left out.
-
-        Raises:
-            InvalidAnalysisError: matplotlib is not installed.
-        """
-        from lintra_analysis.estimators.figures import axes_or_new, draw_bars
-
-        made = axes_or_new(axes, len(self.weights))
+    def _figure(self) -> Figure:
+        """Return the weights as bars, hollow where the data do not tell them from 0."""
         told = [one.p_value is not None and one.p_value <= 1 - self.confidence for one in self.weights]
         title = f"Linear score of {self.target}: a ranking"
-        draw_bars(made, self.params, told, title, "weight of a normalised column; squares add up to 1")
-        return made
+        return bars(self.params, told, title, "weight of a normalised column; squares add up to 1")
 
     def in_words(self) -> str:
         """Return which columns have a part in the score, and how well it ranks."""
@@ -137,35 +145,6 @@ class LinearScore(Tabular):
         parts = f"Told to have a part: {listed(told)}." if told else "No column is told to have a part."
         auc = with_interval(self.auc_if_normal, self.auc_if_normal_interval)
         return f"A ranking by {self.target}, {clients(self.num_clients)}. {parts} AUC if scores are normal: {auc}."
-
-    def to_frame(self) -> "DataFrame":
-        """Return a pandas table with one line for each weight; needs `lintra[frames]`."""
-        import pandas
-
-        lines = [(one.name, one.value, one.p_value) for one in self.weights]
-        return pandas.DataFrame(lines, columns=["name", "weight", "p_value"]).set_index("name")
-
-    def to_csv(self) -> str:
-        """Return one line for each weight."""
-        lines = [(one.name, one.value, one.p_value) for one in self.weights]
-        return csv_text(["name", "weight", "p_value"], lines)
-
-    def summary(self, privacy: str | None = None) -> str:
-        """Return a text for people."""
-        lines = title(f"Linear score of {self.target} from a private second moment")
-        lines += facts(
-            [
-                ("Clients", str(self.num_clients)),
-                ("Share of 1", _told(self.share, self.share_interval)),
-                ("R2", _told(self.r2, self.r2_interval)),
-                ("Separation", _told(self.separation, self.separation_interval)),
-                ("AUC if normal", _told(self.auc_if_normal, self.auc_if_normal_interval)),
-                ("AUC at least", "not told" if self.auc_at_least is None else number(self.auc_at_least)),
-            ]
-        )
-        rows = [[one.name, number(one.value), number(one.p_value, 3)] for one in self.weights]
-        lines += table(["column", "weight", f"P, {self.of}"], rows)
-        return "\n".join([*lines, *closing(privacy, self.warnings, [RANKING_NOTE, NORMAL_NOTE])]) + "\n"
 
 
 def _told(value: float | None, interval: Interval | None) -> str:

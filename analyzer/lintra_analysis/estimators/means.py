@@ -7,37 +7,27 @@ about the public centers, and come from second moments only.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lintra_analysis.estimators.centred import Centred, centred
 from lintra_analysis.estimators.coefficients import StandardError
 from lintra_analysis.estimators.estimates import Clipping, Interval, Of, check_confidence, check_of, sampling_bound
+from lintra_analysis.estimators.figures import (
+    Figure,
+    Mark,
+    intervals,
+)
 from lintra_analysis.estimators.notes import clients, listed, with_interval
 from lintra_analysis.estimators.quantities import Quantity, error_of, standard_error, with_count
 from lintra_analysis.estimators.shrinking import clipping, mean_limits, shrinking_warnings, square_warning
 from lintra_analysis.estimators.spectral import floor_eigenvalues
-from lintra_analysis.estimators.tabular import (
-    Cell,
-    Tabular,
-    closing,
-    csv_text,
-    digits_beside,
-    facts,
-    levels,
-    number,
-    table,
-    title,
-)
+from lintra_analysis.estimators.table import Estimate, Table
+from lintra_analysis.estimators.tabular import Cell, digits_beside, levels, number
 from lintra_analysis.releases.column_sums import Totals
 from lintra_analysis.releases.columns import INTERCEPT, ScaledColumn, centers, positions, scales
 from lintra_analysis.releases.gram_error import GramEstimate, HasSecondMoment
 from lintra_protocol.errors import InvalidAnalysisError
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from pandas import DataFrame
 
 COHORT_NOTE = "errors and intervals are for the cohort's own clipped rows; the sampling of clients would come on top"
 BOUND_NOTE = "a sum holds no variances, so the sampling part is the largest that the columns' bounds allow"
@@ -47,6 +37,7 @@ NO_MEANS_NOTE = (
     "column that is the same for everybody"
 )
 NO_SECOND_NOTE = "mean squares and correlations: a sum holds none; release a second moment or a sketch"
+NO_MEANS = f"this release holds no means: {NO_MEANS_NOTE}"
 CONSTANT_NOTE = "means rest on the constant column {name!r}; a row that was shrunk counts for less than one"
 INTERCEPT_NOTE = "means rest on the intercept, which is never shrunk; a row that was counts with its shrunken values"
 ABOUT_CENTER_NOTE = (
@@ -56,7 +47,7 @@ ABOUT_CENTER_NOTE = (
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class MeansEstimate(Tabular):
+class MeansEstimate(Estimate):
     """The means and mean squares of the columns, in their own units; what the release does not hold is None.
 
     >>> from lintra_analysis import means, open_release
@@ -120,30 +111,43 @@ class MeansEstimate(Tabular):
 
     def _means(self) -> list[tuple[str, Quantity]]:
         if self.means is None:
-            raise InvalidAnalysisError(f"this release holds no means: {NO_MEANS_NOTE}")
+            raise InvalidAnalysisError(NO_MEANS)
         return list(zip(self.columns, self.means, strict=True))
 
-    def plot(self, axes: "Axes | None" = None) -> "Axes":
-        """Draw each mean with its interval, as its distance from the public center in public scales.
+    def table(self) -> Table:
+        """Return one line for each column."""
+        kinds = (("mean", self.means), ("root mean square", self.root_mean_squares))
+        return Table(
+            title="Means",
+            columns=_HEADER,
+            rows=map(self._row, range(len(self.columns))),
+            index=("name",),
+            facts=[("Clients", str(self.num_clients)), ("Errors are of", f"the {self.of}")],
+            shown=[
+                (
+                    ["", kind, "std err", *levels(self.confidence), *_PARTS],
+                    [[name, *_text_cells(one)] for name, one in zip(self.columns, values, strict=True)],
+                )
+                for kind, values in kinds
+                if values is not None
+            ],
+            notes=self.notes,
+            warnings=self.warnings,
+            figures={} if self.means is None else {"": self._figure},
+            no_figure=NO_MEANS,
+        )
 
-        So columns of any unit stand side by side, and 0 is the center. Needs `lintra[plot]`.
+    def _figure(self) -> Figure:
+        """Return each mean with its interval, as its distance from the public center in public scales.
 
-        Args:
-            axes: matplotlib's, to draw on; new ones if left out.
-
-        Raises:
-            InvalidAnalysisError: the release holds no means, or matplotlib is not installed.
+        So columns of any unit stand side by side, and 0 is the center.
         """
-        from lintra_analysis.estimators.figures import Mark, axes_or_new, draw_intervals
-
         marks = []
         for (name, one), column in zip(self._means(), self.scaled_columns, strict=True):
             shown = f"{name}: {number(one.value)} {column.unit}".rstrip()
             marks.append(Mark(shown, one.value, one.interval).moved(-column.center, 1 / column.scale))
-        made = axes_or_new(axes, len(marks))
         title = f"Means: {100 * self.confidence:g} % for the {self.of}"
-        draw_intervals(made, marks, title, "distance from the public center, in public scales")
-        return made
+        return intervals(marks, title, "distance from the public center, in public scales")
 
     def in_words(self) -> str:
         """Return each mean with its interval in its own unit."""
@@ -154,36 +158,11 @@ class MeansEstimate(Tabular):
         said = [f"{name} {with_interval(one.value, one.interval)} {held.unit}".rstrip() for (name, one), held in shown]
         return f"Means, {rows}: {listed(said)}."
 
-    @property
-    def pictures(self) -> tuple[str, ...]:
-        """One without a name, of the means; none where the release holds no means."""
-        return () if self.means is None else ("",)
-
-    def to_frame(self) -> "DataFrame":
-        """Return a pandas table with one line for each column; needs `lintra[frames]`."""
-        import pandas
-
-        rows = [dict(zip(_HEADER, self._row(i), strict=True)) for i in range(len(self.columns))]
-        return pandas.DataFrame(rows).set_index("name")
-
-    def to_csv(self) -> str:
-        """Return one line for each column."""
-        return csv_text(_HEADER, map(self._row, range(len(self.columns))))
-
     def _row(self, i: int) -> list[Cell]:
         row: list[Cell] = [self.columns[i]]
         for values in (self.means, self.mean_squares, self.root_mean_squares):
             row += _cells(None if values is None else values[i])
         return row
-
-    def summary(self, privacy: str | None = None) -> str:
-        """Return a text for people."""
-        lines = title("Means") + facts([("Clients", str(self.num_clients)), ("Errors are of", f"the {self.of}")])
-        for kind, values in (("mean", self.means), ("root mean square", self.root_mean_squares)):
-            if values is not None:
-                rows = [[name, *_text_cells(one)] for name, one in zip(self.columns, values, strict=True)]
-                lines += table(["", kind, "std err", *levels(self.confidence), *_PARTS], rows)
-        return "\n".join([*lines, *closing(privacy, self.warnings, self.notes)]) + "\n"
 
 
 _PARTS = ("privacy", "sketching", "sampling")

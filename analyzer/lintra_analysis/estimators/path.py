@@ -2,26 +2,24 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from functools import partial
 
 import numpy as np
 
 from lintra_analysis.estimators.coefficients import unit_map
 from lintra_analysis.estimators.design import INTERCEPT, Design, check_regularization, design
 from lintra_analysis.estimators.estimates import check_confidence, diagonal_sd
+from lintra_analysis.estimators.figures import Figure, draw_path
 from lintra_analysis.estimators.noise_resampling import redrawn_costs
 from lintra_analysis.estimators.notes import clients, listed, warnings_of
 from lintra_analysis.estimators.rows import Rows, rows_by_name
 from lintra_analysis.estimators.solve import Fit, solve
-from lintra_analysis.estimators.tabular import Tabular, closing, csv_text, facts, number, table, title
+from lintra_analysis.estimators.table import Estimate, Table
+from lintra_analysis.estimators.tabular import number
 from lintra_analysis.releases.columns import ScaledColumn, scales
 from lintra_analysis.releases.gram_error import HasSecondMoment
 from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.errors import InvalidAnalysisError
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from pandas import DataFrame
 
 MOST_PENALTIES = 200
 _STEPS = 25
@@ -38,7 +36,7 @@ COST_NOTE = (
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RegressionPath(Tabular):
+class RegressionPath(Estimate):
     """One regression under k penalties, in the columns' own units.
 
     >>> from lintra_analysis import open_release, regression_path
@@ -124,28 +122,40 @@ class RegressionPath(Tabular):
         predicted: FloatArray = held @ self.coefficients[chosen] + self.intercepts[chosen]
         return predicted
 
-    def plot(self, axes: "Axes | None" = None) -> "Axes":
-        """Draw each coefficient, times the public scale of its feature, over the penalties; needs `lintra[plot]`.
-
-        Args:
-            axes: matplotlib's, to draw on; new ones if left out.
-
-        Raises:
-            InvalidAnalysisError: matplotlib is not installed.
-        """
-        from lintra_analysis.estimators.figures import axes_or_new, draw_path
-
-        made = axes_or_new(axes, 8)
-        curves = self.coefficients * scales(self.scaled_columns[:-1])
-        draw_path(
-            made,
-            self.regularizations,
-            list(zip(self.features, curves.T, strict=True)),
-            self.best_regularization,
-            f"Ridge path of {self.target}",
-            f"change of {self.target} for one scale of a feature",
+    def table(self) -> Table:
+        """Return one line for each penalty; in the text the best one carries a star."""
+        errors = [] if self.standard_errors is None else [f"standard_error {name}" for name in self.features]
+        numbers = [] if self.standard_errors is None else list(self.standard_errors.T)
+        lines = np.column_stack([self.regularizations, self.costs, self.intercepts, *self.coefficients.T, *numbers])
+        columns = zip(self.regularizations.tolist(), self.costs.tolist(), self.coefficients.tolist(), strict=True)
+        rows = (
+            [("* " if i == self.best else "  ") + number(penalty), number(cost, 6), *map(number, coefficients)]
+            for i, (penalty, cost, coefficients) in enumerate(columns)
         )
-        return made
+        return Table(
+            title=f"Ridge path of {self.target} from a private second moment",
+            columns=["regularization", "cost", "intercept", *self.features, *errors],
+            rows=lines.tolist(),
+            index=("regularization",),
+            facts=[("Clients", str(self.num_clients)), ("Best penalty", number(self.best_regularization))],
+            shown=[(["  penalty", "cost", *self.features], rows)],
+            notes=(self.cost_note,),
+            warnings=self.warnings,
+            figures={"": self._figure},
+        )
+
+    def _figure(self) -> Figure:
+        """Return each coefficient, times the public scale of its feature, over the penalties."""
+        curves = self.coefficients * scales(self.scaled_columns[:-1])
+        draw = partial(
+            draw_path,
+            penalties=self.regularizations,
+            curves=list(zip(self.features, curves.T, strict=True)),
+            best=self.best_regularization,
+            title=f"Ridge path of {self.target}",
+            up=f"change of {self.target} for one scale of a feature",
+        )
+        return Figure(8, draw)
 
     def in_words(self) -> str:
         """Return the penalty of the smallest cost, and the coefficients there."""
@@ -155,39 +165,6 @@ class RegressionPath(Tabular):
             f"Regression of {self.target} under {self.costs.size} penalties, {rows}. The cost is smallest at a penalty "
             f"of {number(self.best_regularization)}, where the coefficients are {listed(said)}."
         )
-
-    def to_frame(self) -> "DataFrame":
-        """Return a pandas table with one line for each penalty; needs `lintra[frames]`."""
-        import pandas
-
-        return pandas.DataFrame(self._lines(), columns=self._header()).set_index("regularization")
-
-    def to_csv(self) -> str:
-        """Return one line for each penalty."""
-        return csv_text(self._header(), self._lines().tolist())
-
-    def _header(self) -> list[str]:
-        errors = [] if self.standard_errors is None else [f"standard_error {name}" for name in self.features]
-        return ["regularization", "cost", "intercept", *self.features, *errors]
-
-    def _lines(self) -> FloatArray:
-        errors = [] if self.standard_errors is None else list(self.standard_errors.T)
-        return np.column_stack([self.regularizations, self.costs, self.intercepts, *self.coefficients.T, *errors])
-
-    def summary(self, privacy: str | None = None) -> str:
-        """Return a text for people; the best penalty carries a star."""
-        lines = title(f"Ridge path of {self.target} from a private second moment")
-        lines += facts(
-            [("Clients", str(self.num_clients)), ("Best penalty", number(self.best_regularization))],
-        )
-        rows = [
-            [("* " if i == self.best else "  ") + number(penalty), number(cost, 6), *map(number, coefficients)]
-            for i, (penalty, cost, coefficients) in enumerate(
-                zip(self.regularizations.tolist(), self.costs.tolist(), self.coefficients.tolist(), strict=True)
-            )
-        ]
-        lines += table(["  penalty", "cost", *self.features], rows)
-        return "\n".join([*lines, *closing(privacy, self.warnings, [self.cost_note])]) + "\n"
 
 
 def regression_path(

@@ -1,27 +1,28 @@
 """The answer of a component analysis: a table, scores by column name, and the words that scikit-learn uses."""
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lintra_analysis.estimators.estimates import Interval, Of, checked_rows
+from lintra_analysis.estimators.figures import (
+    Figure,
+    Mark,
+    intervals,
+)
 from lintra_analysis.estimators.notes import clients, listed, with_interval
 from lintra_analysis.estimators.quantities import Quantity
 from lintra_analysis.estimators.rows import Rows, rows_by_name
-from lintra_analysis.estimators.tabular import Cell, Tabular, closing, csv_text, facts, levels, number, table, title
+from lintra_analysis.estimators.table import Estimate, Matrix, Table
+from lintra_analysis.estimators.tabular import Cell, levels, number
 from lintra_analysis.releases.columns import ScaledColumn
 from lintra_protocol.crypto.ring import FloatArray
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from pandas import DataFrame
 
 _SHOWN, _NAMED = 6, 3
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PcaEstimate(Tabular):
+class PcaEstimate(Estimate):
     """The k directions in which the cohort's normalised rows vary most.
 
     >>> from lintra_analysis import open_release, pca
@@ -76,13 +77,6 @@ class PcaEstimate(Tabular):
     def feature_names_in_(self) -> tuple[str, ...]:
         """The columns in the order that `transform` expects of an array."""
         return self.columns
-
-    def to_frame(self) -> "DataFrame":
-        """Return the components as a pandas table, one line for each; needs `lintra[frames]`."""
-        import pandas
-
-        names = [f"component {number}" for number in range(1, self.n_components_ + 1)]
-        return pandas.DataFrame(self.components, index=names, columns=list(self.columns))
 
     @property
     def components_(self) -> FloatArray:
@@ -142,25 +136,62 @@ class PcaEstimate(Tabular):
         """Return the intervals of the variances by component; None for one that is not told apart from others."""
         return {f"component {i}": one.interval for i, one in enumerate(self.explained_variance, 1)}
 
-    def plot(self, axes: "Axes | None" = None) -> "Axes":
-        """Draw the variance of each component, in normalised units squared; needs `lintra[plot]`.
+    def table(self) -> Table:
+        """Return one line for each component; a data frame holds the components themselves, shape `(k, d)`."""
+        header = ["component"]
+        for name in ("variance", "ratio", "cumulative"):
+            header += [name, *(f"{name}_{part}" for part in ("standard_error", "privacy", "sketching", "sampling"))]
+            header += [f"{name}_lower", f"{name}_upper"]
+        header += ["simultaneous_lower", "simultaneous_upper"]
+        header += [*self.columns, *(f"standard_error {name}" for name in self.columns)]
+        parts = ["privacy", "sketching", "sampling", "ratio", "std err", "cumulative"]
+        shown = min(self.n_components_, _SHOWN)
+        weights = zip(self.columns, self.components.T, strict=True)
+        return Table(
+            title="Principal components from a private second moment",
+            columns=header,
+            rows=map(self._csv_row, range(self.n_components_)),
+            matrix=Matrix(self.components, self._names, self.columns),
+            facts=[
+                ("Clients", str(self.num_clients)),
+                ("About", self._about),
+                ("Errors are of", f"the {self.of}"),
+                ("Columns", str(len(self.columns))),
+                ("Subspace error", number(self.subspace_error)),
+            ],
+            shown=[
+                (
+                    ["", "variance", "std err", *levels(self.confidence), *parts],
+                    map(self._summary_row, range(self.n_components_)),
+                ),
+                (
+                    ["", *self._names[:shown]],
+                    ([name, *map(number, column[:shown])] for name, column in weights),
+                ),
+            ],
+            notes=self.notes,
+            warnings=self.warnings,
+            figures={"": self._figure},
+        )
 
-        Args:
-            axes: matplotlib's, to draw on; new ones if left out.
+    @property
+    def _about(self) -> str:
+        return "means" if self.about_means else "public centers"
 
-        Raises:
-            InvalidAnalysisError: matplotlib is not installed.
-        """
-        from lintra_analysis.estimators.figures import Mark, axes_or_new, draw_intervals
+    @property
+    def _names(self) -> list[str]:
+        return [f"component {i}" for i in range(1, self.n_components_ + 1)]
 
+    def _figure(self) -> Figure:
+        """Return the variance of each component, in normalised units squared."""
         shares = self.explained_variance_ratio_
-        names = [f"component {i}" + ("" if np.isnan(s) else f" ({100 * s:.0f} %)") for i, s in enumerate(shares, 1)]
+        names = [
+            name + ("" if np.isnan(share) else f" ({100 * share:.0f} %)")
+            for name, share in zip(self._names, shares, strict=True)
+        ]
         marks = [Mark(name, one.value, one.interval) for name, one in zip(names, self.explained_variance, strict=True)]
-        made = axes_or_new(axes, len(marks))
-        about = "means" if self.about_means else "public centers"
         title = f"Principal components: {100 * self.confidence:g} % for the {self.of}"
-        draw_intervals(made, marks, title, f"variance about the {about}, in squared scales")
-        return made
+        return intervals(marks, title, f"variance about the {self._about}, in squared scales")
 
     def in_words(self) -> str:
         """Return how much each component explains, and which columns it is made of."""
@@ -175,16 +206,6 @@ class PcaEstimate(Tabular):
             sentences.append("The gap after the last component does not stand out of the noise.")
         return " ".join(sentences)
 
-    def to_csv(self) -> str:
-        """Return one line for each component."""
-        header = ["component"]
-        for name in ("variance", "ratio", "cumulative"):
-            header += [name, *(f"{name}_{part}" for part in ("standard_error", "privacy", "sketching", "sampling"))]
-            header += [f"{name}_lower", f"{name}_upper"]
-        header += ["simultaneous_lower", "simultaneous_upper"]
-        header += [*self.columns, *(f"standard_error {name}" for name in self.columns)]
-        return csv_text(header, map(self._csv_row, range(self.n_components_)))
-
     def _csv_row(self, i: int) -> list[Cell]:
         row: list[Cell] = [i + 1]
         for quantities in (self.explained_variance, self.explained_variance_ratio, self.cumulative_ratio):
@@ -195,40 +216,6 @@ class PcaEstimate(Tabular):
             row += (None if quantity is None else quantity.interval) or (None, None)
         row += (None, None) if self.simultaneous is None else self.simultaneous[i]
         return [*row, *self.components[i].tolist(), *self.component_errors[i].tolist()]
-
-    def summary(self, privacy: str | None = None) -> str:
-        """Return a text for people."""
-        lines = title("Principal components from a private second moment")
-        about = "means" if self.about_means else "public centers"
-        lines += facts(
-            [
-                ("Clients", str(self.num_clients)),
-                ("About", about),
-                ("Errors are of", f"the {self.of}"),
-                ("Columns", str(len(self.columns))),
-                ("Subspace error", number(self.subspace_error)),
-            ]
-        )
-        ends = levels(self.confidence)
-        header = [
-            "",
-            "variance",
-            "std err",
-            *ends,
-            "privacy",
-            "sketching",
-            "sampling",
-            "ratio",
-            "std err",
-            "cumulative",
-        ]
-        lines += table(header, map(self._summary_row, range(self.n_components_)))
-        shown = min(self.n_components_, _SHOWN)
-        rows = [
-            [name, *map(number, column[:shown])] for name, column in zip(self.columns, self.components.T, strict=True)
-        ]
-        lines += table(["", *(f"component {i + 1}" for i in range(shown))], rows)
-        return "\n".join([*lines, *closing(privacy, self.warnings, self.notes)]) + "\n"
 
     def _summary_row(self, i: int) -> list[str]:
         variance = self.explained_variance[i]

@@ -5,25 +5,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lintra_analysis.estimators.estimates import Interval
+from lintra_analysis.estimators.figures import Figure, Mark, intervals
 from lintra_analysis.estimators.notes import clients, listed, with_interval
-from lintra_analysis.estimators.tabular import (
-    Cell,
-    Tabular,
-    by_name,
-    closing,
-    csv_text,
-    digits_beside,
-    facts,
-    levels,
-    number,
-    table,
-    title,
-)
+from lintra_analysis.estimators.table import Estimate, Table
+from lintra_analysis.estimators.tabular import by_name, digits_beside, levels, number
 from lintra_protocol.errors import InvalidAnalysisError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from pandas import DataFrame
 
 HEADER = ("column", "power", "sum", "lower", "upper", "noise", "cells")
 
@@ -57,7 +46,7 @@ class ColumnPowers:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PowerSumsEstimate(Tabular):
+class PowerSumsEstimate(Estimate):
     """The sums of |x|^k over the cohort, for some powers of some columns.
 
     >>> from lintra_analysis import open_release, power_sums
@@ -92,18 +81,23 @@ class PowerSumsEstimate(Tabular):
     def _lines(self) -> Iterator[tuple[str, PowerSum]]:
         return ((column.name, one) for column in self.columns for one in column.sums)
 
-    def _cells(self) -> list[list[Cell]]:
-        return [[name, one.power, one.value, *one.interval, one.noise, one.cells] for name, one in self._lines()]
-
-    def to_frame(self) -> "DataFrame":
-        """Return a pandas table with one line for each sum; needs `lintra[frames]`."""
-        import pandas
-
-        return pandas.DataFrame(self._cells(), columns=list(HEADER)).set_index(["column", "power"])
-
-    def to_csv(self) -> str:
+    def table(self) -> Table:
         """Return one line for each sum."""
-        return csv_text(HEADER, self._cells())
+        rows = (
+            [name, str(one.power), *(number(value, digits_beside(one.value, one.noise)) for value in
+             (one.value, *one.interval)), number(one.noise, 3), number(one.cells, 3)]
+            for name, one in self._lines()
+        )  # fmt: skip
+        return Table(
+            title="Sums of powers from a private histogram",
+            columns=HEADER,
+            rows=([name, one.power, one.value, *one.interval, one.noise, one.cells] for name, one in self._lines()),
+            index=("column", "power"),
+            facts=[("Clients", str(self.num_clients))],
+            shown=[(["column", "k", "sum |x|^k", *levels(self.confidence), "noise", "cells"], rows)],
+            notes=self.notes,
+            figures={"": self._figure},
+        )
 
     def in_words(self) -> str:
         """Return each sum with its interval."""
@@ -122,8 +116,9 @@ class PowerSumsEstimate(Tabular):
         Raises:
             InvalidAnalysisError: matplotlib is not installed, or the power was not asked for.
         """
-        from lintra_analysis.estimators.figures import Mark, axes_or_new, draw_intervals
+        return self._figure(power).on(axes)
 
+    def _figure(self, power: int | None = None) -> Figure:
         powers = sorted({one.power for _, one in self._lines()})
         shown = powers[0] if power is None else power
         if shown not in powers:
@@ -133,19 +128,5 @@ class PowerSumsEstimate(Tabular):
             if one.power == shown:
                 largest = max(map(abs, (one.value, *one.interval))) or 1.0
                 marks.append(Mark(f"{name}: {number(one.value)}", one.value, one.interval).moved(0.0, 1 / largest))
-        made = axes_or_new(axes, len(marks))
         title = f"Sums of |x|^{shown}: {100 * self.confidence:g} % for the cohort"
-        draw_intervals(made, marks, title, "as a part of the most that each may be")
-        return made
-
-    def summary(self, privacy: str | None = None) -> str:
-        """Return a text for people."""
-        lines = title("Sums of powers from a private histogram")
-        lines += facts([("Clients", str(self.num_clients))])
-        rows = [
-            [name, str(one.power), *(number(value, digits_beside(one.value, one.noise)) for value in
-             (one.value, *one.interval)), number(one.noise, 3), number(one.cells, 3)]
-            for name, one in self._lines()
-        ]  # fmt: skip
-        lines += table(["column", "k", "sum |x|^k", *levels(self.confidence), "noise", "cells"], rows)
-        return "\n".join([*lines, *closing(privacy, (), self.notes)]) + "\n"
+        return intervals(marks, title, "as a part of the most that each may be")

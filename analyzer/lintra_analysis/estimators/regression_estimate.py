@@ -1,7 +1,6 @@
 """The answer of a regression: a table, predictions by column name, and the words of statsmodels and scikit-learn."""
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -9,14 +8,13 @@ from lintra_analysis.estimators.coefficients import CSV_HEADER, PARTS_NOTE, Coef
 from lintra_analysis.estimators.concentrated.regressions import Regression
 from lintra_analysis.estimators.design import INTERCEPT
 from lintra_analysis.estimators.estimates import Clipping, Interval, Of
+from lintra_analysis.estimators.figures import Figure, Mark, intervals
+from lintra_analysis.estimators.notes import apart_from_zero, clients, listed, with_interval
 from lintra_analysis.estimators.rows import Rows, rows_by_name
-from lintra_analysis.estimators.tabular import Cell, Tabular, closing, csv_text, facts, levels, number, table, title
+from lintra_analysis.estimators.table import Estimate, Shown, Table
+from lintra_analysis.estimators.tabular import Cell, number
 from lintra_analysis.releases.columns import ScaledColumn
 from lintra_protocol.crypto.ring import FloatArray
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from pandas import DataFrame
 
 
 @dataclass(frozen=True)
@@ -47,7 +45,7 @@ class Penalised:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RegressionEstimate(Tabular):
+class RegressionEstimate(Estimate):
     """The regression of one column on others, in the columns' own units.
 
     >>> from lintra_analysis import open_release, regression
@@ -233,36 +231,50 @@ class RegressionEstimate(Tabular):
         residuals = held - predicted
         return 1 - float(residuals @ residuals) / spread
 
-    def plot(self, axes: "Axes | None" = None) -> "Axes":
-        """Draw each coefficient with its interval, times the public scale of its feature; needs `lintra[plot]`.
+    def table(self) -> Table:
+        """Return one line for each coefficient, the intercept last; the text is that of ordinary least squares."""
+        adjusted = "not told" if self.r2 is None else f"{number(self.r2)} (adjusted {number(self.adjusted_r2)})"
+        f_test = f"{number(self.f_statistic)} (p {number(self.f_p_value, 3)})"
+        ends = "0 to 1" if self.r2_interval is None else " to ".join(map(number, self.r2_interval))
+        return Table(
+            title=f"Regression of {self.target} from a private second moment",
+            columns=self._header(),
+            rows=map(self._line, range(len(self.rows))),
+            index=("name",),
+            facts=[
+                ("Clients", str(self.num_clients)),
+                ("R2", adjusted),
+                ("Errors are of", f"the {self.of}"),
+                ("R2 lies in", ends),
+                ("Penalty", number(self.regularization)),
+                ("F", f_test),
+                ("Intercept", "fitted" if self.intercept_fitted else "through public centers"),
+                ("Residual sd", "not told" if self.residual_sd is None else number(self.residual_sd)),
+            ],
+            shown=[(text_header(self.confidence), [one.text_cells() for one in self.rows]), *self._more_shown()],
+            notes=(PARTS_NOTE, self.law, self.r2_note),
+            warnings=self.warnings,
+            figures={"": self._figure},
+        )
+
+    def _figure(self) -> Figure:
+        """Return each coefficient with its interval, times the public scale of its feature.
 
         So all stand in the target's unit: how much it changes where a feature changes by its scale, which is half of
         its range unless the task says otherwise. Where nothing can be told, the penalised coefficients are drawn.
-
-        Args:
-            axes: matplotlib's, to draw on; new ones if left out.
-
-        Raises:
-            InvalidAnalysisError: matplotlib is not installed.
         """
-        from lintra_analysis.estimators.figures import Mark, axes_or_new, draw_intervals
-
         drawn = self.coefficients if self.penalised is None else self.penalised.coefficients
         marks = []
         for one, column in zip(drawn, self.scaled_columns, strict=False):
             shown = f"{one.name} (x {number(column.scale)})"
             marks.append(Mark(shown, one.value, one.interval).moved(0.0, column.scale))
-        made = axes_or_new(axes, len(marks))
         unit = f" in {self.scaled_columns[-1].unit}" if self.scaled_columns[-1].unit else ""
         told = "" if self.penalised is None else ", under a penalty"
         title = f"Coefficients of {self.target}{told}: {100 * self.confidence:g} % for the {self.of}"
-        draw_intervals(made, marks, title, f"change of {self.target}{unit} for one scale of a feature")
-        return made
+        return intervals(marks, title, f"change of {self.target}{unit} for one scale of a feature")
 
     def in_words(self) -> str:
         """Return which coefficients are told apart from 0, and how much of the target is explained."""
-        from lintra_analysis.estimators.notes import apart_from_zero, clients, listed, with_interval
-
         rows = clients(self.num_clients, self.of, self.confidence)
         head = f"Regression of {self.target} on {listed(self.features)}, {rows}."
         if not self.bounded:
@@ -275,17 +287,6 @@ class RegressionEstimate(Tabular):
             shown = self.penalised.coefficients
         found = apart_from_zero([(one.name, one.value, one.interval) for one in shown])
         return f"{head} {found} R2 is {with_interval(self.r2, self.r2_interval)}."
-
-    def to_frame(self) -> "DataFrame":
-        """Return a pandas table with one line for each coefficient, the intercept last; needs `lintra[frames]`."""
-        import pandas
-
-        lines = [dict(zip(self._header(), self._line(i), strict=True)) for i in range(len(self.rows))]
-        return pandas.DataFrame(lines).set_index("name")
-
-    def to_csv(self) -> str:
-        """Return one line for each coefficient, the intercept last."""
-        return csv_text(self._header(), map(self._line, range(len(self.rows))))
 
     def _header(self) -> list[str]:
         header = list(CSV_HEADER)
@@ -304,40 +305,14 @@ class RegressionEstimate(Tabular):
             line += [one.value, *(one.interval or (None, None))]
         return line
 
-    def summary(self, privacy: str | None = None) -> str:
-        """Return a text for people, in the manner of a table of ordinary least squares."""
-        adjusted = "not told" if self.r2 is None else f"{number(self.r2)} (adjusted {number(self.adjusted_r2)})"
-        f_test = f"{number(self.f_statistic)} (p {number(self.f_p_value, 3)})"
-        ends = "0 to 1" if self.r2_interval is None else " to ".join(map(number, self.r2_interval))
-        lines = title(f"Regression of {self.target} from a private second moment")
-        lines += facts(
-            [
-                ("Clients", str(self.num_clients)),
-                ("R2", adjusted),
-                ("Errors are of", f"the {self.of}"),
-                ("R2 lies in", ends),
-                ("Penalty", number(self.regularization)),
-                ("F", f_test),
-                ("Intercept", "fitted" if self.intercept_fitted else "through public centers"),
-                ("Residual sd", "not told" if self.residual_sd is None else number(self.residual_sd)),
-            ]
-        )
-        lines += table(text_header(self.confidence), [one.text_cells() for one in self.rows])
+    def _more_shown(self) -> list[Shown]:
+        found: list[Shown] = []
         if self.penalised is not None:
-            lines += self._penalised_lines(self.penalised)
+            told = self.penalised
+            header = [f"penalty {number(told.regularization)}", *text_header(self.confidence)[1:7]]
+            found.append((header, [one.text_cells()[:7] for one in (*told.coefficients, told.intercept)]))
         if self.simultaneous is not None:
-            lines += self._simultaneous_lines(self.simultaneous)
-        return "\n".join([*lines, *closing(privacy, self.warnings, [PARTS_NOTE, self.law, self.r2_note])]) + "\n"
-
-    def _penalised_lines(self, told: Penalised) -> list[str]:
-        rows = [one.text_cells()[:7] for one in (*told.coefficients, told.intercept)]
-        header = [f"penalty {number(told.regularization)}", "coef", "std err", "t", "P>|t|", *levels(self.confidence)]
-        return table(header, rows)
-
-    def _simultaneous_lines(self, bounds: Simultaneous) -> list[str]:
-        names = [*self.features, INTERCEPT]
-        rows = [
-            [name, *(number(end) for end in interval or (None, None))]
-            for name, interval in zip(names, bounds.intervals, strict=True)
-        ]
-        return table([f"all regressions at once, {100 * self.confidence:g} %", "lower", "upper"], rows)
+            ends = zip([*self.features, INTERCEPT], self.simultaneous.intervals, strict=True)
+            rows = [[name, *map(number, interval or (None, None))] for name, interval in ends]
+            found.append(([f"all regressions at once, {100 * self.confidence:g} %", "lower", "upper"], rows))
+        return found

@@ -4,74 +4,13 @@ import csv
 import io
 import math
 import textwrap
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
-from html import escape
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from collections.abc import Iterable, Sequence
+from typing import Protocol, TypeVar
 
-from lintra_analysis.estimators.estimates import Estimate
 from lintra_protocol.errors import InvalidAnalysisError
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 Cell = str | float | int | bool | None
 WIDTH = 100
-
-
-class Tabular(Estimate, ABC):
-    """An estimate that can be read as a text, as CSV, and in a notebook, which shows the text."""
-
-    @abstractmethod
-    def summary(self, privacy: str | None = None) -> str:
-        """Return a text for people; `privacy` says what the release promises, if the caller knows."""
-
-    @abstractmethod
-    def to_csv(self) -> str:
-        """Return a table with one header line; a number that is not available is an empty cell."""
-
-    @abstractmethod
-    def in_words(self) -> str:
-        """Return what was found in a few sentences: the text alternative of the picture."""
-
-    @property
-    def pictures(self) -> tuple[str, ...]:
-        """The names of what can be drawn: mostly one picture, without a name."""
-        return ("",)
-
-    def plot(self, axes: "Axes | None" = None) -> "Axes":
-        """Refuse: most estimates draw something.
-
-        Raises:
-            InvalidAnalysisError: always.
-        """
-        raise InvalidAnalysisError("this answer has a table and no picture")
-
-    def drawing(self, picture: str) -> "Callable[[Axes], object]":
-        """Return what draws a picture of this name on axes.
-
-        Raises:
-            InvalidAnalysisError: there is none.
-        """
-        if picture not in self.pictures:
-            known = ", ".join(filter(None, self.pictures)) or "no others than the one without a name"
-            raise InvalidAnalysisError(f"there is no picture {picture[:60]!r}; there are {known}")
-        return self.plot
-
-    def _repr_html_(self) -> str:
-        return f"<pre>{escape(self.summary())}</pre>"
-
-    def npz(self) -> bytes | None:
-        """Return the answer as a file of NumPy; None, as mostly, if it has no such form."""
-        return None
-
-    def parquet(self) -> bytes | None:
-        """Return the answer as a Parquet file; None, as mostly, if it has no other than its table."""
-        return None
-
-    def headers(self) -> dict[str, str]:
-        """Return HTTP headers that go with the table; mostly none."""
-        return {}
 
 
 class Named(Protocol):
@@ -102,11 +41,12 @@ def csv_text(header: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(header)
-    writer.writerows([_csv_cell(cell) for cell in row] for row in rows)
+    writer.writerows([csv_cell(cell) for cell in row] for row in rows)
     return text.getvalue()
 
 
-def _csv_cell(cell: Cell) -> str:
+def csv_cell(cell: Cell) -> str:
+    """Return a cell as CSV spells it: a number reads back as the same, and one that is not available is empty."""
     if cell is None or (isinstance(cell, float) and not math.isfinite(cell)):
         return ""
     return repr(cell) if isinstance(cell, float) else str(cell)

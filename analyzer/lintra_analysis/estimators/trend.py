@@ -11,10 +11,15 @@ from typing import TYPE_CHECKING
 
 from lintra_analysis.estimators.coefficients import StandardError
 from lintra_analysis.estimators.estimates import Of, check_confidence, check_of
+from lintra_analysis.estimators.figures import (
+    Figure,
+    draw_windows,
+)
 from lintra_analysis.estimators.means import means
 from lintra_analysis.estimators.notes import listed, with_interval
 from lintra_analysis.estimators.quantities import Quantity
-from lintra_analysis.estimators.tabular import Cell, Tabular, closing, csv_text, facts, levels, number, table, title
+from lintra_analysis.estimators.table import Estimate, Table
+from lintra_analysis.estimators.tabular import Cell, levels, number
 from lintra_analysis.releases.gram_error import HasSecondMoment
 from lintra_protocol.errors import InvalidAnalysisError
 
@@ -40,7 +45,7 @@ class WindowMean:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class TrendEstimate(Tabular):
+class TrendEstimate(Estimate):
     """The mean of a column over windows, in the column's own unit.
 
     >>> from lintra_analysis import open_release, trend
@@ -68,11 +73,27 @@ class TrendEstimate(Tabular):
     def __repr__(self) -> str:
         return f"TrendEstimate({self.column!r}, {len(self.windows)} windows, {len(self.gaps)} gaps)"
 
-    def to_csv(self) -> str:
+    def table(self) -> Table:
         """Return one line for each window; a gap has its number only."""
         rows: dict[int, list[Cell]] = {gap: [gap, *[None] * (len(_HEADER) - 1)] for gap in self.gaps}
         rows |= {each.window: [each.window, each.num_clients, *_cells(each.mean)] for each in self.windows}
-        return csv_text(_HEADER, [rows[window] for window in sorted(rows)])
+        shown = [[str(each.window), str(each.num_clients), *map(_text, _cells(each.mean))] for each in self.windows]
+        shown += [["all", "", *map(_text, _cells(self.combined))], ["slope", "", *map(_text, _cells(self.slope))]]
+        heads = ["", "clients", "mean", "std err", "privacy", "sketching", "sampling", *levels(self.confidence)]
+        return Table(
+            title=f"Mean of {self.column} over windows",
+            columns=_HEADER,
+            rows=[rows[window] for window in sorted(rows)],
+            index=("window",),
+            facts=[
+                ("Windows", str(len(self.windows))),
+                ("Gaps", ", ".join(map(str, self.gaps)) or "none"),
+                ("Errors are of", f"the {self.of}"),
+            ],
+            shown=[(heads, shown)],
+            notes=self.notes,
+            figures={"": lambda: Figure(8, self._draw)},
+        )
 
     def in_words(self) -> str:
         """Return the mean of all windows and how it changes from one to the next."""
@@ -83,32 +104,11 @@ class TrendEstimate(Tabular):
             f"one window to the next: {with_interval(self.slope.value, self.slope.interval)}."
         )
 
-    def plot(self, axes: "Axes | None" = None) -> "Axes":
-        """Draw the mean of each window with its interval, and a line at that of all; needs `lintra[plot]`.
-
-        Args:
-            axes: matplotlib's, to draw on; new ones if left out.
-
-        Raises:
-            InvalidAnalysisError: matplotlib is not installed.
-        """
-        from lintra_analysis.estimators.figures import axes_or_new, draw_windows
-
-        made = axes_or_new(axes, 8)
+    def _draw(self, axes: "Axes") -> None:
+        """Draw the mean of each window with its interval, and a line at that of all."""
         means = [(each.window, each.mean.value, each.mean.interval) for each in self.windows]
-        draw_windows(made, means, self.combined.value, f"{self.column}: {100 * self.confidence:g} % for the {self.of}")
-        made.set_ylabel(f"mean of {self.column}", parse_math=False)
-        return made
-
-    def summary(self, privacy: str | None = None) -> str:
-        """Return a text for people."""
-        gaps = ", ".join(map(str, self.gaps)) or "none"
-        lines = title(f"Mean of {self.column} over windows")
-        lines += facts([("Windows", str(len(self.windows))), ("Gaps", gaps), ("Errors are of", f"the {self.of}")])
-        shown = [[str(each.window), str(each.num_clients), *map(_text, _cells(each.mean))] for each in self.windows]
-        shown += [["all", "", *map(_text, _cells(self.combined))], ["slope", "", *map(_text, _cells(self.slope))]]
-        heads = ["", "clients", "mean", "std err", "privacy", "sketching", "sampling", *levels(self.confidence)]
-        return "\n".join([*lines, *table(heads, shown), *closing(privacy, (), self.notes)]) + "\n"
+        draw_windows(axes, means, self.combined.value, f"{self.column}: {100 * self.confidence:g} % for the {self.of}")
+        axes.set_ylabel(f"mean of {self.column}", parse_math=False)
 
 
 def trend(

@@ -1,27 +1,31 @@
 """What is told of very many columns: components, variances along them, and a ridge regression."""
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from itertools import chain
 
 import numpy as np
 
 from lintra_analysis.estimators.estimates import Interval, Measured
+from lintra_analysis.estimators.figures import (
+    Figure,
+    Mark,
+    bars,
+    intervals,
+)
 from lintra_analysis.estimators.notes import clients, listed, with_interval
 from lintra_analysis.estimators.rows import Rows, rows_by_name
-from lintra_analysis.estimators.tabular import Cell, Tabular, closing, csv_text, facts, levels, number, table, title
-from lintra_analysis.releases.columns import ScaledColumn
+from lintra_analysis.estimators.table import Estimate, Matrix, Table
+from lintra_analysis.estimators.tabular import levels, number
+from lintra_analysis.releases.columns import INTERCEPT, ScaledColumn
 from lintra_protocol.crypto.ring import FloatArray
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from pandas import DataFrame
-
+_HEADER = ("component", "variance", "standard_error", "lower", "upper", "ratio", "squared_sine")
 _SHOWN, _NAMED = 10, 3
 """Columns that a text names for each component, and features of a regression: those with the largest weights."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class WideComponents(Tabular):
+class WideComponents(Estimate):
     """Directions of large variance among very many columns.
 
     >>> from lintra_analysis import open_release, wide_components
@@ -86,12 +90,57 @@ class WideComponents(Tabular):
         """Return the intervals of the variances by component; None for one that has none."""
         return {f"component {i}": one.interval for i, one in enumerate(self.explained_variance, 1)}
 
-    def to_frame(self) -> "DataFrame":
-        """Return the components as a pandas table, one line for each; needs `lintra[frames]`."""
-        import pandas
+    def table(self) -> Table:
+        """Return one line for each component; a data frame holds the components themselves, shape `(k, d)`."""
+        ends = levels(self.confidence) if self.confidence else ("", "")
+        lines = [self._cells(i) for i in range(len(self.components))]
+        first = self.components[0]
+        largest = [[self.columns[i], number(first[i])] for i in np.argsort(-np.abs(first))[:_SHOWN]]
+        return Table(
+            title="Components of many columns from a private range finder",
+            columns=[
+                "component",
+                "variance",
+                "standard_error",
+                "lower",
+                "upper",
+                "ratio",
+                "squared_sine",
+                *self.columns,
+            ],
+            rows=([*line, *weights.tolist()] for line, weights in zip(lines, self.components, strict=True)),
+            matrix=Matrix(self.components, self._names, self.columns),
+            facts=[
+                ("Clients", str(self.num_clients)),
+                ("About", self._about),
+                ("Columns", str(len(self.columns))),
+                ("Seen from", number(self.smallest_seen)),
+            ],
+            shown=[
+                (
+                    ["", "variance", "std err", *ends, "ratio", "squared sine"],
+                    ([str(line[0]), *map(number, line[1:])] for line in lines),
+                ),
+                (["largest in component 1", "weight"], largest),
+            ],
+            notes=self.notes,
+            warnings=self.warnings,
+            figures={"": self._figure},
+        )
 
-        names = [f"component {i}" for i in range(1, len(self.components) + 1)]
-        return pandas.DataFrame(self.components, index=names, columns=list(self.columns))
+    @property
+    def _about(self) -> str:
+        return "means" if self.about_means else "public centers"
+
+    @property
+    def _names(self) -> list[str]:
+        return [f"component {i}" for i in range(1, len(self.components) + 1)]
+
+    def _figure(self) -> Figure:
+        """Return the variance along each component, in normalised units squared."""
+        found = zip(self._names, self.explained_variance, strict=True)
+        marks = [Mark(name, one.value, one.interval) for name, one in found]
+        return intervals(marks, "Variance along components", f"variance about the {self._about}, in squared scales")
 
     def in_words(self) -> str:
         """Return the variance along each component, and the columns that it is mostly made of."""
@@ -102,61 +151,16 @@ class WideComponents(Tabular):
             sentences.append(f"Component {i + 1}: variance {variance}; mostly {listed(largest)}.")
         return " ".join(sentences)
 
-    def plot(self, axes: "Axes | None" = None) -> "Axes":
-        """Draw the variance along each component, in normalised units squared; needs `lintra[plot]`.
-
-        Args:
-            axes: matplotlib's, to draw on; new ones if left out.
-
-        Raises:
-            InvalidAnalysisError: matplotlib is not installed.
-        """
-        from lintra_analysis.estimators.figures import Mark, axes_or_new, draw_intervals
-
-        marks = [Mark(f"component {i}", one.value, one.interval) for i, one in enumerate(self.explained_variance, 1)]
-        made = axes_or_new(axes, len(marks))
-        about = "means" if self.about_means else "public centers"
-        draw_intervals(made, marks, "Variance along components", f"variance about the {about}, in squared scales")
-        return made
-
-    def to_csv(self) -> str:
-        """Return one line for each component."""
-        header = ["component", "variance", "standard_error", "lower", "upper", "ratio", "squared_sine", *self.columns]
-        return csv_text(header, (self._cells(i) for i in range(len(self.components))))
-
-    def _cells(self, i: int) -> list[Cell]:
+    def _cells(self, i: int) -> list[float | None]:
+        """Return a component's number, its variance with error and interval, its share and its squared sine."""
         one = self.explained_variance[i]
         ratio = None if self.explained_variance_ratio is None else self.explained_variance_ratio[i]
-        start: list[Cell] = [i + 1, one.value, one.standard_error, *(one.interval or (None, None))]
-        return [*start, ratio, self.squared_sines[i], *self.components[i].tolist()]
-
-    def summary(self, privacy: str | None = None) -> str:
-        """Return a text for people."""
-        lines = title("Components of many columns from a private range finder")
-        lines += facts(
-            [
-                ("Clients", str(self.num_clients)),
-                ("About", "means" if self.about_means else "public centers"),
-                ("Columns", str(len(self.columns))),
-                ("Seen from", number(self.smallest_seen)),
-            ]
-        )
-        ends = levels(self.confidence) if self.confidence else ("", "")
-        header = ["", "variance", "std err", *ends, "ratio", "squared sine"]
-        rows = []
-        for i, one in enumerate(self.explained_variance):
-            ratio = None if self.explained_variance_ratio is None else self.explained_variance_ratio[i]
-            values = [one.value, one.standard_error, *(one.interval or (None, None)), ratio, self.squared_sines[i]]
-            rows.append([f"{i + 1}", *map(number, values)])
-        lines += table(header, rows)
-        first = self.components[0]
-        largest = np.argsort(-np.abs(first))[:_SHOWN]
-        lines += table(["largest in component 1", "weight"], [[self.columns[i], number(first[i])] for i in largest])
-        return "\n".join([*lines, *closing(privacy, self.warnings, self.notes)]) + "\n"
+        ends = one.interval or (None, None)
+        return [i + 1, one.value, one.standard_error, *ends, ratio, self.squared_sines[i]]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class WideRidge(Tabular):
+class WideRidge(Estimate):
     """A ridge regression of one column on very many, along their leading components; no intervals.
 
     >>> from lintra_analysis import open_release, wide_ridge
@@ -209,11 +213,26 @@ class WideRidge(Tabular):
         found: FloatArray = rows_by_name(rows, self.features, self.scaled_columns) @ self.coefficients + self.intercept
         return found
 
-    def to_frame(self) -> "DataFrame":
-        """Return the coefficients as a pandas table; needs `lintra[frames]`."""
-        import pandas
-
-        return pandas.DataFrame({"coefficient": self.coefficients}, index=list(self.features))
+    def table(self) -> Table:
+        """Return one line for each coefficient, the intercept first; a data frame holds the coefficients alone."""
+        share = self.explained_share
+        rows = [[name, number(value)] for name, value in self._largest()]
+        return Table(
+            title=f"Ridge regression of {self.target} on many columns from a private range finder",
+            columns=("name", "coefficient"),
+            rows=chain([(INTERCEPT, self.intercept)], zip(self.features, self.coefficients.tolist(), strict=True)),
+            matrix=Matrix(self.coefficients, self.features, ("coefficient",)),
+            facts=[
+                ("Clients", str(self.num_clients)),
+                ("Columns", str(len(self.features))),
+                ("Directions", str(self.components)),
+                ("Explained", "-" if share is None else f"{number(share.value)} +- {number(share.standard_error)}"),
+            ],
+            shown=[(["largest by scale", "coefficient"], [[INTERCEPT, number(self.intercept)], *rows])],
+            notes=self.notes,
+            warnings=self.warnings,
+            figures={"": self._figure},
+        )
 
     def in_words(self) -> str:
         """Return how much is explained, and the largest coefficients by their columns' scales."""
@@ -231,45 +250,12 @@ class WideRidge(Tabular):
         largest = np.argsort(-np.abs(scaled))[:_SHOWN]
         return [(self.features[i], float(self.coefficients[i])) for i in largest]
 
-    def plot(self, axes: "Axes | None" = None) -> "Axes":
-        """Draw the largest coefficients, each times the public scale of its column; needs `lintra[plot]`.
+    def _figure(self) -> Figure:
+        """Return the largest coefficients, each times the public scale of its column.
 
         All bars are hollow, since nothing here tells a coefficient from 0.
-
-        Args:
-            axes: matplotlib's, to draw on; new ones if left out.
-
-        Raises:
-            InvalidAnalysisError: matplotlib is not installed.
         """
-        from lintra_analysis.estimators.figures import axes_or_new, draw_bars
-
         scale = {column.name: column.scale for column in self.scaled_columns}
         values = {name: value * scale[name] for name, value in self._largest()}
-        made = axes_or_new(axes, len(values))
         across = f"change of {self.target} for one scale of a feature"
-        draw_bars(made, values, [False] * len(values), f"Largest coefficients of {self.target}", across)
-        return made
-
-    def to_csv(self) -> str:
-        """Return one line for each coefficient, the intercept first."""
-        lines: list[list[Cell]] = [["(intercept)", self.intercept]]
-        lines += [[name, float(value)] for name, value in zip(self.features, self.coefficients, strict=True)]
-        return csv_text(["name", "coefficient"], lines)
-
-    def summary(self, privacy: str | None = None) -> str:
-        """Return a text for people."""
-        lines = title(f"Ridge regression of {self.target} on many columns from a private range finder")
-        share = self.explained_share
-        shown = "-" if share is None else f"{number(share.value)} +- {number(share.standard_error)}"
-        lines += facts(
-            [
-                ("Clients", str(self.num_clients)),
-                ("Columns", str(len(self.features))),
-                ("Directions", str(self.components)),
-                ("Explained", shown),
-            ]
-        )
-        rows = [[name, number(value)] for name, value in self._largest()]
-        lines += table(["largest by scale", "coefficient"], [["(intercept)", number(self.intercept)], *rows])
-        return "\n".join([*lines, *closing(privacy, self.warnings, self.notes)]) + "\n"
+        return bars(values, [False] * len(values), f"Largest coefficients of {self.target}", across)

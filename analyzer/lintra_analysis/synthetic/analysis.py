@@ -4,10 +4,11 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 from lintra_analysis.estimators.estimates import Plain
 from lintra_analysis.estimators.notes import listed
-from lintra_analysis.estimators.tabular import Tabular
+from lintra_analysis.estimators.table import Estimate, Table
 from lintra_analysis.releases.release import Release
 from lintra_analysis.synthetic import generator
 from lintra_analysis.synthetic.centred_model import fit_two_rounds
@@ -16,12 +17,15 @@ from lintra_analysis.synthetic.rows import SyntheticRows
 from lintra_analysis.synthetic.sampling import MAX_NUMBERS, Space
 from lintra_protocol.errors import InvalidAnalysisError
 
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
 SHOWN_ROWS = 10
 SHOWN_WARNINGS = 5
 
 
 @dataclass(frozen=True, eq=False)
-class SyntheticEstimate(Tabular):
+class SyntheticEstimate(Estimate):
     """Synthetic rows as the answer to an analysis."""
 
     rows: SyntheticRows
@@ -29,6 +33,10 @@ class SyntheticEstimate(Tabular):
     def to_dict(self) -> dict[str, Plain]:
         """Return the columns and the provenance."""
         return self.rows.to_dict()
+
+    def table(self) -> Table:
+        """Return the rows; `headers` says what goes with them. The picture is that of the fidelity report."""
+        return Table("Synthetic rows", list(self.rows.columns), self.rows.lines())
 
     def in_words(self) -> str:
         """Return how many rows of what they are."""
@@ -39,10 +47,9 @@ class SyntheticEstimate(Tabular):
         """Return the rows; `headers` says what goes with them."""
         return self.rows.to_csv() or ""
 
-    @property
-    def pictures(self) -> tuple[str, ...]:
-        """None: the picture is that of the fidelity report."""
-        return ()
+    def to_frame(self) -> "DataFrame":
+        """Return the rows as a pandas data frame of their own types."""
+        return self.rows.to_pandas()
 
     def parquet(self) -> bytes:
         """Return the rows and their provenance as a Parquet file."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from lintra_analysis.estimators.estimates import Estimate, check_confidence, quantile
+from lintra_analysis.estimators.estimates import Answer, check_confidence, quantile
 from lintra_analysis.releases.joint_sums import ProjectedSums
 from lintra_analysis.releases.sampling import chi_squares, gaussians, uniforms
 from lintra_analysis.synthetic.generator import plain_rows
@@ -28,7 +28,7 @@ MIN_RUNS = 20
 
 
 @dataclass(frozen=True, eq=False)
-class BootstrapEstimate(Estimate):
+class BootstrapEstimate(Answer):
     """A statistic of synthetic rows with its error from sampling people and from the privacy noise.
 
     Covariances are not shrunk here (see `repair`): shrinking makes rows more accurate, and slopes too small.

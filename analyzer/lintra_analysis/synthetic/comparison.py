@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lintra_analysis.estimators.estimates import Estimate
+from lintra_analysis.estimators.estimates import Answer
 from lintra_analysis.releases.features import ColumnArray, Feature, Label
 from lintra_analysis.synthetic.fitting import logistic_accuracy, ridge_error
 from lintra_analysis.synthetic.model import GaussianModel
@@ -60,7 +60,7 @@ class TrainingComparison:
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison(Estimate):
+class Comparison(Answer):
     """Synthetic rows beside reference rows.
 
     Attributes:

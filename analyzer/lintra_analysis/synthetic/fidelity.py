@@ -6,13 +6,17 @@ Every number stands beside the deviation of its noise, and every judgement is a 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lintra_analysis.estimators.estimates import Interval, check_confidence, quantile
+from lintra_analysis.estimators.figures import (
+    Figure,
+    Mark,
+    intervals,
+)
 from lintra_analysis.estimators.notes import clients, listed
-from lintra_analysis.estimators.tabular import Cell, Tabular, csv_text
+from lintra_analysis.estimators.table import Estimate, Table
 from lintra_analysis.releases.features import ColumnArray
 from lintra_analysis.releases.row_norms import NormLaw
 from lintra_analysis.synthetic.model import GaussianModel, count_interval, mean_error
@@ -21,9 +25,6 @@ from lintra_analysis.synthetic.repair import rows_in_cells
 from lintra_analysis.synthetic.rows import WARNING
 from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.privacy.statement import PrivacyStatement
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 OUTSIDE_NOTE = "outside the {p} projected of {m} coordinates the model knows nothing: all directions vary alike there"
 CLIPPING_NOTE = (
@@ -97,7 +98,7 @@ class HistogramReport:
 
 
 @dataclass(frozen=True, eq=False)
-class FidelityReport(Tabular):
+class FidelityReport(Estimate):
     """What to expect of synthetic rows.
 
     Attributes:
@@ -141,19 +142,23 @@ class FidelityReport(Tabular):
         found += [("pair", f"{p.first}, {p.second}", p.error, p.verdict) for p in self.pairs[:_SHOWN_PAIRS]]
         return found + [("histogram", one.column, one.total_variation, one.verdict) for one in self.histograms]
 
+    def table(self) -> Table:
+        """Return one line for each judged part."""
+        return Table(
+            title="What to expect of synthetic rows",
+            columns=("part", "name", "relative_error", "verdict"),
+            rows=self.lines(),
+            figures={"": self._figure},
+        )
+
     def in_words(self) -> str:
         """Return what can be said of each part, the worst pairs of columns first."""
         said = [f"{part} {name}: {verdict}".replace("  ", " ") for part, name, _, verdict in self.lines()]
         pairs = f"{self.open_signs} of {self.num_pairs} correlations may have either sign." if self.num_pairs else ""
         return f"What to expect of synthetic rows, {clients(self.num_clients)}. {listed(said)}. {pairs}".rstrip()
 
-    def plot(self, axes: "Axes | None" = None) -> "Axes":
-        """Draw the worst pairs: each released correlation, and how far that of the rows may be from it.
-
-        Needs `lintra[plot]`. `axes` is matplotlib's, to draw on; new ones if left out.
-        """
-        from lintra_analysis.estimators.figures import Mark, axes_or_new, draw_intervals
-
+    def _figure(self) -> Figure:
+        """Return the worst pairs: each released correlation, and how far that of the rows may be from it."""
         marks = [
             Mark(
                 f"{one.first}, {one.second}",
@@ -162,14 +167,7 @@ class FidelityReport(Tabular):
             )
             for one in self.pairs[:_SHOWN_PAIRS]
         ]
-        made = axes_or_new(axes, len(marks))
-        draw_intervals(made, marks, "Worst pairs of columns in synthetic rows", "correlation, and its reach in 95 %")
-        return made
-
-    def to_csv(self) -> str:
-        """Return the judged parts as a table."""
-        rows: list[list[Cell]] = [list(line) for line in self.lines()]
-        return csv_text(["part", "name", "relative_error", "verdict"], rows)
+        return intervals(marks, "Worst pairs of columns in synthetic rows", "correlation, and its reach in 95 %")
 
     def summary(self, privacy: str | None = None) -> str:
         """Return the verdicts as a text, with the promise of all rounds; `privacy`, of one release, is not said."""

@@ -6,7 +6,7 @@ A `repr` shows sizes; the rows are nobody's, and may be looked at and given away
 import csv
 import io
 import json
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TextIO
@@ -190,9 +190,12 @@ class SyntheticRows:
     def _write(self, file: TextIO) -> None:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(self.columns)
+        writer.writerows(self.lines())
+
+    def lines(self) -> Iterator[tuple[str, ...]]:
+        """Yield the rows as a file spells their values."""
         for start in range(0, self.num_rows, _CHUNK):
-            block = [_texts(column[start : start + _CHUNK]) for column in self.columns.values()]
-            writer.writerows(zip(*block, strict=True))
+            yield from zip(*(_texts(column[start : start + _CHUNK]) for column in self.columns.values()), strict=True)
 
 
 def _texts(values: ColumnArray) -> list[str]:

@@ -9,7 +9,7 @@ from fastapi.responses import JSONResponse, Response, StreamingResponse
 
 from lintra_analysis.certificate.certificate import ReleaseRecord
 from lintra_analysis.certificate.evidence import MEDIA_TYPE, Member, file_bytes, written
-from lintra_analysis.estimators.tabular import Tabular
+from lintra_analysis.estimators.table import Estimate
 from lintra_analysis.kinds.decode import read
 from lintra_analyzer.service import Service
 from lintra_analyzer.web.analyses import promise, summary
@@ -64,14 +64,14 @@ def evidence_response(release_id: str, members: Sequence[Member]) -> Response:
     return StreamingResponse(written(members), media_type=MEDIA_TYPE, headers=headers)
 
 
-def analysis_response(record: ReleaseRecord, estimate: Tabular, accept: str) -> Response | None:
+def analysis_response(record: ReleaseRecord, estimate: Estimate, accept: str) -> Response | None:
     """Return an analysis as CSV, text or .npz, if an Accept header asks for one that it has before JSON, else None."""
     warnings = summary(record)["warnings"]
     lines = [f"Warning: {warning}.\n" for warning in warnings] if isinstance(warnings, list) else []
     return tabular_response(estimate, accept, promise(record), f"lintra-{record.release_id}", "".join(lines))
 
 
-def tabular_response(estimate: Tabular, accept: str, promised: str, name: str, warnings: str = "") -> Response | None:
+def tabular_response(estimate: Estimate, accept: str, promised: str, name: str, warnings: str = "") -> Response | None:
     """Return an estimate as `analysis_response` does.
 
     `promised` is what a text says about privacy; `name` is that of a file, without its ending. `warnings` are lines

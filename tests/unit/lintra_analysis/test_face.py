@@ -54,7 +54,7 @@ TYPES = {
     "WideComponents",
     "WideRidge",
 }
-MOST_MODULES = 32
+MOST_MODULES = 34
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,8 @@ from lintra_analysis.certificate.certificate import SignedRecord
 from lintra_analysis.estimators.export import has_parquet, lines_of, npz_of, parquet_of
 from lintra_analysis.estimators.figures import INSTALL
 from lintra_analysis.estimators.svg import Theme, can_draw, svg_of
-from lintra_analysis.estimators.tabular import Tabular, number
+from lintra_analysis.estimators.table import Estimate
+from lintra_analysis.estimators.tabular import number
 from lintra_analyzer.service import Service
 from lintra_analyzer.web.admission import ThisService
 from lintra_analyzer.web.analyses import promise, summary
@@ -36,7 +37,7 @@ PICTURE_HEADERS = {
     "cache-control": "private, max-age=600",
 }
 
-_estimates: Kept[Tabular] = Kept(32)
+_estimates: Kept[Estimate] = Kept(32)
 _pictures: Kept[bytes] = Kept(128)
 
 router = console_router()
@@ -82,7 +83,7 @@ def analysis(request: Request, service: ThisService, release_id: ReleaseId, kind
     )
 
 
-def form_and_table(asked: Asked, found: Tabular | None, complaint: str) -> dict[str, object]:
+def form_and_table(asked: Asked, found: Estimate | None, complaint: str) -> dict[str, object]:
     """Return what every page with a form of questions shows: the form, the complaint, and the table of the answer."""
     return {
         "offer": asked.offer,
@@ -117,7 +118,7 @@ def table(
     return file_of(found, ending, f"lintra-{kind}-{release_id}")
 
 
-def answer(service: Service, signed: SignedRecord, asked: Asked) -> Tabular:
+def answer(service: Service, signed: SignedRecord, asked: Asked) -> Estimate:
     """Return the answer to a filled-in form."""
     request = asked.request()
     if asked.offer.kind == "synthetic":
@@ -127,7 +128,7 @@ def answer(service: Service, signed: SignedRecord, asked: Asked) -> Tabular:
     return _estimates.get(name, lambda: service.analyse(signed, request))
 
 
-def file_of(found: Tabular, ending: Literal["csv", "npz", "parquet"], name: str) -> Response:
+def file_of(found: Estimate, ending: Literal["csv", "npz", "parquet"], name: str) -> Response:
     """Return the table of an answer as a file of some ending, with the headers that go with it."""
     made = {
         "csv": lambda: (found.to_csv().encode(), CSV),
@@ -139,20 +140,20 @@ def file_of(found: Tabular, ending: Literal["csv", "npz", "parquet"], name: str)
     return Response(content, media_type=kind, headers=headers)
 
 
-def table_of(found: Tabular) -> Table:
+def table_of(found: Estimate) -> Table:
     """Return the table of an answer with numbers that people can read."""
     header, lines = lines_of(found)
     shown = [[_readable(cell) for cell in line] for line in lines[:SHOWN_LINES]]
     return Table([name.replace("_", " ") for name in header], shown, len(lines))
 
 
-def notes_of(found: Tabular) -> list[str]:
+def notes_of(found: Estimate) -> list[str]:
     """Return what an answer says about its own numbers."""
     single = (getattr(found, name, "") for name in ("law", "r2_note", "cost_note"))
     return [*(note for note in single if note), *getattr(found, "notes", ())]
 
 
-def _warnings(signed: SignedRecord, found: Tabular) -> list[str]:
+def _warnings(signed: SignedRecord, found: Estimate) -> list[str]:
     own = summary(signed.record)["warnings"]
     said = [*(own if isinstance(own, list) else []), *getattr(found, "warnings", ())]
     # An estimate may say again what the certificate says.

@@ -17,7 +17,7 @@ from lintra_analysis.estimators.notes import apart_from_zero, listed
 from lintra_analysis.estimators.pca import pca
 from lintra_analysis.estimators.regression import regression
 from lintra_analysis.estimators.svg import CYCLES, INKS, PAGES, THEMES, Theme, svg_of
-from lintra_analysis.estimators.tabular import Tabular
+from lintra_analysis.estimators.table import Estimate
 from lintra_analysis.estimators.trend import trend
 from lintra_protocol.errors import InvalidAnalysisError
 from support.made_releases import mixed_columns, regression_rows, second_moment, with_constant
@@ -90,7 +90,7 @@ def test_a_coefficient_whose_interval_holds_zero_is_never_said_to_be_told() -> N
 
 
 @pytest.mark.parametrize("estimate", [ESTIMATE, pca(RELEASE, 2), correlation(RELEASE), means(RELEASE)])
-def test_every_estimate_says_in_words_what_its_picture_shows(estimate: Tabular) -> None:
+def test_every_estimate_says_in_words_what_its_picture_shows(estimate: Estimate) -> None:
     said = estimate.in_words()
     assert said.endswith(".")
     assert "4,096 rows" in said
