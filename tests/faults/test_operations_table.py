@@ -34,7 +34,7 @@ RESTORES, STRANGERS, OVERLOAD, HERE = (
 )
 CLOCK, SENDING = "unit/lintra_server/test_clock.py", "unit/lintra_client/sending/test_sending.py"
 BOUNDS, PLAN = "unit/lintra_analysis/kinds/test_kind.py", "unit/lintra_analysis/plan/test_plan.py"
-LIFE = "unit/lintra_server/batches/test_life_cycle.py"
+CENSUS = "unit/lintra_server/batches/test_census.py"
 
 TABLE = {
     "a copy of the database is restored after the release": (
@@ -138,8 +138,8 @@ TABLE = {
         f"{HERE}::test_a_cohort_that_was_computed_once_is_answered_at_once[off]",
     ),
     "polling tells when each report came": (
-        f"{LIFE}::test_polling_does_not_tell_when_a_report_came[on]",
-        f"{LIFE}::test_polling_does_not_tell_when_a_report_came[off]",
+        f"{CENSUS}::test_polling_does_not_tell_when_a_report_came[on]",
+        f"{CENSUS}::test_polling_does_not_tell_when_a_report_came[off]",
     ),
     "a server hides reports that it has counted": (
         f"{STRANGERS}::test_a_server_that_hides_a_report_it_has_counted_is_proven_to_lie",

@@ -1,19 +1,14 @@
 """Pictures for a page: the same bytes every time, in colours that can be read, each with its finding in words."""
 
-import io
 import re
 import sys
 from collections.abc import Mapping
 
 import numpy as np
-import pandas
 import pytest
-from numpy.testing import assert_allclose
 
 from lintra_analysis.estimators.correlation import correlation
-from lintra_analysis.estimators.export import INSTALL, columns_of, lines_of, npz_of, parquet_of
 from lintra_analysis.estimators.means import means
-from lintra_analysis.estimators.notes import apart_from_zero, listed
 from lintra_analysis.estimators.pca import pca
 from lintra_analysis.estimators.regression import regression
 from lintra_analysis.estimators.svg import CYCLES, INKS, PAGES, THEMES, Theme, svg_of
@@ -80,15 +75,6 @@ def test_without_matplotlib_a_picture_says_what_to_install(monkeypatch: pytest.M
         svg_of(ESTIMATE.plot)
 
 
-def test_a_coefficient_whose_interval_holds_zero_is_never_said_to_be_told() -> None:
-    said = apart_from_zero([("a", 0.2, (-0.1, 0.5)), ("b", 3.0, (2.0, 4.0)), ("c", 9.0, (8.9, 9.1)), ("d", 1.0, None)])
-    assert said == (
-        "Told apart from 0: c: 9 (between 8.9 and 9.1) and b: 3 (between 2 and 4). "
-        "Not told apart from 0: a. Without an interval: d."
-    )
-    assert listed(list("abcdefgh")) == "a, b, c, d, e, f and 2 more"
-
-
 @pytest.mark.parametrize("estimate", [ESTIMATE, pca(RELEASE, 2), correlation(RELEASE), means(RELEASE)])
 def test_every_estimate_says_in_words_what_its_picture_shows(estimate: Estimate) -> None:
     said = estimate.in_words()
@@ -109,30 +95,3 @@ def test_the_words_of_a_trend_name_the_windows_without_a_release() -> None:
     said = trend({2: RELEASE, 5: RELEASE}, "c0").in_words()
     assert "no release of window 3 and window 4" in said
     assert "over 2 windows" in said
-
-
-def test_a_table_goes_into_files_and_comes_back() -> None:
-    header, lines = lines_of(ESTIMATE)
-    assert header[:2] == ["name", "coefficient"]
-    assert [line[0] for line in lines] == ["c2", "c0", "(intercept)"]
-    columns = columns_of(ESTIMATE)
-    with np.load(io.BytesIO(npz_of(ESTIMATE)), allow_pickle=False) as held:
-        assert list(held["columns"]) == header
-        assert list(held["0"]) == columns["name"]
-        assert_allclose(held["1"], [ESTIMATE.params[line[0]] for line in lines])
-    frame = pandas.read_parquet(io.BytesIO(parquet_of(ESTIMATE)))
-    assert list(frame.columns) == header
-    assert_allclose(frame["coefficient"], columns["coefficient"])
-
-
-def test_an_empty_cell_is_no_number_in_a_file() -> None:
-    columns = columns_of(trend({2: RELEASE, 4: RELEASE}, "c0"))
-    assert_allclose(columns["window"], [2, 3, 4])
-    assert np.isnan(columns["mean"]).tolist() == [False, True, False]
-
-
-def test_without_pyarrow_parquet_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(InvalidAnalysisError) as refusal:
-        parquet_of(ESTIMATE)
-    assert refusal.value.detail == INSTALL

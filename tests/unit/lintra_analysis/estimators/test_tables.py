@@ -4,11 +4,9 @@ import csv
 import io
 
 import numpy as np
-import pytest
 
 from lintra_analysis.estimators.means import means
 from lintra_analysis.estimators.pca import pca
-from lintra_analysis.estimators.tabular import digits_beside, number
 from support.made_releases import mixed_columns, regression_rows, second_moment, total, with_constant
 
 ROWS, NAMED = with_constant(regression_rows(600, np.random.default_rng(1)), mixed_columns())
@@ -17,22 +15,6 @@ RELEASE = second_moment(ROWS, 3.0, np.random.default_rng(2), NAMED)
 
 def read(text: str) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(text)))
-
-
-@pytest.mark.parametrize(
-    ("value", "error", "shown"),
-    [
-        (2022.014504, 0.00602, "2022.0145"),
-        (-0.00413261, 0.0003248, "-0.004133"),
-        (786.5295, 41389.0, "786.5"),
-        (1.0, 0.0, "1"),
-        (0.0, 0.1, "0"),
-        (1.0, float("nan"), "1"),
-        (123456789.0, 1e-30, "123456789"),
-    ],
-)
-def test_a_number_is_shown_with_two_digits_of_its_error(value: float, error: float, shown: str) -> None:
-    assert number(value, digits_beside(value, error)) == shown
 
 
 def test_components_and_means_are_written_with_every_number() -> None:

@@ -10,7 +10,6 @@ from lintra_analysis.kinds.decode import read
 from lintra_analysis.trial.error_forecast import foresee
 from lintra_analysis.trial.files.table import read_table
 from lintra_analysis.trial.plan_text import document, show
-from lintra_analysis.trial.what_if import Prospect
 from lintra_protocol.errors import InvalidRowError, InvalidTaskError
 from lintra_protocol.privacy.gaussian import gaussian_mu
 from support import source
@@ -68,11 +67,6 @@ def test_the_strength_grows_with_the_cohort_and_as_the_noise_falls(sample: Path)
     assert cells[20_000, 2.0] == pytest.approx(next(x for x in other if x.epsilon == 2.0).strength, rel=1e-3)
     ratio = gaussian_mu(4, 1e-6) / gaussian_mu(1, 1e-6)
     assert cells[5000, 4.0] == pytest.approx(cells[5000, 1.0] * ratio, rel=1e-6)
-
-
-def test_verdicts_follow_the_strength() -> None:
-    words = [Prospect(1.0, 100, strength).verdict for strength in (1.9, 2.0, 4.9, 5.0)]
-    assert words == ["hardly any told", "some told", "some told", "told"]
 
 
 def test_a_level_of_the_sample_that_the_task_lacks_is_refused(tmp_path: Path) -> None:

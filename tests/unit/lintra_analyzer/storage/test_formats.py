@@ -1,10 +1,7 @@
 """Formats are kept: what an analyzer of any tagged version left on its disk is listed, opened and analysed."""
 
 import json
-import re
-import sqlite3
 from collections.abc import AsyncIterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +9,10 @@ import pytest
 import pytest_asyncio
 
 from lintra_analyzer.commands.doctor import examine
-from lintra_analyzer.storage.database import REVISION
-from lintra_analyzer.storage.store import DATABASE, Store
-from lintra_protocol import __version__
 from support.analyzer_world import Life, living
-from support.frozen_analyzer import SAID, SCHEMA, said, thaw, versions
+from support.frozen_analyzer import SAID, said, thaw, versions
 
 VERSIONS = versions()
-
-
-def revision_of(frozen: Path) -> str:
-    found = re.search(r"INSERT INTO \"?alembic_version\"? VALUES\('(\d+)'\)", (frozen / SCHEMA).read_text("utf-8"))
-    assert found is not None
-    return found[1]
 
 
 @pytest_asyncio.fixture(params=VERSIONS, ids=[path.name for path in VERSIONS])
@@ -79,22 +67,3 @@ async def test_the_doctor_finds_nothing_wrong_with_old_data(thawed: tuple[Life, 
     found = [one for one in examine(life.settings, Path("analyzer.toml")) if one.severity == "trouble"]
     # The private keys of this world are in the test, and not on the disk.
     assert [one.what for one in found if "identity.key is missing" not in one.what] == []
-
-
-def schema_of(path: Path) -> list[str]:
-    with closing(sqlite3.connect(path)) as connection:
-        made = connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY name")
-        return [" ".join(sql.split()) for (sql,) in made]
-
-
-@pytest.mark.parametrize("frozen", [path for path in VERSIONS if revision_of(path) == REVISION])
-def test_a_schema_that_was_tagged_does_not_change_under_the_same_revision(frozen: Path, tmp_path: Path) -> None:
-    thaw(frozen, tmp_path / "then")
-    Store(tmp_path / "now" / DATABASE).close()
-    assert schema_of(tmp_path / "then" / DATABASE) == schema_of(tmp_path / "now" / DATABASE)
-
-
-def test_every_revision_of_a_tag_is_known_and_this_version_is_frozen() -> None:
-    # A new tag adds a folder: PYTHONPATH=tests python -m support.frozen_analyzer VERSION
-    assert VERSIONS[-1].name == f"analyzer-{__version__}"
-    assert all(revision_of(frozen) <= REVISION for frozen in VERSIONS)

@@ -5,8 +5,7 @@ from collections.abc import Callable
 import httpx2
 import pytest
 
-from lintra_client import Client, Retries
-from lintra_client.sending.connection import Channel, TransientError
+from lintra_client import Client
 from lintra_protocol.errors import (
     BatchClosedError,
     InternalError,
@@ -150,15 +149,6 @@ async def test_of_a_block_only_the_reports_that_were_put_off_are_sent_again_seal
     # What the server took is not in the message any more; and the same subset is the same bytes.
     assert len(second[0].sealed) < len(first[0].sealed)
     assert third == second
-
-
-def test_a_request_to_wait_is_honoured_up_to_the_clients_own_limit() -> None:
-    channel = Channel(httpx2.AsyncClient(), "https://a.test", "https://a.test", Retries(longest_wait=10.0))
-    assert channel._pause(TransientError(OverloadedError(), wait=3.0)) == 3.0
-    assert channel._pause(TransientError(OverloadedError(), wait=86400.0)) == 10.0
-    assert channel._pause(TransientError(OverloadedError(), wait=0.0)) is True
-    assert channel._pause(TransientError(OverloadedError())) is True
-    assert channel._pause(OverloadedError()) is False
 
 
 # --- outdated keys --------------------------------------------------------------------------------------------

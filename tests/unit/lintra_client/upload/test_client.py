@@ -10,7 +10,6 @@ import pytest
 
 from lintra_client import Client, Parcel, SendReceipt
 from lintra_client.sending.sealed_reports import block_size
-from lintra_client.upload.bulk import BLOCKS_UNDER_WAY
 from lintra_protocol.crypto.ring import from_ring
 from lintra_protocol.crypto.sharing import combine
 from lintra_protocol.encoding.canonical import base64url
@@ -334,25 +333,6 @@ async def test_a_row_refused_by_one_server_is_in_the_summary_with_its_index() ->
     assert (summary.sent, summary.stopped) == (299, None)
 
 
-async def test_a_server_that_takes_nothing_stops_the_call_and_every_row_read_is_accounted_for() -> None:
-    network = Network(make_task())
-    network.servers[0].refuse = lambda known: BatchClosedError("closed")
-    read = 0
-
-    def rows() -> Iterator[list[float]]:
-        nonlocal read
-        while read < 100_000:
-            read += 1
-            yield ROW
-
-    async with network.client() as client:
-        summary = await client.send_many(rows())
-    assert isinstance(summary.stopped, BatchClosedError)
-    assert len(summary.failed) == read <= (BLOCKS_UNDER_WAY + 1) * 256
-    with pytest.raises(BatchClosedError):
-        summary.require_complete()
-
-
 async def test_reports_that_an_unreachable_server_missed_can_be_delivered_later_without_counting_twice() -> None:
     network = Network(make_task())
     network.servers[1].refuse = lambda known: UnavailableError()
@@ -364,21 +344,6 @@ async def test_reports_that_an_unreachable_server_missed_can_be_delivered_later_
             assert failed.parcel is not None
             await client.deliver(failed.parcel)
     assert len(received(network)) == 20
-
-
-async def test_a_generator_is_read_only_as_far_ahead_as_the_blocks_under_way() -> None:
-    network = Network(make_task())
-    ahead = []
-    served = network.servers[0].payloads
-
-    def rows() -> Iterator[list[float]]:
-        for count in range(3000):
-            ahead.append(count - len(served))
-            yield ROW
-
-    async with network.client() as client:
-        assert (await client.send_many(rows())).sent == 3000
-    assert max(ahead) <= (BLOCKS_UNDER_WAY + 1) * 256
 
 
 async def test_rows_before_a_failure_of_the_callers_iterable_are_sent_and_the_failure_is_raised() -> None:

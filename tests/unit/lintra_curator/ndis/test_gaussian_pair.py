@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from lintra_curator.ndis import GaussianPair, delta, pair_from_gaussians, renyi_bound, rp_pair, split_bound
-from lintra_curator.ndis.bounds import log_kappa
 from lintra_protocol.privacy.gaussian import gaussian_delta
 
 S1, S2 = np.array([[2, 0.5], [0.5, 1]]), np.diag([1.0, 1.5])
@@ -176,13 +175,6 @@ def test_the_chernoff_bound_has_its_known_value_and_lies_above_the_profile() -> 
     for pair in (rp_pair(0.05, 30), GaussianPair([0.2, -0.1, 0.0], [3, 1, 2], [0.1, 0.2, 0.3])):
         for at in (0.0, 0.5, 3.0, 20.0):
             assert delta(pair, at, 1e-6).value <= renyi_bound(pair, at) <= 1.0
-
-
-def test_kappa_is_the_best_constant() -> None:
-    loss = np.linspace(0, 40, 400_001)
-    for s in (0.1, 1.0, 7.0):
-        ratio = (-np.expm1(-loss)) * np.exp(-s * loss)
-        assert np.log(ratio.max()) == pytest.approx(float(log_kappa(np.array([s]))[0]), abs=1e-7)
 
 
 @pytest.mark.slow

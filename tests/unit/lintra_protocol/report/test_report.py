@@ -26,7 +26,7 @@ from lintra_protocol.report.report import (
     seal_block,
     share_words,
 )
-from lintra_protocol.report.upload import SealedBlock, block_bytes, encode_upload
+from lintra_protocol.report.upload import SealedBlock
 from lintra_protocol.report.wire import BLIND_BYTES, block_context, commitments_to, encode_header, report_id
 from lintra_protocol.task import Task
 from support import make_task, sealing_key, source
@@ -72,16 +72,6 @@ def test_what_all_servers_open_sums_to_the_rows(share_form: str, suite: SuiteNam
         payloads = opened(task, server, block)
         words.append([share_words(task, server, each) for each in payloads if isinstance(each, bytes)])
     assert_array_equal(from_ring(combine(np.array(words))), ROWS[:count])
-
-
-@pytest.mark.parametrize("share_form", ["uniform", "seeded", "spread"])
-@pytest.mark.parametrize("suite", ["x25519", HYBRID])
-def test_every_block_of_so_many_reports_has_the_same_length(share_form: str, suite: SuiteName) -> None:
-    task = make_task(share_form=share_form, suite=suite)
-    for server in range(3):
-        for count in (1, 2, 4):
-            upload = encode_upload([sealed(task, server, made(task)[:count])])
-            assert len(upload) == 2 + block_bytes(task, server, count)
 
 
 @pytest.mark.parametrize("share_form", ["uniform", "seeded", "spread"])

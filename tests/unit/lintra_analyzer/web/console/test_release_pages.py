@@ -182,16 +182,6 @@ def test_what_is_kept_is_not_made_again_and_the_oldest_gives_way() -> None:
     assert len(kept) == 2
 
 
-def test_two_promises_of_half_a_mu_come_to_one_of_root_a_half() -> None:
-    both = spent_together([HALF, HALF])
-    assert both is not None
-    assert both.epsilon is not None
-    alone = PrivacyStatement(neighbours="replace-one", epsilon=1.0, delta=1e-5, mu=0.5**0.5)
-    assert float(both.epsilon) == pytest.approx(alone.epsilon_at(1e-5), rel=1e-6)
-    assert (both.count, both.delta, both.without) == (2, "0.00001", 0)
-    assert spent_together([]) is None
-
-
 def test_promises_without_a_curve_are_added_as_they_are() -> None:
     point = PrivacyStatement(neighbours="replace-one", epsilon=2.0, delta=1e-5, mu=inf)
     both = spent_together([point, point])

@@ -1,4 +1,4 @@
-"""Error laws of second moments: what they say about N is what matrices drawn by the law do."""
+"""The law of symmetric noise, against noise that is drawn."""
 
 import itertools
 
@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from lintra_analysis.releases.noise_laws.exchangeable_rows import ExchangeableRows
 from lintra_analysis.releases.noise_laws.symmetric_noise import SymmetricNoise
 from lintra_protocol.crypto.ring import FloatArray
 
@@ -83,16 +82,6 @@ def test_the_variance_of_a_correlation_is_that_of_its_gradient(law: SymmetricNoi
         gradient[i, i] = -correlation[i, j] / (2 * diagonal[i])
         gradient[j, j] = -correlation[i, j] / (2 * diagonal[j])
         assert found[i, j] == pytest.approx(functional_variance(covariance(law), gradient))
-
-
-def test_the_law_of_a_sketch_answers_for_any_basis_as_for_single_functionals() -> None:
-    generator = np.random.default_rng(3)
-    law = ExchangeableRows(generator.normal(size=(30, SIZE)), generator.uniform(0.1, 2.0, 30))
-    basis = generator.normal(size=(SIZE, 3))
-    found = law.entry_variance(basis)
-    for a, b in itertools.product(range(3), repeat=2):
-        weights = np.outer(basis[:, a], basis[:, b])
-        assert found[a, b] == pytest.approx(law.functional_sd((weights + weights.T) / 2) ** 2)
 
 
 def test_trace_tight_noise_has_the_stated_trace_and_kappa() -> None:

@@ -1,4 +1,4 @@
-"""The arithmetic in arrays gives what the plain reference gives, number by number."""
+"""Shares of a proof: the same as in plain integers, in blocks of any size."""
 
 import numpy as np
 import plain_verified as plain
@@ -6,15 +6,18 @@ import pytest
 
 from lintra_protocol.crypto.ring import from_ring
 from lintra_protocol.crypto.sharing import combine
-from lintra_protocol.verification.checks import accepted, check_shares
-from lintra_protocol.verification.fields import PRIMES, reduced, summed, times
+from lintra_protocol.verification import checks, fields, shares
+from lintra_protocol.verification.checks import accepted, check_shares, check_shares_of_seeds
+from lintra_protocol.verification.fields import PRIMES
 from lintra_protocol.verification.parameters import Parameters
 from lintra_protocol.verification.points import check_points
 from lintra_protocol.verification.proof import prove
 from lintra_protocol.verification.shares import (
     elements_of,
     expand_seeds,
+    reports_at_once,
     ring_words,
+    ring_words_of_seeds,
     share_of_stream,
     split_proven,
     split_proven_seeded,
@@ -109,18 +112,6 @@ def test_words_of_a_stream_that_are_no_elements_are_skipped_also_a_fields_last(p
     assert elements_of(parameters, share[np.newaxis])[:, 0].ravel().tolist() == list(range(1, 4 * size + 1))
 
 
-def test_products_and_sums_of_the_largest_elements_are_exact() -> None:
-    edge = [0, 1, 2, 2**30 - 1, 2**30, 2**59, *(2**60 - 400 - step for step in range(20))]
-    for t, prime in enumerate(PRIMES):
-        values = [*edge, prime - 1, prime - 2, (prime + 1) // 2]
-        first, second = (each.ravel() for each in np.meshgrid(np.array(values, np.uint64), np.array(values, np.uint64)))
-        found = times(np.stack([first] * 4), np.stack([second] * 4))[t]
-        assert found.tolist() == [a * b % prime for a, b in zip(first.tolist(), second.tolist(), strict=True)]
-        assert int(summed(np.full((4, 1 << 20), prime - 1, np.uint64))[t]) == (prime - 1) * (1 << 20) % prime
-        large = np.array([[2**64 - 1, prime, prime - 1, 2 * prime, 0]] * 4, np.uint64)
-        assert reduced(large)[t].tolist() == [number % prime for number in large[t].tolist()]
-
-
 @pytest.mark.parametrize("byte", [b"\x00", b"\xff"])
 def test_masks_at_the_ends_of_their_range_are_carried_exactly(byte: bytes) -> None:
     parameters = Parameters(2, 16, 2 * (2**30) ** 2)
@@ -133,3 +124,77 @@ def test_masks_at_the_ends_of_their_range_are_carried_exactly(byte: bytes) -> No
     assert (integers - parameters.offset == proven.words).all()
     checks = [check_shares(parameters, server, share, POINTS) for server, share in enumerate(shares)]
     assert accepted(parameters, checks, POINTS).all()
+
+
+SMALL = Parameters(5, 2, 10**12)
+COUNT = 23
+
+
+def seeds_of(count: int) -> np.ndarray:
+    return np.frombuffer(source("seeds")(32 * count), np.uint8).reshape(count, 32)
+
+
+@pytest.fixture
+def short_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three, four and five reports at a time, so that no two kinds of block end together."""
+    width = 5 * SMALL.columns
+    monkeypatch.setattr(checks, "_FLOATS_AT_ONCE", 3 * 24 * width)
+    monkeypatch.setattr(checks, "_NUMBERS_AT_ONCE", 4 * 4 * SMALL.check_elements)
+    monkeypatch.setattr(shares, "_BYTES_AT_ONCE", 5 * SMALL.payload_bytes)
+
+
+@pytest.mark.usefixtures("short_blocks")
+def test_blocks_change_no_byte_of_words_check_shares_and_verdict() -> None:
+    assert reports_at_once(SMALL) == 5
+    rows = np.random.default_rng(1).integers(-1000, 1000, (COUNT, 5))
+    seeds, last = split_proven_seeded(SMALL, prove(SMALL, rows, source("blinds")), source("seeds"))
+    first = expand_seeds(SMALL, seeds[0])
+    np.testing.assert_array_equal(ring_words_of_seeds(SMALL, seeds[0]), ring_words(SMALL, first))
+    found = check_shares_of_seeds(SMALL, 0, seeds[0], POINTS)
+    of_last = check_shares(SMALL, 1, last, POINTS)
+    np.testing.assert_array_equal(found, check_shares(SMALL, 0, first, POINTS))
+    for server, payloads, own in ((0, first, found), (1, last, of_last)):
+        for payload, share in zip(payloads, own, strict=True):
+            expected = plain.check_share(
+                sizes_of(SMALL), server, plain.parse(sizes_of(SMALL), payload.tobytes()), list(POINTS)
+            )
+            assert share.view("<u8").reshape(4, -1).tolist() == expected
+    for place in range(COUNT):
+        wrong = of_last.copy()
+        wrong[place, 8 * (place % (4 * SMALL.check_elements))] ^= 1
+        assert np.flatnonzero(~accepted(SMALL, [found, wrong], POINTS)).tolist() == [place]
+
+
+def test_seeds_with_words_that_are_no_elements_are_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    fewer = [prime - 2**59 for prime in PRIMES]  # every second word is no element
+    for module in (plain, shares, fields):
+        monkeypatch.setattr(module, "PRIMES", fewer)
+    seeds = seeds_of(4)
+    for seed, payload in zip(seeds, expand_seeds(SMALL, seeds), strict=True):
+        assert payload.tobytes() == plain.payload(plain.seed_share(sizes_of(SMALL), seed.tobytes()))
+
+
+def test_one_word_that_is_no_element_is_found_wherever_it_stands(monkeypatch: pytest.MonkeyPatch) -> None:
+    seeds = seeds_of(3)
+    honest = expand_seeds(SMALL, seeds)
+    again: list[bytes] = []
+
+    def read_again(parameters: Parameters, _stream: object) -> np.ndarray:
+        again.append(b"")
+        return np.zeros(parameters.payload_bytes, np.uint8)
+
+    monkeypatch.setattr(shares, "share_of_stream", read_again)
+    stream_bytes = shares._stream_bytes
+    for prime, place in ((0, 0), (1, SMALL.elements - 1), (3, 4)):
+        at = SMALL.words_bytes + 8 * (prime * SMALL.elements + place)
+        wrong = PRIMES[prime].to_bytes(8, "little")
+
+        def planted(seed: bytes, count: int, at: int = at, wrong: bytes = wrong) -> bytes:
+            found = stream_bytes(seed, count)
+            return found[:at] + wrong + found[at + 8 :] if seed == seeds[1].tobytes() else found
+
+        monkeypatch.setattr(shares, "_stream_bytes", planted)
+        found = expand_seeds(SMALL, seeds)
+        assert not found[1].any()
+        np.testing.assert_array_equal(found[[0, 2]], honest[[0, 2]])
+    assert len(again) == 3

@@ -19,10 +19,9 @@ from lintra_protocol.encoding.canonical import base64url, parse_base64url
 from lintra_protocol.errors import InventoryMismatchError
 from lintra_protocol.messages.documents import AggregateRequest, Cohort, Receipt, Signed, TaskRecord, receipt_hash
 from lintra_protocol.messages.inclusion import Inclusion
-from lintra_server.batches import census, transform
+from lintra_server.batches import transform
 from lintra_server.batches.gate import Gate
 from lintra_server.clock import SETTLING_SECONDS
-from lintra_server.disk.notes import Notes
 from lintra_server.storage import segments
 from lintra_server.storage.store import Store
 from support.server_world import BASE, PRECISION, World, a_world, seeded, text
@@ -267,32 +266,6 @@ async def test_counters_add_up(tmp_path: Path) -> None:
         }
 
 
-@pytest.mark.parametrize("rule", [True, False], ids=["on", "off"])
-async def test_polling_does_not_tell_when_a_report_came(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rule: bool
-) -> None:
-    async with a_world(tmp_path) as world:
-        if not rule:  # every request looks anew
-            monkeypatch.setattr(census.CensusTaker, "_last", lambda *_: None)
-            monkeypatch.setattr(Notes, "tell", lambda *_: None)
-        await world.upload(0, world.reports(2))
-
-        async def polled() -> tuple[object, ...]:
-            counters = (await world.ask(0, "GET", "/counters")).json()
-            (batch,) = (await world.ask(0, "GET", "/batches")).json()["batches"]
-            counted = (await world.ask(0, "GET", "/batches/0/census")).json()["message"]["count"]
-            closing = (await world.close_batch(0)).json()["detail"]
-            return counters["received"], counters["accepted"], batch["count"], counted, closing
-
-        before = await polled()
-        await world.upload(0, world.reports(3))
-        assert (await polled() == before) == rule
-        world.reopen(0)
-        assert (await polled() == before) == rule
-        world.clock.seconds += PRECISION
-        assert (await polled())[1:4] == (3, 3, 3)
-
-
 async def test_what_the_counters_said_outlives_the_process_and_only_grows(tmp_path: Path) -> None:
     async with a_world(tmp_path) as world:
         late = world.reports(1, "late", time=world.task.not_after)
@@ -304,33 +277,6 @@ async def test_what_the_counters_said_outlives_the_process_and_only_grows(tmp_pa
             world.clock.seconds += PRECISION
             if round_ == 2:
                 world.reopen(0)
-
-
-@pytest.mark.parametrize("rule", [True, False], ids=["on", "off"])
-async def test_whether_a_batch_has_enough_changes_once_per_time_unit_also_after_a_restart(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rule: bool
-) -> None:
-    async with a_world(tmp_path) as world:
-        if not rule:  # every request looks anew
-            monkeypatch.setattr(census.CensusTaker, "_last", lambda *_: None)
-            monkeypatch.setattr(Notes, "tell", lambda *_: None)
-
-        async def enough() -> tuple[int, bool]:
-            (batch,) = (await world.ask(0, "GET", "/batches")).json()["batches"]
-            (same,) = (await world.ask(0, "GET", "/batches/0")).json()["batches"]
-            assert same == batch
-            return batch["count"], batch["enough"]
-
-        await world.upload(0, world.reports(11))
-        assert await enough() == (11, False)
-        # Whoever polls must not see when the twelfth report came.
-        await world.upload(0, world.reports(12))
-        assert await enough() == ((11, False) if rule else (12, True))
-        world.reopen(0)
-        world.clock.seconds += PRECISION - 1
-        assert await enough() == ((11, False) if rule else (12, True))
-        world.clock.seconds += 1
-        assert await enough() == (12, True)
 
 
 async def test_a_released_batch_is_scrubbed_after_its_retention_and_not_before(tmp_path: Path) -> None:

@@ -5,8 +5,6 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from papers.gaussian_inverse import GaussianInverse
 from papers.second_moment import (
@@ -19,22 +17,17 @@ from papers.second_moment import (
 from lintra_analysis.estimators.means import means
 from lintra_analysis.estimators.pca import pca
 from lintra_analysis.estimators.regression import regression
-from lintra_curator.claims.claim import CalibrationError, curator_claim
+from lintra_curator.claims.claim import curator_claim
 from lintra_curator.second_moment.bounded_table import BoundedTable, plain_columns
-from lintra_curator.second_moment.calibration import projection_weight
 from lintra_curator.second_moment.central_second_moment import CentralSecondMoment
-from lintra_curator.second_moment.gaussian_noise import GRID_BITS, GaussianNoise, exact_products, integer_plan
+from lintra_curator.second_moment.gaussian_noise import GaussianNoise
 from lintra_curator.second_moment.inverse_wishart import InverseWishartDraw
-from lintra_curator.second_moment.projection import GaussianProjection, exact_ridge_intervals
-from lintra_curator.second_moment.wishart_noise import WishartNoise, wishart_factor
+from lintra_curator.second_moment.projection import GaussianProjection
+from lintra_curator.second_moment.wishart_noise import WishartNoise
 from lintra_protocol.crypto.randomness import RandomBytes
 from lintra_protocol.errors import InvalidAnalysisError, InvalidReleaseError
-from lintra_protocol.noise.clipping import quantise
-from lintra_protocol.noise.discrete_gaussian import MAX_SIGMA
-from lintra_protocol.privacy.discrete import discrete_delta
-from lintra_protocol.privacy.gaussian import gaussian_mu
-from lintra_protocol.privacy.statement import Claim, Neighbours
-from support import few, source
+from lintra_protocol.privacy.statement import Claim
+from support import source
 
 NAMES = ("c0", "c1", "c2", "c3")
 COLUMNS = plain_columns(NAMES, 2.0)
@@ -163,53 +156,6 @@ def test_releases_are_positive_before_debiasing_and_unbiased_after_it(name: str)
 # --- integers --------------------------------------------------------------------------------------------------
 
 
-@few
-@given(st.lists(st.lists(st.floats(-1e30, 1e30), min_size=3, max_size=3), min_size=1, max_size=20))
-def test_no_quantised_row_leaves_the_ball_and_sums_of_products_are_exact(rows: list[list[float]]) -> None:
-    squared_bound = 4**GRID_BITS
-    steps = quantise(np.array(rows), squared_bound)
-    plain = [[int(value) for value in row] for row in steps]
-    assert all(sum(value * value for value in row) <= squared_bound for row in plain)
-    expected = [[sum(row[i] * row[j] for row in plain) for j in range(3)] for i in range(3)]
-    assert exact_products(steps, squared_bound).tolist() == expected
-
-
-def test_sums_of_products_stay_exact_beyond_53_bits_and_are_refused_beyond_62() -> None:
-    rows = np.random.default_rng(3).integers(-(2**24), 2**24, (200, 2)) + np.array([2**24, 0])
-    plain = rows.astype(object)
-    exact = (plain.T @ plain).tolist()
-    assert exact_products(rows, 2**51).tolist() == exact
-    assert exact[0][0] > 2**53
-    assert (rows.T.astype(np.float64) @ rows)[0, 0] != exact[0][0]
-    with pytest.raises(CalibrationError, match="64-bit"):
-        exact_products(np.zeros((2**10, 1), np.int64), 2**52)
-    with pytest.raises(ValueError, match="up to a squared bound"):
-        exact_products(rows, 2**53)
-
-
-@pytest.mark.parametrize("neighbours", ["replace-one", "zero-out"])
-@pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-6), (0.01, 1e-12), (20.0, 1e-3), (1e-6, 1e-10)])
-def test_the_integer_plan_keeps_the_claim_and_half_a_percent_less_noise_breaks_it(
-    epsilon: float, delta: float, neighbours: Neighbours
-) -> None:
-    claim = curator_claim(epsilon, delta, neighbours)
-    bits, sigma, mu, slack = integer_plan(claim, 30)
-    assert sigma <= MAX_SIGMA
-    distance = 4.0**bits * (1 if neighbours == "replace-one" else math.sqrt(0.5))
-    assert mu == pytest.approx(distance / math.sqrt(sigma**2 - 4), rel=1e-9)
-    assert discrete_delta(epsilon, mu, slack) <= delta < discrete_delta(epsilon, 1.005 * mu, slack)
-
-
-def test_integer_noise_costs_next_to_nothing() -> None:
-    release = GaussianNoise().release(table(), CLAIM, source("cost"))
-    assert release.noise.sigma / 4 == pytest.approx(1 / gaussian_mu(1.0, 1e-6), rel=1e-6)
-
-
-def test_a_claim_that_no_integer_noise_keeps_is_refused() -> None:
-    with pytest.raises(CalibrationError, match="more noise"):
-        integer_plan(curator_claim(1e-9, 1e-15), 3)
-
-
 # --- what is refused -------------------------------------------------------------------------------------------
 
 
@@ -261,42 +207,7 @@ def test_no_table_can_be_made_around_rows_that_are_too_long_or_not_finite(
         BoundedTable(COLUMNS, rows, 0.5)
 
 
-@pytest.mark.parametrize(
-    ("make", "reason"),
-    [
-        (lambda t, s: GaussianProjection(sketch_rows=0).release(t, CLAIM, s), "sketch_rows"),
-        (lambda t, s: GaussianProjection(sketch_rows=2.5).release(t, CLAIM, s), "sketch_rows"),
-        (lambda t, s: InverseWishartDraw(degrees=7).release(t, CLAIM, s), "degrees"),
-        (lambda t, s: WishartNoise(degrees=5).release(t, CLAIM, s), "more than 5 degrees"),
-        (lambda t, s: WishartNoise(degrees=math.nan).release(t, CLAIM, s), "more than 5 degrees"),
-        (lambda t, s: WishartNoise(scale=0).release(t, CLAIM, s), "scale"),
-        (lambda t, s: WishartNoise(scale=1, degrees=30).release(t, CLAIM, s), "not both"),
-        (lambda t, s: GaussianInverse(ridge=0).release(t, CLAIM, s), "ridge"),
-        (lambda t, s: GaussianInverse(ridge=math.nan).release(t, CLAIM, s), "ridge"),
-        (lambda t, s: wishart_factor(4, 2.5, s), "whole number"),
-    ],
-)
-def test_parameters_that_do_not_fit_are_refused(
-    make: Callable[[BoundedTable, RandomBytes], object], reason: str
-) -> None:
-    with pytest.raises(ValueError, match=reason):
-        make(table(), source("refused"))
-
-
 # --- adaptive ridge, intervals, inverse ------------------------------------------------------------------------
-
-
-def test_a_table_with_large_eigenvalues_gets_a_smaller_ridge_and_a_table_without_does_not() -> None:
-    claim = curator_claim(1.0, 1e-3)
-    large = BoundedTable.of(np.tile(2.0 * np.eye(4), (2000, 1)), COLUMNS, 2.0)
-    full = 4 / projection_weight(claim, 30)
-    rich = GaussianProjection(sketch_rows=30, adaptive=True).release(large, claim, source("rich"))
-    poor = GaussianProjection(sketch_rows=30, adaptive=True).release(table(), claim, source("poor"))
-    assert rich.noise.ridge == 0 < poor.noise.ridge
-    assert rich.noise.look is not None
-    assert rich.noise.look == pytest.approx(8000, abs=4 * 4 / (rich.noise.look_mu or 0))
-    # The look itself costs, so without any gain the ridge is larger than without it.
-    assert poor.noise.ridge > full
 
 
 @pytest.mark.parametrize("factor", [0.125, 8.0])
@@ -313,34 +224,6 @@ def test_rows_and_bound_in_another_unit_give_the_same_release_in_that_unit(make:
     assert_array_equal(other.values, factor**2 * plain.values)
     assert other.noise.ridge == factor**2 * plain.noise.ridge
     assert other.noise.sigma == factor**2 * plain.noise.sigma
-
-
-@pytest.mark.parametrize("bound", [0.1, 1.0, 7.0])
-def test_what_common_rows_and_ridge_hold_together_is_never_below_the_plan_and_not_far_above_it(bound: float) -> None:
-    # An attacker who knows all rows but one sees which it is if ridge and common rows fall short of the planned ridge.
-    claim, copies = curator_claim(1.0, 1e-3), 400
-    held = BoundedTable.of(np.tile(bound * np.eye(4), (copies, 1)), COLUMNS, bound)
-    common = (copies - 1) * bound**2
-    drawn = source(f"common rows {bound}")
-    noises = [
-        GaussianProjection(sketch_rows=30_000, adaptive=True).release(held, claim, drawn).noise for _ in range(40)
-    ]
-    for noise in noises:
-        assert noise.weight is not None
-        planned = bound**2 / noise.weight
-        assert noise.ridge > 0
-        # A look errs by more than its margin in one of ten thousand draws.
-        assert planned <= noise.ridge + common < planned + 0.2 * common
-
-
-def test_exact_intervals_are_refused_where_they_do_not_hold() -> None:
-    with pytest.raises(InvalidAnalysisError, match="by projection"):
-        exact_ridge_intervals(GaussianNoise().release(table(), CLAIM, source("g")), "c0", ["c1"])
-    few_rows = GaussianProjection(sketch_rows=2).release(table(), CLAIM, source("p"))
-    with pytest.raises(InvalidAnalysisError, match="need more than 2 rows"):
-        exact_ridge_intervals(few_rows, "c0", ["c1", "c2"])
-    with pytest.raises(InvalidAnalysisError, match="unknown columns"):
-        exact_ridge_intervals(few_rows, "c0", ["age"])
 
 
 def test_a_noisy_inverse_gives_ridge_coefficients_and_nothing_else() -> None:
