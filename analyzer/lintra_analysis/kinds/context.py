@@ -36,7 +36,6 @@ class FirstRound:
     """The first of two rounds, as the kind that follows it needs it.
 
     Attributes:
-        claim: what it promised.
         mu: what it has spent of both rounds' promise.
         release: of its task; None while it is planned.
         row_bound: norm that rows of the second are clipped to, if one was given.
@@ -142,19 +141,11 @@ class CalibrationContext(Generic[S]):
         return mechanism.of_contributors(self.contributors).noised_by(self.noising_servers)
 
     def counting(self, mechanism: M) -> M:
-        """Return a mechanism that counts clipped rows, if it can and the options do not forbid it.
-
-        Raises:
-            InvalidTaskError: it cannot count, or a weight is out of range.
-        """
+        """Return a mechanism that counts clipped rows, if it can and the options do not forbid it."""
         return with_clip_count(mechanism, self.claim.neighbours, self.clip_weight)
 
     def calibrated(self, mechanism: M, claim: Claim) -> M:
-        """Return a mechanism with the smallest noise that keeps a claim (see `Mechanism.calibrated`).
-
-        Raises:
-            InvalidTaskError: a report or a release would be too large.
-        """
+        """Return a mechanism with the smallest noise that keeps a claim (see `Mechanism.calibrated`)."""
         mechanism = self.in_setting(mechanism)
         num_columns = self.num_columns(takes_levels=mechanism.takes_levels)
         require_size(mechanism, num_columns)

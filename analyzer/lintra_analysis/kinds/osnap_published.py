@@ -41,7 +41,6 @@ def build(context: CalibrationContext[OsnapPublishedSpecification]) -> tuple[Cla
 
     Raises:
         InvalidTaskError: a row bound was asked for, or a number is not positive.
-        FalseClaimError: equation (4) gives less than the promise.
     """
     options, claim = context.options, context.claim
     if context.row_bound is not None:

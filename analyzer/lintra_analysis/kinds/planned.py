@@ -59,9 +59,6 @@ def planned_mechanism(kind: str, context: CalibrationContext[Any]) -> PlannedMec
     """Build a mechanism as a task would have it, and predict what it releases.
 
     Where the context has the options of the kind that this one follows, both rounds are planned.
-
-    Raises:
-        InvalidTaskError, RowUnderfilledError, FalseClaimError: no such task is possible.
     """
     described = KINDS[kind]
     if described.follows == context.options.kind:

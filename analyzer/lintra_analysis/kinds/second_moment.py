@@ -56,11 +56,7 @@ class SecondMomentSpecification(MechanismSpecification):
 
 
 def build(context: CalibrationContext[SecondMomentSpecification]) -> tuple[Claim, SecondMoment]:
-    """Return the sum of products with the row bound and the options that were given, or what a range finder leads to.
-
-    Raises:
-        InvalidTaskError: a first round has released no range finder.
-    """
+    """Return the sum of products with the given row bound and options, or the second round of a range finder."""
     if context.first is not None:
         return context.measurement(_along_directions(context.first, context.claim), claim_of_half(context.claim))
     given, intercept = context.uncalibrated("second_moment"), context.options.intercept

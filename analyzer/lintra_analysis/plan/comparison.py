@@ -36,7 +36,6 @@ class Plan:
 
     Attributes:
         context: that the sketch is built for.
-        sketch: of the rows.
         products: all second moments; None where there is no such task.
         refusal: why there is none.
         range_finder: None for few columns, or where there is no such task.
@@ -55,11 +54,7 @@ class Plan:
 
     @classmethod
     def of(cls, flags: PlanFlags) -> "Plan":
-        """Plan two mechanisms, and from `COLUMNS_OF_A_RANGE` columns on the third.
-
-        Raises:
-            InvalidTaskError, RowUnderfilledError: the sketch is not possible.
-        """
+        """Plan two mechanisms, and from `COLUMNS_OF_A_RANGE` columns on the third."""
         words = flags.columns * (flags.columns + 1) // 2
         products, refusal = None, f"a report of {words} words exceeds {MAX_WORDS}"
         if words <= MAX_WORDS:

@@ -177,11 +177,7 @@ class PlanFlags:
         return replace(context, makes_frame=False, row_norm=self.norm, features=self.features, rank=self.rank)
 
     def planned(self, kind: str) -> PlannedMechanism:
-        """Build a mechanism of a kind as a task would have it, and predict what it releases.
-
-        Raises:
-            InvalidTaskError, RowUnderfilledError, FalseClaimError: no such task is possible.
-        """
+        """Build a mechanism of a kind as a task would have it, and predict what it releases."""
         return planned_mechanism(kind, self.context(kind))
 
 

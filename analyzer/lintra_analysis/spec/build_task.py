@@ -134,7 +134,6 @@ def context_of(
     """Return what the mechanism of a specification is calibrated for, defaults of the claim filled in.
 
     Raises:
-        ValidationError: claim or columns are none.
         InvalidTaskError: numbers may be missing, organisations contribute or servers add the noise where they cannot.
     """
     claim, columns = claim_of(asked), columns_of(asked)
@@ -227,11 +226,7 @@ def _contributors(asked: Specification, missing: Sequence[str]) -> Contributors 
 
 
 def _check_server_noise(asked: Specification) -> None:
-    """Refuse servers that add the noise where they cannot.
-
-    Raises:
-        InvalidTaskError: the kind of mechanism, its contributors or its study do not allow it.
-    """
+    """Refuse servers that add the noise where they cannot."""
     if asked.noise == "clients":
         return
     if not asked.mechanism.takes_server_noise:

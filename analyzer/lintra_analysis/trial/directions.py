@@ -47,7 +47,6 @@ class DirectionComparison:
 
     Attributes:
         columns: numbers of an encoded row, the target among them.
-        words: of a report.
         directions: the largest first.
         share: of the variance that so many best directions of the collected rows hold, what these hold; None without.
         explained: the share of the target's sum of squares that the release says is explained; None if it does not.

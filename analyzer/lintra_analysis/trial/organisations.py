@@ -68,7 +68,6 @@ class PooledComparison:
         colluding: what epsilon becomes if so many per cent of the organisations collude.
         organisations: how many there are.
         dropped_rows: rows beyond those that are kept of each person.
-        r2: of all together.
         alone: the largest organisations, the one with the most rows first.
     """
 

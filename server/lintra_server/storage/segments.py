@@ -98,7 +98,6 @@ class Written(NamedTuple):
         number: in its batch.
         ids: of its reports, in their order.
         serials: of their tokens, in the same order; empty in an open task.
-        row: what is written.
         end: where the batch ends once it is written.
     """
 
