@@ -99,7 +99,7 @@ class Scratch:
         """Hold none.
 
         `folder` is for nothing else; it is made if need be, and emptied. Whoever can write to it is trusted.
-        `in_memory` is bytes that all copies in memory may have together.
+        `in_memory` limits the bytes of all copies in memory together.
         """
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(mode=0o700, parents=True)

@@ -1,1 +1,1 @@
-"""The words of the command that the analyst's library brings: `lintra plan`, `lintra try`, `lintra schema`."""
+"""The commands of the analyst's library: `lintra plan`, `lintra try`, `lintra schema`."""

@@ -1,4 +1,4 @@
-"""The command `lintra plan`: what a promise costs, before anybody is asked for data (docs/how-to/planning.md)."""
+"""The command `lintra plan`: the price of a promise, computed before data are collected (docs/how-to/planning.md)."""
 
 import json
 import math

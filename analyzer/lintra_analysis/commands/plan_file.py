@@ -1,4 +1,4 @@
-"""`lintra plan SPEC.json`: the errors to expect of a task, from a public sample or from its ranges alone."""
+"""`lintra plan SPEC.json`: the errors to expect of a task, from a public sample or from the ranges of its columns."""
 
 import json
 import time

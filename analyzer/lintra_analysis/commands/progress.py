@@ -1,4 +1,4 @@
-"""What a command says while it works: in place on a terminal, and nothing elsewhere, so that output stays as it is."""
+"""Shows the progress of a command in place on a terminal; without a terminal it shows nothing."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

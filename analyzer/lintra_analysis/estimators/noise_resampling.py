@@ -21,8 +21,8 @@ PAIRS = 20
 def redrawn_costs(design: Design, penalties: FloatArray) -> FloatArray | None:
     """Return the mean sum of squared residuals of the fit under each penalty, shape `(k,)`, over 20 pairs +-N of draws.
 
-    The draws come from the release itself, so that the same release has the same answer. `penalties` are lambda, shape
-    `(k,)`.
+    The draws come from the release itself, so that the same release has the same answer. `penalties` holds lambda,
+    shape `(k,)`.
 
     Returns:
         None if the noise has no known Gaussian law.

@@ -71,7 +71,7 @@ def build(context: CalibrationContext[HistogramSpecification]) -> tuple[Claim, H
 def histogram_of(columns: Sequence[Column], cells: int, edges: dict[str, list[Real]]) -> Histogram:
     """Return the histogram of some columns, not yet calibrated.
 
-    `columns` are with their public bounds; `cells` are those of a number without edges of its own.
+    `columns` have public bounds; `cells` are those of a number without edges of its own.
 
     Raises:
         InvalidTaskError: edges are given for a column that has levels, or they do not increase.

@@ -172,8 +172,8 @@ def default_dimension(
 ) -> int:
     """Return p*: as many numbers as are useful, and as keep reports and frames small.
 
-    `num_features` is m; `num_blocks` is matrices of products, one or one per class. `contributors` are organisations
-    that send one report each, if there are some.
+    `num_features` is m; `num_blocks` is the number of matrices of products, one or one per class. `contributors` are
+    organisations that send one report each, if there are some.
     """
     words = (isqrt(1 + 8 * (MAX_PRODUCTS // num_blocks)) - 1) // 2
     wanted = max(1, min(useful_dimension(claim, num_blocks, contributors), words))

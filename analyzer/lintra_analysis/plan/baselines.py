@@ -1,4 +1,4 @@
-"""What a sketch is compared with: noise by other calibrations, and its best number of rows."""
+"""Baselines of a sketch: noise by other calibrations, and its best number of rows."""
 
 import math
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Which mechanism to take for second moments: all products, a range finder or a sketch, planned side by side."""
+"""Compares mechanisms for second moments: all products, a range finder and a sketch, planned side by side."""
 
 import math
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What `lintra plan` is asked by its flags: public numbers only, and the specification that they write."""
+"""The question that the flags of `lintra plan` ask, from public numbers only, and the specification that they write."""
 
 from dataclasses import dataclass, replace
 from decimal import ROUND_FLOOR, Context, Decimal

@@ -1,7 +1,8 @@
-"""What it gives and costs to leave the noise to the servers, beside leaving it to the clients.
+"""Compares noise of the servers with noise of the clients.
 
-Clients' noise has n / (n - t) times the variance of a trusted curator's, t being an assumption that nobody checks.
-Servers' noise has N times that, whoever the clients are (docs/explanation/verified.md#noise-by-the-servers).
+Clients' noise has n / (n - t) times the variance of a trusted curator's; that at most t clients are corrupt is an
+assumption which nobody checks. Servers' noise has N times that variance, for any clients
+(docs/explanation/verified.md#noise-by-the-servers).
 """
 
 import math

@@ -1,6 +1,6 @@
-"""Planning backwards: the smallest epsilon or cohort that is good enough.
+"""Searches for the smallest epsilon or cohort with which the errors are small enough.
 
-Noise is calibrated by the mechanisms themselves, so a plan is what a task will do. Errors are predicted from public
+The mechanisms calibrate the noise themselves, so a plan has the noise of the task. Errors are predicted from public
 numbers only: the size of the cohort and the norm of a typical row (docs/how-to/planning.md).
 """
 

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 class HasRows:
     """Sums over rows that were counted, or of which every report is one.
 
-    `num_clients` is reports, each a row of Z or, where rows are counted, left out. `counted` says how many rows there
-    are, if some may have been left out; None if every report is a row.
+    `num_clients` is the number of reports, each a row of Z or, where rows are counted, left out. `counted` says how
+    many rows there are, if some may have been left out; None if every report is a row.
     """
 
     num_clients: int

@@ -34,8 +34,8 @@ _QUANTILES = 200
 class NormLaw:
     """The law of the squared norm of a mapped row whose numbers are uniform between their bounds.
 
-    `certain` is what categories and booleans add to every row. `values` are those of each number how many values it
-    has, at least 3; 0 for a real one.
+    `certain` is what categories and booleans add to every row. `values` says for each number how many values it has, at
+    least 3; 0 for a real one.
     """
 
     certain: int

@@ -1,4 +1,4 @@
-"""The task that a specification becomes: calibrated, checked and bound by its hash."""
+"""Builds the task of a specification: calibrates its mechanism, checks it, and binds it by its hash."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""The second task of two rounds, made from the first and its release."""
+"""Builds the second task of two rounds from the first one and its release."""
 
 from fractions import Fraction
 

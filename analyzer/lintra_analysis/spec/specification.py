@@ -1,4 +1,4 @@
-"""What an analyst asks for in a few lines, whichever mechanism it is."""
+"""The specification of a task, as an analyst writes it, for any mechanism."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Whether a new task has its reports verified, and the noise that goes with it."""
+"""Decides whether the reports of a new task are verified, and which noise goes with that."""
 
 from dataclasses import replace
 from typing import Any, Literal

@@ -1,1 +1,1 @@
-"""Synthetic rows: from released sums to a model, from the model to as many rows as one likes, and their error."""
+"""Synthetic rows: a model of released sums, any number of rows drawn from it, and their errors."""

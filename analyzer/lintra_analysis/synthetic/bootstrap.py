@@ -1,8 +1,8 @@
-"""Honest intervals for any statistic of synthetic rows: the release is drawn again from its own model, noise and all.
+"""Intervals for any statistic of synthetic rows: the release, with its noise, is drawn again from its own model.
 
 A parametric bootstrap (Efron and Tibshirani 1993, Section 6.5): each run samples people from the model, adds them up,
 adds the known noise, fits again and draws rows again. A run's error is the difference to rows of the first model from
-the same seed, so that what rows of one table owe to chance hardly enters. It is post-processing and costs no privacy.
+the same seed, which removes most of the chance in drawing rows. It is post-processing and costs no privacy.
 """
 
 from collections.abc import Callable
@@ -35,7 +35,7 @@ class BootstrapEstimate(Answer):
 
     Attributes:
         value: shape `(k,)`, the mean over one table of rows for each run, so that their own chance is averaged out.
-        bias: shape `(k,)`, what a fit again lies above it on average; the interval does not correct it.
+        bias: shape `(k,)`, by how much a repeated fit lies above it on average; the interval does not correct it.
         standard_error: shape `(k,)`.
         interval: shape `(k, 2)`, `standard_error` times a quantile of Student's t to both sides of the value.
         confidence: of each interval.
@@ -62,9 +62,9 @@ def bootstrap(
 ) -> BootstrapEstimate:
     """Return a statistic of synthetic rows with intervals for the population behind the release.
 
-    `model` is that of `fit`. `statistic` is from rows to a number or to an array of numbers; it is called twice in
-    every run. `num_rows` is that of each table. `runs` are at least 20; some hundreds for intervals. `confidence` is
-    strictly between 0 and 1; `space` is that of the rows (see `synthesize`).
+    `model` is made by `fit`. `statistic` maps rows to a number or to an array of numbers; it is called twice in every
+    run. `num_rows` is the number of rows of each table. `runs` are at least 20; some hundreds for intervals.
+    `confidence` is strictly between 0 and 1; `space` is that of the rows (see `synthesize`).
 
     Raises:
         InvalidAnalysisError: the model rests on two rounds, an argument does not fit, or the statistic gives something

@@ -1,4 +1,4 @@
-"""How near synthetic rows come to reference rows that the analyst owns: columns, correlations, and use.
+"""Compares synthetic rows with reference rows of the analyst: columns, correlations, and trained models.
 
 Reference rows are the analyst's own, never those of clients; what is computed from them is not private.
 """

@@ -1,6 +1,6 @@
-"""How good synthetic rows can be, said without a single real row: from the released numbers and the law of their noise.
+"""Predicts the quality of synthetic rows from the released numbers and the law of their noise, without any real row.
 
-Every number stands beside the deviation of its noise, and every judgement is a sentence.
+Every number has the deviation of its noise beside it, and every judgement is a sentence.
 """
 
 import math
@@ -186,7 +186,7 @@ def fidelity(
 ) -> FidelityReport:
     """Report on a model from public numbers alone.
 
-    `model` is that of `fit`. `drawn` holds rows of the model by name, each column of shape `(n,)`, if there are some
+    `model` is made by `fit`. `drawn` holds rows of the model by name, each column of shape `(n,)`, if there are some
     already (see `judge_pairs`).
     """
     check_confidence(confidence)

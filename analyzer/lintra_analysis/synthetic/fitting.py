@@ -1,4 +1,4 @@
-"""The two small models that synthetic rows are put to the test with: logistic and ridge regression."""
+"""The two models that test the use of synthetic rows: logistic and ridge regression."""
 
 from dataclasses import dataclass
 

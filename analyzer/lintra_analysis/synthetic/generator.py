@@ -1,4 +1,4 @@
-"""Rows from a model and a seed, as a table with everything that must be said about it.
+"""Draws rows from a model and a seed, as a table with its provenance, warnings and notes.
 
 The same seed gives the same rows in every process (see `synthetic.drawing`).
 """
@@ -18,7 +18,7 @@ MAX_ROWS = 10_000_000
 def synthesize(model: GaussianModel, num_rows: int, seed: int, space: Space = "columns") -> SyntheticRows:
     """Draw rows from a model; any number of rows, and any number of times, costs no privacy.
 
-    `model` is that of `fit`. `num_rows` says how many, split over the classes by largest remainder and in random order.
+    `model` is made by `fit`. `num_rows` says how many, split over the classes by largest remainder and in random order.
     `seed` is from 0 to 2^256 - 1; the same seed gives the same rows. `space` is the original columns, or the projected
     coordinates h1..hp.
     """

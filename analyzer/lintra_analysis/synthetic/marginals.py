@@ -49,10 +49,10 @@ def without_histogram(feature: Feature, scores: FloatArray) -> ColumnArray:
 def levels_by_race(scores: FloatArray, probabilities: FloatArray) -> IntArray:
     """Return a level for each row, so that the levels have nearly the given frequencies and follow the scores.
 
-    Each level runs with an exponential clock driven by its scores' ranks, and the first one wins: with independent
-    scores exactly with its probability. The rates are then adjusted until the frequencies of this table fit, too.
-    `scores` has shape `(n, levels)`; the higher, the likelier. `probabilities` has shape `(levels,)`, at least 0, sum
-    1.
+    Each level has an exponential clock that its scores' ranks drive, and the first clock decides. With independent
+    scores a level has exactly its probability. The rates are then adjusted until the frequencies of this table fit,
+    too. `scores` has shape `(n, levels)`; the higher, the likelier. `probabilities` has shape `(levels,)`, at least 0,
+    sum 1.
     """
     clocks = np.stack([-np.log(_mid_ranks(column)) for column in scores.T])
     rates = np.maximum(probabilities, 0.0)

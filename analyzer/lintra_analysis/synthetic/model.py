@@ -1,4 +1,4 @@
-"""The Gaussian model behind a release: class weights, class means and one covariance, and how far noise moved them.
+"""The Gaussian model of a release: class weights, class means, covariances, and how far noise moved them.
 
 Fitting is post-processing of released numbers and costs no privacy (docs/reference/mechanisms/ron_gauss.md).
 """

@@ -1,4 +1,4 @@
-"""How far the relation of each pair of columns can be believed: from released numbers and the law of their noise.
+"""Judges the correlation of each pair of columns from released numbers and the law of their noise.
 
 The noise N of a covariance is symmetric and isotropic, so that <N, A> has variance 2 s^2 |A|_F^2 for symmetric A, s
 the deviation of an entry off the diagonal; a correlation is such a product to first order.
@@ -81,7 +81,7 @@ def judge_pairs(model: GaussianModel, drawn: Mapping[str, ColumnArray] | None = 
 
     What the model makes of a correlation is seen in rows that are drawn from it. Rows of different classes are taken
     together, as in a table of synthetic rows. The classes' counts and means are taken as they are; of a covariance the
-    noise counts that `repair` was given, means included. `model` is that of `fit`. `drawn` holds rows of it by name,
+    noise counts that `repair` was given, means included. `model` is made by `fit`. `drawn` holds rows of it by name,
     columns of shape `(n,)`, if there are some; fewer than `DRAWN_ROWS` are not used.
     """
     names, owners, axes = _axes(model)

@@ -1,6 +1,6 @@
 """Charts, drawn by matplotlib (`lintra[plot]`), as SVG: bars beside their names, and curves with points.
 
-Matplotlib is imported inside functions: nobody needs it to start, and who has it not gets the numbers without charts.
+Matplotlib is imported inside functions, since it is optional: without it there are numbers and no charts.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""From a noisy matrix back to a covariance: shrink by the known noise, keep the trace, raise the floor.
+"""Turns a noisy matrix into a covariance: shrinks it by the known noise, keeps the trace, and raises small eigenvalues.
 
 All of it is post-processing of released numbers and costs no privacy.
 """

@@ -1,6 +1,6 @@
-"""Synthetic rows as a table with its provenance: what is promised, which seed and model made it, how not to use it.
+"""Synthetic rows as a table with its provenance: the promise, the seed, the model, and what not to use it for.
 
-A `repr` shows sizes; the rows are nobody's, and may be looked at and given away.
+A `repr` shows sizes only. The rows belong to nobody and may be published.
 """
 
 import csv

@@ -1,4 +1,4 @@
-"""Named columns from a model and a seed: Gaussian rows, lifted, and chosen by pair tables where there are some.
+"""Draws named columns from a model and a seed: Gaussian rows, lifted, and selected by pair tables where there are some.
 
 The same seed gives the same rows in every process: words come from a stream derived from the seed alone, and the
 matrix that shapes them does not depend on how a linear algebra library orders its eigenvectors.
@@ -31,7 +31,7 @@ _SPARE = 4
 def drawn_columns(model: GaussianModel, num_rows: int, words: bytes, space: Space) -> dict[str, ColumnArray]:
     """Return rows by column, each of shape `(num_rows,)`, the label last; by name, or as the coordinates h1..hp.
 
-    `model` is that of `fit`; `num_rows` is at most `MAX_NUMBERS` over the coordinates. `words` are 32 bytes that decide
+    `model` is made by `fit`; `num_rows` is at most `MAX_NUMBERS` over the coordinates. `words` are 32 bytes that decide
     everything. In the `space` of columns rows follow pair tables; projected coordinates know none.
     """
     release = model.release
@@ -99,7 +99,7 @@ def seed_bytes(seed: int) -> bytes:
 def draw_latent(model: GaussianModel, sizes: IntArray, seed: bytes) -> tuple[IntArray, FloatArray]:
     """Draw rows of the projected space in random order.
 
-    `model` is that of `fit`; `sizes` are rows of each class, shape `(K,)`. `seed` is 32 bytes.
+    `model` is made by `fit`; `sizes` are rows of each class, shape `(K,)`. `seed` is 32 bytes.
 
     Returns:
         The classes, shape `(n,)`, and the rows, shape `(n, P)`.

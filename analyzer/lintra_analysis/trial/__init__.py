@@ -1,1 +1,1 @@
-"""Trying the whole protocol on one's own table, in one process: what a collection of such rows would tell."""
+"""Trials of the whole protocol on one's own table in one process, and forecasts of what a collection would tell."""

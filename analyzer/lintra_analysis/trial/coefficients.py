@@ -1,4 +1,4 @@
-"""The coefficients that a release gives beside those of the rows without noise, and of the table itself."""
+"""Compares the coefficients of a release with those of the rows without noise, and of the table itself."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass

@@ -1,6 +1,6 @@
 """One private collection of a table in one process: the task, every client's report, the release.
 
-It is the whole protocol, bit for bit what the services do, but for the transport: nothing is sealed or sent.
+It computes the same bits as the services do; only the transport is left out: nothing is sealed or sent.
 """
 
 import math
@@ -97,10 +97,10 @@ def _contributed(
 
 
 def added_up(task: Task, made: Iterable[list[Report]], nonces: Sequence[bytes], random_bytes: RandomBytes) -> Collected:
-    """Do what `ideal.release` does where every report is added to one row, without holding all reports at once.
+    """Compute what `ideal.release` gives where every report is added to one row, without holding all reports at once.
 
-    The clients of a trial are honest, so that what would be checked in a verified task is not looked at. `made` is all
-    reports, some at a time; `nonces` are one from each server, in server order.
+    The clients of a trial are honest, so the checks of a verified task are left out. `made` is all reports, some at a
+    time; `nonces` are one from each server, in server order.
     """
     shares = np.zeros((task.num_servers, 1, task.sketch_words), np.uint64)
     found: list[bytes] = []

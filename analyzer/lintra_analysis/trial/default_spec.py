@@ -1,7 +1,7 @@
-"""`lintra plan SPEC.json --propose`: every parameter that a specification leaves open, by the rule of `files.bounds`.
+"""`lintra plan SPEC.json --propose`: fills in every open parameter of a specification by the rule of `files.bounds`.
 
-What is stated stands. What is open follows from a public or synthetic sample, or, column by column, from the ranges
-that are stated, taken to be filled evenly. The rule is fixed beforehand, and the same for every table.
+Stated parameters are kept. Open ones follow from a public or synthetic sample or, for each column, from its stated
+range, which is taken to be filled evenly. The rule is fixed beforehand, and the same for every table.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""The directions that a range finder gives beside what the collected rows hold along them without noise.
+"""Compares the directions of a range finder with the collected rows along them without noise.
 
 Very many columns have no coefficients that could be told. The comparison is about directions instead, the variance that
 they hold, and how well a ridge regression along them predicts.

@@ -1,8 +1,8 @@
-"""What to expect of a task before anybody sent a row: the errors that its noise will cause in rows like a sample's.
+"""Forecasts the errors that a task's noise will cause in rows like those of a sample, before any row is collected.
 
-The sample's own sums stand in for those of the cohort, and the release is read as a real one is, so that the errors
-are those that a real release would state. No noise is drawn. Where organisations contribute, the cohort is the smallest
-number of them, with as many rows each as are said, every row that of a person of its own.
+The sample's sums replace those of the cohort, and the release is analysed as a real one is, so the errors are those
+that a real release would state. No noise is drawn. A cohort of organisations is the smallest that the task allows. Each
+has the stated number of rows, and every row is that of another person.
 """
 
 from collections.abc import Mapping
@@ -145,12 +145,12 @@ def foresee(
     organisation_rows: int | None = None,
     num_servers: int = NUM_SERVERS,
 ) -> Foresight:
-    """Expect the errors of a specification's task at its smallest cohort.
+    """Forecast the errors of a specification's task at its smallest cohort.
 
     `document` is the specification (docs/reference/analyzer.md). `sample` is public or synthetic rows; without it every
     column is spread evenly over its bounds, independently. `target` is a column to explain by the others, if a
-    regression is planned. `organisation_rows` are those that each organisation is expected to have; as many as the task
-    allows if not given. `num_servers` is the one that the task would have, each of which adds noise where servers do.
+    regression is planned. `organisation_rows` is the expected number of rows of each organisation; as many as the task
+    allows if not given. `num_servers` is the number of servers; each adds noise where servers do.
 
     Raises:
         InvalidTaskError: the specification is malformed; the detail names the field. Or rows of organisations are said
@@ -233,9 +233,9 @@ def _rows_of_each(task: Task, asked: int | None) -> int | None:
 
 
 def _without_noise(task: Task, rows: FloatArray, each: int | None) -> Release:
-    """Return the release of the smallest cohort if its rows were like these and the noise happened to be 0.
+    """Return the release of the smallest cohort if its rows were like these and there was no noise.
 
-    `task` is with or without contributors; `rows` has shape `(n, d)`, in users' units. `each` says how many rows every
+    `task` may have contributors; `rows` has shape `(n, d)`, in users' units. `each` says how many rows every
     organisation has.
     """
     mechanism = task.mechanism

@@ -1,4 +1,4 @@
-"""What a sketch and a range finder would tell of rows like a sample's, before anybody sent one; nothing is drawn."""
+"""Forecasts the release of a sketch and of a range finder for rows like those of a sample; nothing is drawn."""
 
 import math
 from dataclasses import dataclass
@@ -42,8 +42,8 @@ class SketchForesight:
 def foresee_sketch(task: Task, rows: FloatArray) -> SketchForesight | None:
     """Return what to expect of a task's smallest cohort; None if it makes no sketch.
 
-    `task` says whose rows of the sketch are taken to be filled evenly. `rows` has shape `(n, d)`, in users' units; of
-    them the mean squared norm after clipping enters.
+    The rows of the task's sketch are taken to be filled evenly. `rows` has shape `(n, d)`, in users' units; only their
+    mean squared norm after clipping enters.
     """
     mechanism, claim = task.mechanism, task.claim
     m = mechanism.num_rows
@@ -110,7 +110,7 @@ class WideForesight:
 
 
 def foresee_wide(release: Release, target: str | None) -> WideForesight | None:
-    """Return what a range finder without noise holds that noise would not drown; None for other releases.
+    """Return the directions that would stand out of a range finder's noise; None for other releases.
 
     `release` is without noise; `target` is a column to explain beside the targets that the task names.
     """

@@ -1,7 +1,7 @@
-"""What organisations learn together, each sending one report, and what each learns alone.
+"""Compares what organisations learn together, each with one report, with what each learns alone.
 
-All of it is measured on the rows of the whole table: R2 of somebody's coefficients is that of predictions of everybody.
-The bound of a person's rows follows from the table, as all bounds do.
+R2 of all coefficients is measured on the rows of the whole table, whoever they were learned from. The bound of a
+person's rows follows from the table, as all bounds do.
 """
 
 import math

@@ -1,9 +1,9 @@
-"""A pilot: a first task, a histogram, that tells the main one its bounds, where nobody knows how large values are.
+"""A pilot: a first task, a histogram, that gives the main task its bounds where nobody knows how large values are.
 
 Both tasks go to the same clients and share one promise: their mu add up in squares, also though the second is made from
 the first's release (Dong, Roth, Su 2022, Corollary 2). Both name their study, so that a device charges both when the
-pilot's report leaves. What is read off the pilot's release costs nothing more, so the rule here may look at it as it
-likes; it is fixed beforehand all the same, and the same for every table.
+pilot's report leaves. Any use of the pilot's release costs no further privacy. The rule is still fixed beforehand and
+the same for every table.
 """
 
 import math
@@ -39,8 +39,8 @@ _NOT_OF_A_PILOT = ("row_bound", "mechanism", "epsilon", "delta", "delta_coalitio
 def pilot_document(study: Mapping[str, object], cells: int = USUAL_CELLS, share: Fraction = SHARE) -> Document:
     """Return the specification of the pilot of a study.
 
-    `study` is a specification whose promise is that of pilot and main task together, and whose columns have bounds as
-    wide as anybody can say in public. `cells` are those of each number; `share` is that of mu^2, for the pilot.
+    `study` is a specification whose promise is that of pilot and main task together, and whose columns have the widest
+    public bounds. `cells` is the number of cells of each number; `share` is the pilot's share of mu^2.
     """
     asked = _specification(study)
     total = claim_of(asked)

@@ -1,4 +1,4 @@
-"""What to expect of a specification, as JSON and as a text for people."""
+"""Shows the forecast of a specification as JSON and as text."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict

@@ -1,4 +1,4 @@
-"""Which part of a table is tried: the columns that can be collected, and rows as a task would encode them."""
+"""Selects the part of a table that is tried: the columns that can be collected, and rows as a task encodes them."""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""A trial as a text for people, and the coefficients of one as a picture."""
+"""Shows a trial as text, and its coefficients as a picture."""
 
 import textwrap
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The whole protocol on one's own table: it is collected, the release is analysed, and the answer compared.
+"""Runs the whole protocol on one's own table: collects it, analyses the release, and compares the answer.
 
 The bounds, scales and the norm bound follow from the table by the rule of `files.bounds`, stated beforehand; nothing is
 chosen by its result. A trial is not private: it shows the table's own numbers beside the private ones.

@@ -1,7 +1,7 @@
 """How well coefficients could be told from other cohorts and at other epsilons.
 
-What decides it is the strength: the smallest eigenvalue of the features' products, which grows with the cohort, over
-the deviation of the noise in one of them, which does not (docs/explanation/estimators.md#strength).
+The strength decides: the smallest eigenvalue of the features' products, which grows with the cohort, over the deviation
+of the noise in one of them, which does not (docs/explanation/estimators.md#strength).
 """
 
 from collections.abc import Iterator, Sequence

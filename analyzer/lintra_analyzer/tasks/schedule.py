@@ -46,7 +46,7 @@ _log = structlog.get_logger(__name__)
 def num_due(task: Task, now: float) -> int:
     """Return how many windows of a task are over, grace included; their numbers are those below it.
 
-    `task` is with windows; of another one none is ever due.
+    `task` has windows; of another one none is ever due.
     """
     if task.windows is None:
         return 0
@@ -98,7 +98,7 @@ class Schedule:
     def __init__(self, store: Store, jobs: Jobs, now: Callable[[], float]) -> None:
         """Look after all tasks of one store.
 
-        `store` is with the tasks and their jobs; `now` is the clock, in seconds since the epoch.
+        `store` has the tasks and their jobs; `now` is the clock, in seconds since the epoch.
         """
         self._store = store
         self._jobs = jobs

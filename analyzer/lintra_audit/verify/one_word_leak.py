@@ -24,7 +24,7 @@ def rows_that_fit(
     """Return which rows of one word may be that of a report, given its checks in the first field.
 
     `parameters` are those of one word, hence of one column; `points` are those at which the report was checked.
-    `opened` is for each of them f(r) and f(1/r), added up over all servers.
+    `opened` holds f(r) and f(1/r) for each of them, added up over all servers.
     """
     candidates = [row for row in rows if row**2 <= parameters.squared_bound]
     padded = padded_rows(parameters, np.array(candidates, np.int64)[:, np.newaxis]).tolist()

@@ -114,8 +114,8 @@ class WorstInfluence:
 def influence_delta(epsilon: float, p: float, s: float, sketch_rows: int, features: int, law: Law) -> float:
     """Return delta(epsilon), the larger direction, for one row of leverage p and residual share s.
 
-    `epsilon` is at least 0; `p` is the leverage in B. `s` is the share of the squared residual; `sketch_rows` are r.
-    `features` are d. `law` is "gaussian"; any other is the law of a sketched solution.
+    `epsilon` is at least 0; `p` is the leverage in B. `s` is the share of the squared residual; `sketch_rows` is r.
+    `features` is d. `law` is "gaussian"; any other is the law of a sketched solution.
     """
     if law == "gaussian":
         return delta_ols(epsilon, p, s, sketch_rows, features)
@@ -127,7 +127,7 @@ def worst_influence(epsilon: float, total: float, sketch_rows: int, features: in
 
     For r of `INTERIOR_BELOW` or more the maximum was on p + s = total in every case tried, and that edge is searched;
     for smaller r, where delta is known not to be monotone, the interior is searched as well. A numerical supremum.
-    `epsilon` is at least 0; `total` is between 0 and 1. `sketch_rows` are r; `features` are d. `law` is "gaussian" or
+    `epsilon` is at least 0; `total` is between 0 and 1. `sketch_rows` is r; `features` is d. `law` is "gaussian" or
     "t".
     """
     return _worst(epsilon, total, sketch_rows, features, law)
@@ -145,7 +145,7 @@ def plan_least_squares(
     It takes the worst p, s >= 0 with p + s <= l^2 / (l^2 + sigma^2), which is all that rows of norm l can reach; that
     needs no monotonicity. The published rule is in benchmarks/papers, to compare. The law "sketch" is post-processing
     of a random projection of [B b]: proved. `claim` has neighbours "zero-out"; with the law "sketch" also
-    "replace-one". `sketch_rows` are r; at least d + 2 for the laws "t" and "sketch", whose scatter has no variance
+    "replace-one". `sketch_rows` is r; at least d + 2 for the laws "t" and "sketch", whose scatter has no variance
     before. `features` are d; `row_bound` is l of a row of [B b], public. `law` is that of the release; see
     `private_least_squares`.
     """

@@ -88,8 +88,8 @@ def rp_ceiling(epsilon: float, leverage: float, columns: float) -> float:
     """Return an upper bound of `delta_rp` in its larger direction: the closed form and all that rounding may take away.
 
     For fewer than `FEW_COLUMNS` columns, where the incomplete gamma function was compared with 40 digits (largest
-    relative error 3e-14; 1e-13 is allowed for). `epsilon` is at least 0; `leverage` is p, between 0 and 1. `columns`
-    are r, above 0 and below `FEW_COLUMNS`.
+    relative error 3e-14; 1e-13 is allowed for). `epsilon` is at least 0; `leverage` is p, between 0 and 1. `columns` is
+    r, above 0 and below `FEW_COLUMNS`.
 
     Raises:
         ValueError: if an argument is out of range.

@@ -128,7 +128,7 @@ def absence_pair(
     """Return the pair when one client is there with its noise, against when it is not there at all.
 
     Presence alone shows in the covariance, whatever sigma is: a client alone in a row is always seen. `sketch` is all
-    clients, this one included; `columns` are d of a row. `sigma` is the deviation of one client's noise.
+    clients, this one included; `columns` is d, the numbers of a row. `sigma` is the deviation of one client's noise.
     """
     shift = (norm / sigma) ** 2
     if sketch.layout == "block" or sketch.sparsity == 1:

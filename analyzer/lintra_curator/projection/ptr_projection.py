@@ -60,9 +60,9 @@ class PtrPlan:
 def plan_ptr(claim: Claim, sketch_rows: int, row_bound: float, *, deviation: float, margin: float) -> PtrPlan:
     """Return the test of smallest cap that keeps a claim under the exact joint law of t and the sketch.
 
-    `claim` has neighbours "zero-out"; `sketch_rows` are r. `row_bound` is l, public. `deviation` is that of the noise
-    on the eigenvalue, in units of l^2; a few times 1 / mu*(epsilon, delta) is good. `margin` is in units of l^2; about
-    1 is good, since the exact law already counts an overestimate.
+    `claim` has neighbours "zero-out"; `sketch_rows` is r. `row_bound` is l, public. `deviation` is that of the noise on
+    the eigenvalue, in units of l^2; a few times 1 / mu*(epsilon, delta) is good. `margin` is in units of l^2; about 1
+    is good, since the exact law already counts an overestimate.
 
     Raises:
         CalibrationError: the eigenvalue alone, at this deviation, breaks the claim.
@@ -98,7 +98,7 @@ def ptr_delta(epsilon: float, test: EigenvalueTest, sketch_rows: int, shares: Se
     What matters of the larger data is lambda = lambda_min and by how much u in [0, min(1, lambda)] the row moves it:
     then t is Gaussian, and given t the leverage is at most 1 / (max(lambda, 1) + ridge(t)). That reduction is proved;
     the supremum over (lambda, u) is taken on a grid with refinement, so it is numerical. u = 1 was always the worst.
-    `epsilon` is at least 0; `test` is in units of the squared row bound. `sketch_rows` are r; `shares` are u / min(1,
+    `epsilon` is at least 0; `test` is in units of the squared row bound. `sketch_rows` is r; `shares` are u / min(1,
     lambda), the values that are searched.
     """
     top = test.cap + max(test.margin, 0) + 10 * test.deviation
@@ -123,7 +123,7 @@ def joint_delta(epsilon: float, eigenvalue: float, share: float, test: Eigenvalu
 
     `epsilon` is at least 0; `eigenvalue` is lambda_min of the larger data, in units of the squared row bound. `share`
     is u / min(1, lambda), between 0 and 1: how far the row moves the eigenvalue. `test` is in the same units;
-    `sketch_rows` are r.
+    `sketch_rows` is r.
     """
     shift = share * min(1.0, eigenvalue)
     total = 0.0

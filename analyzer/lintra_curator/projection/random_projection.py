@@ -64,7 +64,7 @@ def replacement_pair(ratio: float, sketch_rows: float) -> GaussianPair:
     Whitened by the rows in common and the ridge, the covariances are I + v v^T and I + u u^T with |u|^2 and |v|^2 at
     most l^2 / sigma^2. That orthogonal rows of full length are worst is proved in
     docs/reference/mechanisms/random_projection.md#replacing-a-row; the paper does not treat replacement. `ratio` is l^2
-    / sigma^2, positive; `sketch_rows` are r.
+    / sigma^2, positive; `sketch_rows` is r.
     """
     return GaussianPair([ratio, -ratio / (1 + ratio)], [sketch_rows, sketch_rows], [0.0, 0.0])
 
@@ -73,7 +73,7 @@ def projection_delta(epsilon: float, leverage: float, sketch_rows: float, neighb
     """Return an upper bound of delta(epsilon) of a projection when no row has a larger leverage, in both directions.
 
     `epsilon` is at least 0. `leverage` is the largest leverage, between 0 and 1, in the larger data for "zero-out"; for
-    "replace-one" l^2 / (l^2 + sigma^2). `sketch_rows` are r; `neighbours` are what may change.
+    "replace-one" l^2 / (l^2 + sigma^2). `sketch_rows` is r; `neighbours` are what may change.
     """
     if leverage == 1:
         return 1.0
@@ -97,7 +97,7 @@ def plan_projection(claim: Claim, sketch_rows: int, row_bound: float) -> Project
     The leverage of a row of norm at most l is at most l^2 / (l^2 + sigma^2), attained where it is alone, so that
     sigma^2 = l^2 (1 / p* - 1). Wei et al. 2023 (v3 Figure 3, v4 Figure 1) take l^2 / p*, that is l^2 more than needed.
     For `claim`, "zero-out" is the paper's add-or-remove; "replace-one" is calibrated on its own worst pair.
-    `sketch_rows` are r, at least 1; 1 is a random linear combination. `row_bound` is l, public. The papers' experiments
+    `sketch_rows` is r, at least 1; 1 is a random linear combination. `row_bound` is l, public. The papers' experiments
     take the largest norm in the data, which is not private.
 
     Raises:

@@ -19,7 +19,7 @@ def gaussian_then_projection(epsilon: float, mu: float, weight: float, rows: int
 
     The mean of the projection's delta at epsilon less the first release's loss mu^2 / 2 + mu x, x standard normal.
     `epsilon` is at least 0; `mu` is that of the first release, positive. `weight` is q = B^2 / w2 of the projection;
-    `rows` are its r.
+    `rows` is its r.
 
     Raises:
         ValueError: epsilon is negative, or mu not positive.

@@ -111,7 +111,7 @@ def _largest(
 ) -> float:
     """Return the largest x, to a relative 1e-12, at which an increasing `curve` does not exceed `delta`.
 
-    `judge` is what the result must pass, if that is slower; `curve` by default.
+    `judge` is a slower curve that the result must pass, too; `curve` by default.
     """
     try:
         found = furthest(start, lambda x: log_excess(curve(x), delta), width=_WIDTH)

@@ -27,7 +27,7 @@ def projection_delta(epsilon: float, weight: float, rows: int, neighbours: Neigh
     """Return delta(epsilon) of a secret Gaussian projection of the table with an added ridge, certified.
 
     Also of an inverse Wishart draw with `rows` degrees of freedom: there the two laws of every pair change places.
-    `epsilon` is at least 0; `weight` is q = B^2 / w2, at least 0. `rows` are r of the projection, at least 1. For the
+    `epsilon` is at least 0; `weight` is q = B^2 / w2, at least 0. `rows` is r of the projection, at least 1. For the
     `neighbours` "zero-out" it is the larger of the two directions, the one with the row.
 
     Source:

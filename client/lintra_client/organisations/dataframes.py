@@ -42,7 +42,7 @@ def rows_of_frame(
 ) -> Iterator[dict[str, object]]:
     """Return the rows of a frame by column name, read as they are sent; what pandas calls missing is None.
 
-    `frame` is with exactly the task's columns, in any order. `without` is a column of the frame that is no part of the
+    `frame` has exactly the task's columns, in any order. `without` is a column of the frame that is no part of the
     rows.
 
     Raises:

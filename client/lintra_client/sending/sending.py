@@ -73,8 +73,8 @@ class Sending:
     ) -> None:
         """Send to the servers of a task, in its order.
 
-        `ledger` is charged before anything leaves; `outbox` keeps what was sealed. `persons` are those of an
-        organisation's contribution, whom to charge; else the source is charged.
+        `ledger` is charged before anything leaves; `outbox` keeps what was sealed. `persons` are charged for an
+        organisation's contribution; without them the source is charged.
         """
         self._persons = persons
         self._task = task

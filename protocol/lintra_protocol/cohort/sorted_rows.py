@@ -114,8 +114,8 @@ class EditedRows(Rows):
     def __init__(self, rows: Rows, missing: IntArray, extra: Bytes, places: IntArray) -> None:
         """Look at `rows` through a difference.
 
-        `rows` are n identifiers; `missing` holds ascending positions of those that go. `extra` is those that come,
-        sorted, none of them in `rows`. `places` says how many of `rows` are smaller than each of them.
+        `rows` are n identifiers; `missing` holds ascending positions of those that go. `extra` holds the identifiers
+        that come, sorted, none of them in `rows`. `places` says how many of `rows` are smaller than each of them.
         """
         self._rows = rows
         self._missing = missing

@@ -172,7 +172,7 @@ class Schema:
     def rows(self, rows: FloatArray, *, strict: bool = False, first: int = 0) -> FloatArray:
         """Check a block of rows of shape `(n, d)`; the result is float64 of the same shape, in the user's units.
 
-        A category is the number of its level, from 0. What is missing is NaN, as in `row`. `rows` are those of numbers;
+        A category is the number of its level, from 0. What is missing is NaN, as in `row`. `rows` holds numbers;
         objects may be among them, but no texts. `strict` says whether a missing value is refused; `first` is the number
         that a message gives the first row.
 

@@ -265,7 +265,7 @@ def project(features: IntArray, frame: IntArray | None, fraction_bits: int) -> I
     """Return features times frame in steps of 2^-f, rounded half up.
 
     `features` has shape `(n, m)`, in steps of 2^-15, none beyond 1. `frame` has shape `(m, p)`, in steps of 2^-15; None
-    for the identity. `fraction_bits` are f, at most 15.
+    for the identity. `fraction_bits` is f, at most 15.
     """
     if frame is None:
         return _shifted(features, FEATURE_BITS - fraction_bits)

@@ -388,7 +388,7 @@ def projections(steps: IntArray, signs: FloatArray, halvings: int, squared_bound
 
     Omega^T x is exact: |x_1| + .. + |x_d| stays far below 2^53, so no partial sum is rounded in whatever order. `steps`
     are clipped integer rows, shape `(n, d)`, squared norms at most 2^60 and d at most 2^20. `signs` are Omega, shape
-    `(d, r)`. `halvings` are h; p counts 2^h steps of Omega^T x. `squared_bound` is R_p.
+    `(d, r)`. `halvings` is h; p counts 2^h steps of Omega^T x. `squared_bound` is R_p.
     """
     return quantise(steps.astype(np.float64) @ signs * 2.0**-halvings, squared_bound)
 

@@ -289,7 +289,7 @@ BatchState = Literal[
 class BatchStatus(Frozen):
     """Where a batch stands at one server.
 
-    `count` is that of reports; while the batch is open, as counted once per time unit of the task. `enough` says
+    `count` is the number of reports; while the batch is open, as counted once per time unit of the task. `enough` says
     whether so many reports reach the task's `min_clients`, so that it could be closed.
     """
 
@@ -306,7 +306,8 @@ StepName = Literal["inventory", "cohort", "checks", "verdict", "aggregate"]
 class Progress(Frozen):
     """How far a server is with a step that takes longer than a request; it decides nothing, and nobody signs it.
 
-    `seconds` are since it was begun. `thousandths` are those of it that are done, as far as the server can tell.
+    `seconds` have passed since it was begun. `thousandths` says how many thousandths of it are done, as far as the
+    server can tell.
     """
 
     step: StepName

@@ -70,8 +70,9 @@ class Inclusion(ShownLeaf):
 class Absence(Frozen):
     """A proof that a report is not in the frozen cohort: the leaf where it would stand, two at a border.
 
-    `lost` is that of a report that the server's inventory does not list either: how many it says are lost, at most;
-    left out if none is. Whoever has a receipt of this server for the report knows then that it is one of them.
+    For a report that the server's inventory does not list either, `lost` is the largest number of reports that it says
+    are lost; left out if none is. Whoever has a receipt of this server for the report knows then that it is one of
+    them.
     """
 
     kind: Literal["absence"] = "absence"

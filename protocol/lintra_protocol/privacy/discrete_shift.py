@@ -1,8 +1,8 @@
-"""The profile of a release beside which something is seen that says almost, and not quite, nothing.
+"""The privacy profile of a release beside a view that hardly depends on any row: a change of order 1e-12 in epsilon.
 
-What is seen beside it lies within `shift` (total variation) of what no row has any part in, for both neighbours. So
-delta(epsilon) <= delta_noise(epsilon) + (1 + e^epsilon) shift; shifts of several releases add up, and epsilon is that
-of all together (docs/explanation/privacy.md#composition).
+For both neighbours the view lies within `shift` (total variation) of a law that no row enters. So delta(epsilon) <=
+delta_noise(epsilon) + (1 + e^epsilon) shift; shifts of several releases add up, and epsilon is that of all together
+(docs/explanation/privacy.md#composition).
 """
 
 import math

@@ -45,8 +45,8 @@ class SharesSeen:
     ) -> "SharesSeen":
         """Compute eta = sqrt(W) R / 2^g and eta' = 2 W R / 2^g, both rounded up.
 
-        `padded` is W; `squared_bound` is R^2. `word_bits` are g; `num_clients` is n, the largest cohort.
-        `clients_noise` says whether reports carry noise; without, eta alone is left.
+        `padded` is W; `squared_bound` is R^2. `word_bits` is g; `num_clients` is n, the largest cohort. `clients_noise`
+        says whether reports carry noise; without, eta alone is left.
         """
         size = 1 << word_bits
         eta = Fraction(isqrt(padded * squared_bound) + 1, size)

@@ -29,7 +29,7 @@ def frame(seed: bytes, rows: int, columns: int) -> IntArray:
     """Return a uniformly random orthonormal frame, shape `(rows, columns)`, in steps of 2^-15, read-only.
 
     The seconds that it takes grow like rows times columns^2: 0.1 at 200 x 105, 8 at 784 x 465. `seed` is 32 public
-    bytes; `rows` are m, dimension of the space. `columns` are p, dimension of the subspace, at most m.
+    bytes; `rows` is m, dimension of the space. `columns` is p, dimension of the subspace, at most m.
 
     Raises:
         ValueError: the shape is not that of a frame.

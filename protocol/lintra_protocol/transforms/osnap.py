@@ -41,9 +41,9 @@ class BalancedOsnap(PublicMatrix):
     ) -> None:
         """Draw the matrix.
 
-        `rows` are m, at least 1; `num_clients` is n, the size of the frozen cohort. `seed` is 32 bytes that nobody
-        could predict before the cohort was frozen. `sparsity` is s, entries in each column, at most m. `copies` are
-        noised copies of a row in a report: 1, or s, one for each entry of a column. `totals` are words of a report,
+        `rows` is m, at least 1; `num_clients` is n, the size of the frozen cohort. `seed` is 32 bytes that nobody could
+        predict before the cohort was frozen. `sparsity` is s, entries in each column, at most m. `copies` is the number
+        of noised copies of a row in a report: 1, or s, one for each entry of a column. `totals` are words of a report,
         behind all copies, that are added up without the matrix. `largest_sorted` is the largest n whose order is a
         sort; another one than the protocol's is for tests.
         """
@@ -115,7 +115,7 @@ def _codes(bounds: tuple[int, int], positions: Numbers) -> Numbers:
 def _spelled(codes: Sequence[Codes]) -> tuple[IntArray, IntArray]:
     """Return row numbers and signs, both of shape `(k, s)`, of codes: twice the row number, and 1 if the sign is -1.
 
-    `codes` are for each block, shape `(k,)`.
+    `codes` has one for each block, shape `(k,)`.
     """
     shape = len(codes), len(codes[0])
     row_numbers, signs = np.empty(shape, np.int64), np.empty(shape, np.int64)

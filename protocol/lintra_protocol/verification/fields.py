@@ -109,7 +109,7 @@ def _from_halves(high: FieldArray, middle: FieldArray, low: FieldArray) -> Field
 def fold(numbers: FieldArray, room: FieldArray) -> None:
     """Bring any 64-bit numbers below 2^60 + 2^13, where they are: not yet reduced, and all that `inner` asks for.
 
-    `numbers` are of shape `(4, ...)`; `room` is that of the same shape, written over.
+    `numbers` are of shape `(4, ...)`; `room` has the same shape and is written over.
     """
     np.right_shift(numbers, np.uint64(_BITS), out=room)
     room *= over_primes(_GAPS, numbers.ndim)

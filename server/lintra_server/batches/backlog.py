@@ -20,7 +20,7 @@ class Backlog:
     def __init__(self, max_seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
         """Wait for nothing yet.
 
-        `max_seconds` is that of work that may be ahead of an upload; `clock` is a steady one, in seconds.
+        `max_seconds` limits the work that may be ahead of an upload; `clock` is a steady one, in seconds.
         """
         self._max_seconds = max_seconds
         self._clock = clock

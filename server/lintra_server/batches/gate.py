@@ -220,8 +220,8 @@ class Gate(Turns):
     ) -> bytes:
         """Return this server's sealed sketch share of the frozen cohort, the only one there will ever be.
 
-        `request` is with the cohorts that all servers froze; of a verified task with their verdicts. `tell` is told now
-        and then how much of the sum is done.
+        `request` has the cohorts that all servers froze; of a verified task with their verdicts. `tell` is told now and
+        then how much of the sum is done.
 
         Raises:
             BatchOpenError, UnknownResourceError: no cohort was frozen here yet.

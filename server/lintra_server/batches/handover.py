@@ -1,7 +1,7 @@
-"""The way from the event loop to what stores uploads, and back: together for all that come in one turn of the loop.
+"""Queues uploads from the event loop to the storage thread; all uploads of one loop iteration are stored by one call.
 
-To wake a thread, and to be woken by one, costs about as much as to open a report. There is no timer: what comes in one
-turn of the loop is handed over at its end, and whatever is stored when the loop turns again is told in one go.
+Waking a thread, and being woken by one, costs about as much as opening a report. There is no timer: uploads of one
+iteration are handed over at its end, and all results that are there at the next iteration are told together.
 """
 
 import asyncio

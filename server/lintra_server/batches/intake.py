@@ -94,7 +94,7 @@ class Intake:
         `find_key` returns the private key with an identifier, or raises `OutdatedKeyError`. `find_stored` returns which
         of some reports of a batch, given by its number, are stored durably. `are_new` returns, without waiting, whether
         memory shows that none of some reports of a batch is stored. `has_keys` returns, without waiting, whether the
-        private keys with some identifiers are in memory. `max_wait_seconds` is that of work that may be ahead of an
+        private keys with some identifiers are in memory. `max_wait_seconds` limits the work that may be ahead of an
         upload. `now` is the clock, in seconds since the epoch; `observe` is told outcomes and their numbers.
         `number_of` returns the number of a batch of a task, or None if it was not opened yet. `open_batch` returns the
         number of a batch of a task, and opens it if need be.

@@ -91,7 +91,7 @@ class Judge(Turns):
     def check(self, held: HeldBatch, request: ChecksRequest, tell: Tell = lambda _: None) -> bytes:
         """Return this server's signed check share of the frozen cohort, the only one there will ever be.
 
-        `request` is with the cohorts that all servers froze; `tell` is told now and then how much is done.
+        `request` has the cohorts that all servers froze; `tell` is told now and then how much is done.
 
         Raises:
             BatchOpenError, UnknownResourceError: no cohort was frozen here yet; or nothing is verified in this task.
@@ -194,8 +194,8 @@ class Judge(Turns):
     ) -> bytes:
         """Decide which reports of the cohort are accepted, once and for ever, and return that signed, with the nonce.
 
-        `request` is with the check shares of all servers. `digests` are hashes of the bodies that came with it, which
-        lie in the folder: of the other servers, in order. `tell` is told now and then how much is done.
+        `request` has the check shares of all servers. `digests` are hashes of the bodies that came with it, which lie
+        in the folder: of the other servers, in order. `tell` is told now and then how much is done.
 
         Raises:
             BatchOpenError, UnknownResourceError: no check share was given out here yet.

@@ -82,7 +82,7 @@ class Pieces:
     def read(self, batch: int, num_own: int, sent: DifferenceInPieces) -> ListDifference:
         """Return a difference whose pieces came; its identifiers stand in a copy that nobody can change.
 
-        `num_own` says how long this server's own list is.
+        `num_own` is the length of this server's own list.
 
         Raises:
             UnknownResourceError: a piece is not here.

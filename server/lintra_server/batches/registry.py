@@ -106,8 +106,8 @@ class Registry:
     ) -> None:
         """Serve the tasks of one store under one operator's policy.
 
-        `store` says where tasks are kept; `settings` are with the operator's policy. `now` is the clock, in seconds
-        since the epoch; `find_key` returns this server's sealing keys.
+        `store` says where tasks are kept; `settings` have the operator's policy. `now` is the clock, in seconds since
+        the epoch; `find_key` returns this server's sealing keys.
         """
         self._find_key = find_key
         self._store = store

@@ -1,4 +1,4 @@
-"""What every step of a batch does around its own work: it waits for its turn, and is written down before it is told."""
+"""The frame of a batch's steps: a step takes the batch's lock, and its result is durable before it is answered."""
 
 from collections import defaultdict
 from threading import Lock

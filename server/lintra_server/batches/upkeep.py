@@ -34,10 +34,10 @@ class Upkeep:
     ) -> None:
         """Look after one store.
 
-        `stepper` gives batches up; `journal` is with the lines that step files belong to. `files` are the step files;
-        `abandon_after` is seconds after a task's end when an unreleased batch is given up. `cut_after` is seconds after
-        a task's end when a batch in a final state is cut to that state. `running` counts seconds, and nobody sets it;
-        `forget` is told the identifier of a task that was cut.
+        `stepper` gives batches up; `journal` has the lines that step files belong to. `files` are the step files;
+        `abandon_after` is the time, in seconds after a task's end, when an unreleased batch is given up. `cut_after` is
+        the time, in seconds after a task's end, when a batch in a final state is cut to that state. `running` counts
+        seconds, and nobody sets it; `forget` is told the identifier of a task that was cut.
         """
         self._store = store
         self._states = states

@@ -198,7 +198,7 @@ def _numbers(named: Mapping[object, object]) -> tuple[int, int | None]:
 class Journal:
     """The file.
 
-    `lock` is whoever appends holds it from the look at `head` until the line is written.
+    Whoever appends holds `lock` from the look at `head` until the line is written.
     """
 
     def __init__(self, path: Path, key: bytes, *, repair: bool = True) -> None:

@@ -27,7 +27,7 @@ _TRIES, _PAUSE_SECONDS = 3, 0.1
 class KeySide:
     """What the key folder says at one moment.
 
-    `notes` are those of where batches end, by the name of the batch; `keys` hold the keys of batches.
+    `notes` says where batches end, by the name of the batch; `keys` hold the keys of batches.
     """
 
     vault: Vault

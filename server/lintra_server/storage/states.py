@@ -84,7 +84,7 @@ class BatchStates:
     """The states of all batches; thread-safe."""
 
     def __init__(self, database: AnyDatabase, history: History, notes: Notes, log: Journal) -> None:
-        """Keep them in a database. `notes` are those of where batches end."""
+        """Keep them in a database. `notes` says where batches end."""
         self._database = database
         self._notes = notes
         self._history = history

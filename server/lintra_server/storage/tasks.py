@@ -101,9 +101,9 @@ class Tasks:
 
         `task_id` is 32 bytes. `definition` is canonical; the caller checked that it hashes to `task_id`. `author` is
         the public key of who signed it. `ends` is the time, in seconds since the epoch, when the task stops taking
-        reports. `batch_ends` says when its first batch does, if that is earlier. `retention` is seconds that shares are
-        kept after a release. `token_key` checks the tokens of its reports, if it has any. `policy` is the one under
-        which the operator took it.
+        reports. `batch_ends` says when its first batch does, if that is earlier. `retention` says for how many seconds
+        shares are kept after a release. `token_key` checks the tokens of its reports, if it has any. `policy` is the
+        one under which the operator took it.
         """
         with self._deciding():
             known = self.history.tasks.get(task_id)

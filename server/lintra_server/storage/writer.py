@@ -36,9 +36,9 @@ class Writer:
     def __init__(self, commit: Commit, max_bytes: int, observe: Observe, halt: Halt) -> None:
         """Start the thread.
 
-        `commit` stores some uploads in one durable transaction; `max_bytes` is that of uploads that may wait. `observe`
-        is told the number of reports and the seconds of every commit. `halt` ends the process, if the database is not
-        where this process left it.
+        `commit` stores some uploads in one durable transaction; `max_bytes` limits the bytes of uploads that may wait.
+        `observe` is told the number of reports and the seconds of every commit. `halt` ends the process, if the
+        database is not where this process left it.
         """
         self._commit = commit
         self._halt = halt

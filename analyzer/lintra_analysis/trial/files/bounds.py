@@ -1,7 +1,7 @@
-"""The rule that gives columns their bounds, centres and scales, and rows their norm bound, from numbers at hand.
+"""The rule that derives bounds, centres and scales of columns, and the norm bound of rows, from given numbers.
 
-The rule is fixed beforehand and the same for every table. Where the numbers are a private table, what it gives is not
-private: it serves to try things out, or is applied to public, synthetic or separately released numbers.
+The rule is fixed beforehand and the same for every table. Its result discloses numbers of a private table. It therefore
+serves for trials, or for public, synthetic or separately released numbers.
 """
 
 import math

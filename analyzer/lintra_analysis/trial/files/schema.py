@@ -1,4 +1,4 @@
-"""The columns of a file as a specification writes them; what would give somebody away is null."""
+"""The columns of a file as a specification writes them; bounds that would disclose a row are null."""
 
 from collections.abc import Iterator, Sequence
 from typing import Literal
@@ -16,8 +16,8 @@ ENDS: tuple[End, End] = ("lower", "upper")
 def column_documents(table: FileTable, bounded: Sequence[Column] = ()) -> list[dict[str, object]]:
     """Return one document for each column, as `columns` of a specification holds it.
 
-    `table` is the one of which names, kinds and levels are taken. `bounded` is the same columns with bounds, if those
-    may be taken over; without them bounds are None.
+    `table` gives names, kinds and levels. `bounded` is the same columns with bounds, if those may be taken over;
+    without them bounds are None.
     """
     known = {column.name: column for column in bounded}
     return [_document(table, name, known.get(name)) for name in (column.name for column in table.columns)]

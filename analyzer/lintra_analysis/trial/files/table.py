@@ -1,4 +1,4 @@
-"""Reading a file of rows: which columns it has, of which kind, and what is missing.
+"""Reads a file of rows: its columns, their kinds, and which cells are missing.
 
 The kind of a column follows from its cells by fixed rules. A column of dates counts days since 1970-01-01. A category
 has a level for each of its most frequent values and one, `OTHER`, for the rest and for what is missing.
@@ -202,8 +202,8 @@ def typed_column(name: str, cells: Sequence[str]) -> FileColumn:
 def _refuse_spoiled_numbers(cells: Sequence[str], given: Sequence[str]) -> None:
     """Refuse numbers or dates spoiled by cells that are none, up to half of them, and numbers written in other ways.
 
-    As a category they would lose all that they say, and nobody would notice. `cells` are those of all rows, without
-    spaces around them; `given` is those that are not missing.
+    As a category they would lose their values, and nobody would notice. `cells` are those of all rows, without spaces
+    around them; `given` holds the cells that are not missing.
     """
     for parse, what, hint in _SPOILED:
         others = [cell for cell in given if parse(cell) is None]

@@ -14,7 +14,7 @@ class Attempts:
     """Failures to sign in, by peer; addresses are forgotten when the time is over, and never logged."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        """Know of none. `clock` is seconds, from any beginning."""
+        """Know of none. `clock` gives seconds since any fixed moment."""
         self._clock = clock
         self._failed: OrderedDict[str, deque[float]] = OrderedDict()
 

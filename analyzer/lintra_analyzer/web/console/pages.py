@@ -80,8 +80,8 @@ _ENVIRONMENT.globals.update(infinity=inf)
 def page(request: Request, template: str, /, status: int = 200, **context: object) -> HTMLResponse:
     """Return a page.
 
-    `request` is the page is the answer to; templates know its `path`, its `holder`, or None, and the `form_secret` that
-    every form with method post sends back. `template` is the name of a file in `templates`; `context` is what the
+    `request` is the one that the page answers; templates know its `path`, its `holder`, or None, and the `form_secret`
+    that every form with method post sends back. `template` is the name of a file in `templates`; `context` is what the
     template is given by name.
     """
     holder: Holder | None = getattr(request.state, "holder", None)
