@@ -275,7 +275,8 @@ def merges_closed(patch: pytest.MonkeyPatch) -> None:
         return real(self, batch, counts, min_clients)
 
     known = Stepper._require_known
-    patch.setattr("simulation.world.WINDOWED", 1.0)  # attackers who merge windows are few
+    for name, share in (("WINDOWED", 1.0), ("VERIFIED", 0.0), ("HOSTILE", 1.0)):
+        patch.setattr(f"simulation.world.{name}", share)  # attackers who merge windows are few
     patch.setattr(BatchStates, "begin_closing", begin)
     patch.setattr(BatchStates, "may", lambda *_: True)
     patch.setattr(Stepper, "_require_known", lambda self, step: known(self, replace(step, first=None)))

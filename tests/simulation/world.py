@@ -33,7 +33,7 @@ SMALL_SIZES = (8, 10, 25)
 WINDOW = 2000
 """Time units from a task's beginning to its end: longer than any simulation."""
 
-WINDOWED, VERIFIED = 0.25, 0.4
+WINDOWED, VERIFIED, HOSTILE = 0.25, 0.4, 0.15
 """Of all tasks of a simulation."""
 
 
@@ -217,7 +217,7 @@ def new_course(world: World) -> Course:
         task = verified(task)
     record = sign(AUTHOR, TaskRecord(definition=task)).canonical()
     courses = [Course(task, record, batch) for batch in range(task.num_batches)]
-    hostile = chance.randrange(len(servers)) if len(servers) > 1 and world.maybe(0.15) else None
+    hostile = chance.randrange(len(servers)) if len(servers) > 1 and world.maybe(HOSTILE) else None
     if task.verified is not None:
         hostile = None  # attackers among its servers have tests of their own
     sizes = world.sizes if windows is None else world.window_sizes if windows.max_merge == 1 else SMALL_SIZES
