@@ -33,7 +33,7 @@ from simulation.faults import (
 )
 from simulation.inside import InsideServer
 from simulation.on_postgres import PostgresServer
-from simulation.outside import OutsideServer, RealTimes, outside_settings
+from simulation.outside import PROBE_SECONDS, OutsideServer, RealTimes, outside_settings
 from simulation.proxy import Proxy
 from simulation.requesting import PASSING, ask, burst, register
 from simulation.running import FAST, request
@@ -157,6 +157,8 @@ async def live(world: World, operations: int, waiting: list[Fault], is_enough: C
     every = operations // (len(waiting) + 1)
     began = time.monotonic()
     while world.operations < operations or waiting or not is_enough():
+        if world.operations >= operations:
+            world.windowed = 1.0  # windows are what is not enough
         while len(world.active()) < 2:
             pace = (time.monotonic() - began) / max(world.operations, 20)
             world.window_units = (max(2, math.ceil(pace * A_WINDOW)),)
@@ -173,7 +175,7 @@ async def live(world: World, operations: int, waiting: list[Fault], is_enough: C
 
 
 def _windows_lack(world: World, operations: int) -> bool:
-    return world.outcomes["window released"] < WINDOWS_RELEASED and world.operations < 2 * operations
+    return world.outcomes["window released"] < WINDOWS_RELEASED and world.operations < 4 * operations
 
 
 async def last_look(world: World) -> None:
@@ -278,6 +280,8 @@ async def killed_database(world: World, _: int) -> None:
 async def _settled(world: World) -> None:
     """Wait until the server that lost its database reads it again. (law) It does, by itself."""
     course, one = world.courses[-1], _on_postgres(world)
+    # What it has in memory it answers without its database. At its second look it has let go of each broken connection.
+    await asyncio.sleep(2 * PROBE_SECONDS)
     for _ in range(SETTLING_SECONDS * 10):
         answer = await ask(world, course, ON_POSTGRES, "aggregate again")
         law(answer.status != 500, "a server without its database fails", answer.body)

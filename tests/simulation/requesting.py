@@ -151,7 +151,8 @@ def judge_upload(world: World, parcel: Parcel, answer: Answer) -> None:
     law(answer.status != 500 or world.unwell(parcel.server), "an upload was answered 500", answer)
     if not answer.good:
         fair = parcel.kind == "junk" or world.unwell(parcel.server)
-        fair = fair or (answer.problem == "unrecognized_task" and task in lost_here(world, parcel.server))
+        unknown = task in lost_here(world, parcel.server) or course.task.task_id not in seat.tasks
+        fair = fair or (answer.problem == "unrecognized_task" and unknown)
         fair = fair or (answer.problem in ("unavailable", "unrecognized_task") and seat.hurt(course))
         law(fair, "a healthy server refused an honest upload", parcel.kind, answer.problem, answer.body)
         return
