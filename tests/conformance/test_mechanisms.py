@@ -11,24 +11,21 @@ from lintra_protocol.crypto.ring import IntArray, RingArray, from_ring, to_ring
 from lintra_protocol.encoding.documents import real
 from lintra_protocol.errors import FalseClaimError, InvalidTaskError, RowUnderfilledError
 from lintra_protocol.ideal import client_report, run
-from lintra_protocol.mechanisms import MECHANISMS, AnyMechanism, RangeFinder
+from lintra_protocol.mechanisms import MECHANISMS, AnyMechanism
 from lintra_protocol.mechanisms.encoder import MIN_SIGMA
 from lintra_protocol.noise.discrete_gaussian import discrete_gaussian
 from lintra_protocol.privacy.statement import Claim
 from support import make_task, nonce, source, uncalibrated
+from support.conformance import Conformance, conformance
 
 ROOT = Path(__file__).resolve().parents[2]
 KINDS = sorted(MECHANISMS)
-MEMBERS = {kind: (kind, 2, 1) for kind in KINDS} | {
-    "osnap, s=2": ("osnap", 4, 2),
-    "osnap, s=4": ("osnap", 8, 4),
-    "osnap_published, s=2": ("osnap_published", 4, 2),
-    "second_moment, intercept": ("second_moment", 2, 1),
-    "second_moment, intercept and count": ("second_moment", 2, 1),
-    "sum, count": ("sum", 2, 1),
+MEMBERS = {
+    ", ".join(filter(None, (kind, word))): (kind, member)
+    for kind in KINDS
+    for word, member in conformance(kind).members.items()
 }
-"""Kind, rows and sparsity of everything that the tests below hold to account."""
-CALIBRATED_EXACTLY = [member for member in MEMBERS if not member.startswith("osnap_published")]
+"""Everything that the tests below hold to account, and its kind."""
 COLUMNS, CLIENTS = 3, 600
 
 every_kind = pytest.mark.parametrize("kind", KINDS)
@@ -41,10 +38,13 @@ def claim(**changes: object) -> Claim:
 
 
 def plain(member: str, row_bound: float = 1.0) -> AnyMechanism:
-    kind, rows, sparsity = MEMBERS[member]
-    options: dict[str, str] = {"intercept": real(row_bound / 2)} if "intercept" in member else {}
-    options |= {"count": "noisy"} if "count" in member else {}
-    return uncalibrated(kind, row_bound, rows, sparsity).model_copy(update=options)
+    kind, sizes = MEMBERS[member]
+    small = uncalibrated(kind, row_bound, sizes.rows, sizes.sparsity)
+    return small.model_copy(update=dict(sizes.options(row_bound)))
+
+
+def of_kind(member: str) -> Conformance:
+    return conformance(MEMBERS[member][0])
 
 
 def calibrated(member: str, given: Claim, row_bound: float = 1.0) -> AnyMechanism:
@@ -52,12 +52,12 @@ def calibrated(member: str, given: Claim, row_bound: float = 1.0) -> AnyMechanis
 
 
 def sparsity_of(member: str) -> int:
-    return MEMBERS[member][2]
+    return MEMBERS[member][1].sparsity
 
 
 def overlaps(member: str) -> bool:
     """Return whether rows of the sketch share a client's noise; not where every row gets a copy of its own."""
-    return sparsity_of(member) > 1 and MEMBERS[member][0] == "osnap"
+    return sparsity_of(member) > 1 and plain(member).copies == 1
 
 
 def words(array: IntArray | RingArray) -> list[list[int]]:
@@ -66,16 +66,15 @@ def words(array: IntArray | RingArray) -> list[list[int]]:
 
 @every_mechanism
 def test_the_servers_result_is_exactly_the_matrix_times_the_noised_rows(member: str) -> None:
-    kind, rows_of_sketch, sparsity = MEMBERS[member]
-    # The published calibration is undefined for fewer, and so is Wishart noise.
-    clients_needed = {"osnap_published": 260, "second_moment_wishart": 40}.get(kind, 11)
+    kind, sizes = MEMBERS[member]
+    clients_needed = of_kind(member).clients
     task = make_task(
         kind,
         columns=COLUMNS,
         num_servers=3,
         min_clients=clients_needed,
-        rows=rows_of_sketch // 2,
-        sparsity=min(sparsity, 2),
+        rows=sizes.rows // 2,
+        sparsity=min(sizes.sparsity, 2),
     )
     rows = [[0.01 * (index % 90), -0.3, 0.2] for index in range(clients_needed)]
     nonces = [nonce(server) for server in range(3)]
@@ -132,13 +131,7 @@ def test_a_hostile_row_is_clipped_into_the_ball_or_box(member: str, row: list[fl
     mechanism = calibrated(member, claim())
     exact = mechanism.encode(np.array([row]), source("noise")) - mechanism.noise(1, COLUMNS, source("noise"))
     largest = mechanism.largest_word()
-    farthest = (largest + 1) ** 2 - 1
-    if member in ("osnap_published", "osnap_published, s=2"):
-        farthest = exact.size * largest**2
-    if member == "histogram":
-        farthest = COLUMNS * largest**2
-    if "intercept" in member:
-        farthest += mechanism.intercept_steps**2 * mechanism.squared_bound
+    farthest = of_kind(member).squared_length(mechanism, largest, exact.size)
     if "count" in member:
         farthest += mechanism.count_steps**2
     assert sum(int(word) ** 2 for word in exact[0]) <= farthest
@@ -164,13 +157,13 @@ def test_a_row_that_is_not_finite_makes_a_report_like_any_other(member: str, val
 def test_what_is_not_finite_is_missing_to_the_encoder_itself_or_refused(member: str, value: float) -> None:
     mechanism = calibrated(member, claim())
     rows = np.array([[0.1, value, 0.1], [0.1, math.nan, 0.1]])
-    if math.isinf(value) and "ron_gauss" in member:
+    if math.isinf(value) and of_kind(member).refuses_infinity:
         with pytest.raises(ValueError, match="finite"):
             mechanism.exact_reports(rows)
         return
     first, missing = mechanism.exact_reports(rows)
     assert first.any() != mechanism.leaves_out
-    if math.isinf(value) and member == "histogram":  # which moves nothing: beyond the bounds lie the outer cells
+    if math.isinf(value) and of_kind(member).cells:  # which moves nothing: beyond the bounds lie the outer cells
         assert first.sum() == missing.sum() == COLUMNS * mechanism.largest_word()
     else:
         np.testing.assert_array_equal(first, missing)
@@ -182,9 +175,8 @@ def test_measured_noise_is_the_stated_noise_and_this_test_would_notice_if_not(me
     sample = mechanism.encode(np.zeros((20_000, COLUMNS)), source("sigma"))
     sample -= mechanism.exact_reports(np.zeros((1, COLUMNS)))
     stated = mechanism.sigmas(COLUMNS).astype(float)
-    # The chi-square of 20 000 squares has deviation 0.01 around 1; six of them leave a false alarm below 1e-8. One
-    # client's Wishart noise has a kurtosis of 15 at most, so that deviation is 0.026.
-    limit, wrong = (0.16, 1.15) if member == "second_moment_wishart" else (0.06, 1.05)
+    # The chi-square of 20 000 squares has deviation 0.01 around 1; six of them leave a false alarm below 1e-8.
+    limit, wrong = of_kind(member).noise_limits
     ratios = np.square(sample / stated).mean(axis=0)
     assert np.all(np.abs(ratios - 1) < limit)
     assert np.all(np.abs(ratios / wrong**2 - 1) > limit)
@@ -196,7 +188,7 @@ def test_no_word_has_less_noise_than_the_least(member: str) -> None:
     mechanism = calibrated(member, claim())
     assert mechanism.sigmas(COLUMNS).shape == (mechanism.num_words(COLUMNS),)
     assert mechanism.sigmas(COLUMNS).min() == mechanism.least_sigma >= mechanism.min_sigma
-    assert (mechanism.least_sigma == mechanism.sigma) == (mechanism.kind != "ron_gauss")
+    assert (mechanism.least_sigma == mechanism.sigma) == of_kind(member).one_sigma
 
 
 @every_mechanism
@@ -246,7 +238,7 @@ def test_what_a_cohort_gives_is_never_worse_than_the_claim(member: str, clients:
     assert statement.delta_at(1.0) <= 1e-6
 
 
-@pytest.mark.parametrize("member", CALIBRATED_EXACTLY)
+@pytest.mark.parametrize("member", [member for member in MEMBERS if of_kind(member).is_tight])
 def test_at_the_minimum_the_claim_is_used_up(member: str) -> None:
     assert 0.999 < calibrated(member, claim()).privacy(claim(), COLUMNS, CLIENTS).epsilon <= 1
 
@@ -256,25 +248,13 @@ def test_against_a_null_row_the_same_noise_gives_the_stated_fraction_of_mu(membe
     mechanism = calibrated(member, claim())
     replaced = mechanism.privacy(claim(), COLUMNS, CLIENTS).mu
     zeroed = mechanism.privacy(claim(neighbours="zero-out"), COLUMNS, CLIENTS).mu
-    # Linear mechanisms: B against 2B. Products: |u u^T| = B^2 against sqrt(2) B^2.
-    # With c = B/2 before the row: sqrt(2 c^2 B^2 + B^4) against sqrt(2) (c^2 + B^2).
-    # With r = 0.6 the mean counts r^2 = 0.36 as much as the products: sqrt(1 + r^2) against sqrt(2) (1 + r^2 / 2).
-    expected = {
-        "second_moment": 2**-0.5,
-        "second_moment, intercept": 1.5**0.5 / (2**0.5 * 1.25),
-        "ron_gauss": 1.36**0.5 / (2**0.5 * 1.18),
-        "ron_gauss_centred": 2**-0.5,
-        # The null row has no constant either: c^2 + B^2 against its root of 2, and B^2 + B^2/4 against 4 B^2.
-        "second_moment, intercept and count": 2**-0.5,
-        "sum, count": 5**0.5 / 4,
-        "histogram": 2**-0.5,
-    }.get(member, 0.5)
-    rounded = member in ("second_moment, intercept", "ron_gauss", "sum, count")
-    if member == "second_moment_wishart":
-        # Both curves tend to Gaussian ones with the ratio of `second_moment`; that against the null row is the heavier.
-        assert 2**-0.5 < zeroed / replaced < 0.9
+    # Linear mechanisms: B against 2B; tests/kinds has the others.
+    if of_kind(member).null_range is not None:
+        low, high = of_kind(member).null_range
+        assert low < zeroed / replaced < high
     else:
-        assert zeroed / replaced == pytest.approx(expected, rel=1e-3 if rounded else 1e-9)
+        sizes = MEMBERS[member][1]
+        assert zeroed / replaced == pytest.approx(sizes.null_mu, rel=sizes.null_tolerance)
 
 
 @every_mechanism
@@ -325,13 +305,7 @@ def test_a_bound_that_is_not_positive_is_refused(member: str) -> None:
 
 @pytest.mark.parametrize(
     ("member", "row_bound"),
-    # Projected rows and histograms have a grid of their own, so that there is no other scale.
-    [
-        (member, bound)
-        for member in MEMBERS
-        for bound in (0.001, 1, 1000)
-        if not ("ron_gauss" in member or member == "histogram") or bound == 1
-    ],
+    [(member, bound) for member in MEMBERS for bound in of_kind(member).row_bounds],
 )
 @pytest.mark.grid(3)
 def test_decoding_undoes_the_grid(member: str, row_bound: float) -> None:
@@ -344,21 +318,9 @@ def test_decoding_undoes_the_grid(member: str, row_bound: float) -> None:
     sketch = np.zeros((matrix.rows, mechanism.sketch_words(COLUMNS)), np.uint64)
     matrix.add_reports(sketch, np.arange(1), to_ring(exact))
     decoded = mechanism.decode(from_ring(sketch), COLUMNS)
-    both = np.hstack([[[row_bound / 2]], row])
-    augmented = both.T @ both - np.diag([row_bound**2 / 4, 0, 0, 0])
-    exactly = {"sum": row[0], "second_moment": row.T @ row, "second_moment, intercept": augmented}
-    exactly |= {"second_moment, intercept and count": both.T @ both, "sum, count": row[0]}
-    exactly["second_moment_wishart"] = row.T @ row
-    exactly["ron_gauss"] = np.concatenate([row[0], (row.T @ row)[np.triu_indices(COLUMNS)]])
-    exactly["ron_gauss_centred"] = (row.T @ row)[np.triu_indices(COLUMNS)]
-    exactly["histogram"] = np.array([0, 1, 0, 1, 0, 0, 0, 1, 0])
-    if isinstance(mechanism, RangeFinder):
-        exactly["range_finder"] = row[0] * (row @ mechanism.signs(COLUMNS))[0]
-    truth = exactly.get(member, np.abs(row) / sparsity_of(member) ** 0.5)
-    decoded = np.abs(decoded).max(axis=0, keepdims=True) if mechanism.kind.startswith("osnap") else decoded
-    squares = mechanism.kind.startswith("second_moment") or mechanism.kind == "range_finder"
-    scale = row_bound**2 if squares else row_bound
-    assert np.abs(decoded - truth).max() < 1e-3 * scale
+    truth = of_kind(member).decoded(mechanism, row[0], row_bound)
+    decoded = np.abs(decoded).max(axis=0, keepdims=True) if mechanism.num_rows > 1 else decoded
+    assert np.abs(decoded - truth).max() < 1e-3 * row_bound ** of_kind(member).degree
 
 
 @every_kind

@@ -6,7 +6,7 @@ begins with "Does not apply" and the name of the cell.
 
 import json
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Literal
@@ -29,6 +29,7 @@ from lintra_protocol.mechanisms import MECHANISMS, Mechanism
 from lintra_protocol.task import Task
 from support import source
 from support.analyzer_world import CLIENTS, Life, living
+from support.conformance import conformance
 from support.kinds import added
 from support.seeds import SEED
 from support.tasks import make_task
@@ -84,7 +85,7 @@ def of_plan(kind: str) -> None:
 
 def of_reading(kind: str) -> None:
     """Released integers become a release with columns or a table that estimators read."""
-    task = make_task(kind, min_clients=60 if kind != "osnap_published" else 260)
+    task = make_task(kind, min_clients=max(60, conformance(kind).clients))
     matrix = task.mechanism.public_matrix(task.claim.min_clients, bytes(32))
     sketch = np.full((matrix.rows, task.sketch_words), 2**20, np.int64)
     release = read(task, sketch, matrix.row_counts())
@@ -115,7 +116,7 @@ def of_audit_of_the_release(kind: str) -> None:
 
 def of_audit_of_the_task(kind: str) -> None:
     """Its promise is recomputed by another route, and one for half of the noise is refuted."""
-    task = make_task(kind, min_clients=60 if kind != "osnap_published" else 260)
+    task = make_task(kind, min_clients=max(60, conformance(kind).clients))
     assert audit_task(task, task.claim.min_clients, SEED).passed, "the true promise fails"
     less = task.mechanism.model_copy(update={"sigma": task.mechanism.sigma // 3})
     boast = task.model_copy(update={"mechanism": less})
@@ -240,11 +241,9 @@ def fill(kind: str, cell: str) -> None:
 
 def cells() -> list[object]:
     """Return every kind with every cell; audits of large cohorts are for the long tests."""
-    wishart = ("audit of the release", "audit of the task", "clip counter", "plan", "reading")
-    large = {(kind, "audit of the release") for kind in ("osnap_published", "range_finder", "ron_gauss")}
-    large |= {("second_moment_wishart", cell) for cell in wishart}
     every = [(kind, cell) for kind in sorted(MECHANISMS) for cell in CELLS]
-    return [pytest.param(*both, marks=[pytest.mark.slow] * (both in large)) for both in every]
+    slow = {(kind, cell) for kind, cell in every if cell in conformance(kind).slow}
+    return [pytest.param(*both, marks=[pytest.mark.slow] * (both in slow)) for both in every]
 
 
 def test_every_room_knows_every_mechanism() -> None:
@@ -273,52 +272,30 @@ def test_a_mechanism_that_brings_nothing_fails_with_the_name_of_each_cell(cell: 
 # --- one end-to-end release of each ---------------------------------------------------------------------------
 
 
-async def once(life: Life, count: int = CLIENTS, **changes: object) -> str:
-    task = await life.create(**changes)
+async def run(life: Life, kind: str) -> str:
+    """Return the release of a task as tests/kinds asks for it; of two rounds that of the second."""
+    held = conformance(kind)
+    count = held.run_clients or CLIENTS
+    task = await life.create(mechanism=dict(held.run), **held.task)
     await life.upload(task, count)
-    return await life.release(task)
-
-
-async def second_of_two(life: Life) -> str:
-    first = await life.create(mechanism={"kind": "ron_gauss", "bins": 0, "rounds": 2}, epsilon=10)
-    await life.upload(first, CLIENTS)
-    await life.release(first)
+    release = await life.release(task)
+    if not held.second_round:
+        return release
     async with life.rest() as rest:
-        answer = await rest.post(f"/v1/tasks/{first.task_id}/second-round", json={})
-    task = life.service.task(answer.json()["task_id"])
-    await life.upload(task, CLIENTS)
-    return await life.release(task)
-
-
-PUBLISHED = {"kind": "osnap_published", "rows": 2, "entry_bound": 1, "published_epsilon": 4}
-PUBLISHED_CLAIM = {"delta": 0.0001, "epsilon": 50, "min_clients": 200, "max_corrupt_clients": 0}
-ENDS: dict[str, Callable[[Life], Awaitable[str]]] = {
-    "histogram": lambda life: once(life, mechanism={"kind": "histogram", "cells": 4}, row_bound=None),
-    "osnap": lambda life: once(life, mechanism={"kind": "osnap", "rows": 4}),
-    "osnap_published": lambda life: once(life, 200, mechanism=PUBLISHED, row_bound=None, **PUBLISHED_CLAIM),
-    "ron_gauss": lambda life: once(life, mechanism={"kind": "ron_gauss", "bins": 4}),
-    "ron_gauss_centred": second_of_two,
-    "range_finder": lambda life: once(life, mechanism={"kind": "range_finder", "rank": 1}),
-    "second_moment": lambda life: once(life, mechanism={"kind": "second_moment"}),
-    "second_moment_wishart": lambda life: once(life, mechanism={"kind": "second_moment_wishart"}, min_clients=CLIENTS),
-    "sum": lambda life: once(life, mechanism={"kind": "sum"}),
-}
-
-
-def test_every_mechanism_has_an_end_to_end_release() -> None:
-    assert set(ENDS) == set(MECHANISMS)
-
-
-LONG = set(ENDS) - {"sum", "osnap_published"}
-"""The quick tests have releases of these elsewhere, in tests/unit/lintra_analyzer."""
+        answer = await rest.post(f"/v1/tasks/{task.task_id}/second-round", json={})
+    second = life.service.task(answer.json()["task_id"])
+    await life.upload(second, count)
+    return await life.release(second)
 
 
 @pytest.mark.parametrize(
-    "kind", [pytest.param(kind, marks=[pytest.mark.slow] * (kind in LONG)) for kind in sorted(ENDS)]
+    "kind",
+    # The quick tests have releases of most kinds elsewhere, in tests/unit/lintra_analyzer.
+    [pytest.param(kind, marks=[pytest.mark.slow] * ("run" in conformance(kind).slow)) for kind in sorted(MECHANISMS)],
 )
 async def test_it_is_asked_for_sent_to_three_servers_released_and_read(kind: str, tmp_path: Path) -> None:
     async with living(tmp_path) as life:
-        release_id = await ENDS[kind](life)
+        release_id = await run(life, kind)
         record = life.service.record(release_id).record
         task = life.service.task(record.task_id)
         sketch, _ = life.service.archive.read(record)

@@ -7,21 +7,11 @@ from lintra_protocol.crypto.sealing import SuiteName
 from lintra_protocol.encoding.canonical import base64url
 from lintra_protocol.encoding.documents import real
 from lintra_protocol.fields.schema import Column
-from lintra_protocol.mechanisms import (
-    AnyMechanism,
-    Histogram,
-    Osnap,
-    OsnapPublished,
-    RangeFinder,
-    RonGauss,
-    RonGaussCentred,
-    SecondMoment,
-    Sum,
-    WishartSecondMoment,
-)
+from lintra_protocol.mechanisms import AnyMechanism
 from lintra_protocol.privacy.shares_seen import claim_for_noise
 from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.task import AnalyzerEntry, ServerEntry, Task
+from support.conformance import Small, conformance
 from support.seeds import SEED, identity, sealing_key
 
 NOT_BEFORE = 1
@@ -31,50 +21,7 @@ NOT_AFTER = 2**40
 
 def uncalibrated(kind: str, row_bound: float = 1.0, rows: int = 2, sparsity: int = 1, columns: int = 3) -> AnyMechanism:
     """Return a mechanism of a kind with the smallest noise a document may state; `make_task` calibrates it."""
-    match kind:
-        case "osnap":
-            return Osnap(row_bound=real(row_bound), fraction_bits=0, sigma=4, rows=rows, sparsity=sparsity)
-        case "osnap_published":
-            return OsnapPublished(entry_bound=real(row_bound), fraction_bits=0, sigma=4, rows=rows, sparsity=sparsity)
-        case "histogram":
-            # A row bound has no meaning here.
-            return Histogram(sigma=4, edges=(("-1", "0", "1"),) * columns, levels=(0,) * columns)
-        case "range_finder":
-            return RangeFinder(
-                row_bound=real(row_bound),
-                fraction_bits=0,
-                sigma=4,
-                rank=max(1, columns // 2),
-                omega_seed=base64url(derive_seed(SEED, "omega")),
-                projected_bound=real(1.2 * row_bound),
-            )
-        case "sum":
-            return Sum(row_bound=real(row_bound), fraction_bits=0, sigma=4)
-        case "second_moment":
-            return SecondMoment(row_bound=real(row_bound), fraction_bits=0, sigma=4)
-        case "second_moment_wishart":
-            return WishartSecondMoment(row_bound=real(row_bound), fraction_bits=0, sigma=4)
-        case "ron_gauss":
-            return RonGauss(
-                row_bound=real(row_bound),
-                fraction_bits=0,
-                sigma=4,
-                dimension=columns,
-                levels=(0,) * columns,
-                bins=(0,) * columns,
-                mean_weight="0.6",
-            )
-        case "ron_gauss_centred":
-            return RonGaussCentred(
-                row_bound=real(row_bound),
-                fraction_bits=0,
-                sigma=4,
-                dimension=columns,
-                levels=(0,) * columns,
-                after="A" * 43,
-                centers=((0,) * columns,),
-            )
-    raise ValueError(f"no mechanism {kind!r}")
+    return conformance(kind).uncalibrated(Small(row_bound, rows, sparsity, columns))
 
 
 def columns_of(names: Iterable[str], bound: str = "1") -> tuple[Column, ...]:

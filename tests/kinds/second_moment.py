@@ -1,0 +1,48 @@
+"""The conformance data of `second_moment`."""
+
+from typing import Any
+
+import numpy as np
+
+from lintra_protocol.crypto.ring import FloatArray
+from lintra_protocol.encoding.documents import real
+from lintra_protocol.mechanisms import SecondMoment
+from support.conformance import Conformance, Member
+
+
+def decoded(mechanism: Any, row: FloatArray, bound: float) -> FloatArray:
+    """Return the products; with an intercept, half of the bound, it is the first factor, counted or left out."""
+    if not mechanism.intercept_steps:
+        return np.outer(row, row)
+    factors = np.append(bound / 2, row)
+    products: FloatArray = np.outer(factors, factors)
+    if mechanism.count != "noisy":
+        products[0, 0] = 0
+    return products
+
+
+def squared_length(mechanism: Any, largest: int, num_words: int) -> int:
+    return (largest + 1) ** 2 - 1 + mechanism.intercept_steps**2 * mechanism.squared_bound
+
+
+CONFORMANCE = Conformance(
+    uncalibrated=lambda small: SecondMoment(row_bound=real(small.row_bound), fraction_bits=0, sigma=4),
+    decoded=decoded,
+    degree=2,
+    run={"kind": "second_moment"},
+    squared_length=squared_length,
+    members={
+        # |u u^T| = B^2 against sqrt(2) B^2.
+        "": Member(null_mu=2**-0.5),
+        # With c = B/2 before the row: sqrt(2 c^2 B^2 + B^4) against sqrt(2) (c^2 + B^2).
+        "intercept": Member(
+            options=lambda bound: {"intercept": real(bound / 2)},
+            null_mu=1.5**0.5 / (2**0.5 * 1.25),
+            null_tolerance=1e-3,
+        ),
+        # The null row has no constant either: c^2 + B^2 against its root of 2.
+        "intercept and count": Member(
+            options=lambda bound: {"intercept": real(bound / 2), "count": "noisy"}, null_mu=2**-0.5
+        ),
+    },
+)
