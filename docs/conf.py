@@ -10,6 +10,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
 from making import make_pages  # noqa: E402
+from making.mechanism_table import MARK, mechanism_table  # noqa: E402
 
 from lintra_protocol import __version__  # noqa: E402
 
@@ -65,6 +66,8 @@ def _read(app: Sphinx, name: str, source: list[str]) -> None:
         return match["text"] if path.exists() and not path.is_relative_to(HERE) else match[0]
 
     text = _LINK.sub(outside, source[0])
+    if MARK in text:
+        text = text.replace(MARK, mechanism_table())
     source[0] = _MARK.sub(lambda match: f"\n({match['name']})=\n\n{match['quote'] or ''}", text)
 
 

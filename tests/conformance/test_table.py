@@ -6,6 +6,7 @@ begins with "Does not apply" and the name of the cell.
 
 import json
 import re
+import sys
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -35,6 +36,9 @@ from support.seeds import SEED
 from support.tasks import make_task
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "docs"))
+from making.mechanism_table import MARK, mechanism_table  # noqa: E402
+
 TRIALS = 2000
 """Runs of each world in which a planted fault must be caught; a check raises a false alarm below 0.2 %."""
 
@@ -199,9 +203,9 @@ def of_page(kind: str) -> None:
 
 
 def of_papers(kind: str) -> None:
-    """docs/explanation/papers.md says where it comes from."""
-    papers = (ROOT / "docs/explanation/papers.md").read_text("utf-8")
-    assert f"mechanisms/{kind}.py" in papers, f"docs/explanation/papers.md has no line with mechanisms/{kind}.py"
+    """The page of the papers has a line of it, made from the header of its own page."""
+    assert MARK in (ROOT / "docs/explanation/papers.md").read_text("utf-8")
+    assert f"`mechanisms/{kind}.py`" in mechanism_table()
 
 
 CELLS: dict[str, Callable[[str], None]] = {

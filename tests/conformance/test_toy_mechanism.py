@@ -1,145 +1,78 @@
-"""A new mechanism is a module and what it brings to each room: here all of it stands in this one file.
+"""A new mechanism is six files and a word: those of `first_column` stand in `toy`, at their places in the repository.
 
-`first_column` releases the noisy total of the first column. Nothing of the product is changed for it; `added` puts it
-where the product's own mechanisms stand, and then everything works: plan, task, client, three servers, release, reading
-and both audits.
+`first_column` releases the noisy total of the first column. Most tests here load its modules into this process, where
+`added` puts it beside the product's own mechanisms; then everything works: plan, task, client, three servers, release,
+reading and both audits. The last one copies the repository, adds the six files and the word, and demands that the tests
+of the copy pass.
 """
 
-import math
+import os
+import re
+import subprocess
+import sys
 from collections.abc import Iterator
-from fractions import Fraction
-from functools import partial
-from math import isqrt
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from typing import ClassVar, Literal
+from shutil import copy2
+from types import ModuleType
 
-import numpy as np
 import pytest
 
-from lintra_analysis.kinds.context import CalibrationContext
 from lintra_analysis.kinds.decode import read
-from lintra_analysis.kinds.kind import KINDS, Kind
-from lintra_analysis.kinds.options import MechanismSpecification
-from lintra_analysis.kinds.prediction import Expected
-from lintra_analysis.kinds.released_parts import Earlier, scaled_columns
+from lintra_analysis.kinds.kind import KINDS
 from lintra_analysis.plan.flags import PlanFlags
-from lintra_analysis.releases.column_sums import Totals
-from lintra_analysis.releases.release import Release
-from lintra_audit.kinds.kind_audit import AUDITS, KindAudit, Planted
+from lintra_audit.kinds.kind_audit import AUDITS
 from lintra_audit.release.cases import case_of_task
 from lintra_audit.release.run import audit_case
 from lintra_audit.task.task import audit_task
-from lintra_audit.trials.case import Case, make_case_task
-from lintra_audit.trials.faults import FAULTS
-from lintra_client.upload.client import Client
-from lintra_protocol.crypto.ring import FloatArray, IntArray
-from lintra_protocol.encoding.documents import fraction
+from lintra_audit.trials.case import make_case_task
+from lintra_client import Client
 from lintra_protocol.errors import InvalidMessageError
-from lintra_protocol.mechanisms.base import Mechanism
-from lintra_protocol.mechanisms.layout import Block, Layout
-from lintra_protocol.mechanisms.setting import Setting
-from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.task import Task
-from lintra_protocol.transforms.ones import Ones
+from support import uncalibrated
 from support.analyzer_world import CLIENTS, NOW, clients, living
 from support.kinds import added
 from support.seeds import SEED
 
-# --- protocol/mechanisms/first_column.py ----------------------------------------------------------------------
+ROOT = Path(__file__).resolve().parents[2]
+TOY = Path(__file__).with_name("toy")
+MECHANISM = "protocol/lintra_protocol/mechanisms/first_column.py"
+MODULES = {
+    "lintra_protocol.mechanisms.first_column": MECHANISM,
+    "lintra_analysis.kinds.first_column": "analyzer/lintra_analysis/kinds/first_column.py",
+    "lintra_audit.kinds.first_column": "analyzer/lintra_audit/kinds/first_column.py",
+    "kinds.first_column": "tests/kinds/first_column.py",
+}
+PAGE = "docs/reference/mechanisms/first_column.md"
+LIST = "protocol/lintra_protocol/mechanisms/__init__.py"
+VECTORS = "tests/vectors/release.json"
 
 
-class FirstColumn(Mechanism):
-    """The sum of the first column; a report is one word."""
-
-    kind: Literal["first_column"] = "first_column"
-
-    start_bits: ClassVar[int] = 24
-
-    @property
-    def num_rows(self) -> int:
-        return 1
-
-    def num_words(self, num_columns: int) -> int:
-        return 1
-
-    def blocks(self, num_columns: int, setting: Setting) -> Layout:
-        return Layout((Block("total", 1, self.sigma, isqrt(self.squared_person_bound), 2.0**-self.fraction_bits),))
-
-    def encode_exactly(self, steps: IntArray) -> IntArray:
-        return steps[:, :1]
-
-    def public_matrix(self, num_clients: int, seed: bytes) -> Ones:
-        return Ones(num_clients)
-
-    def decode(self, sketch: IntArray, num_columns: int) -> FloatArray:
-        total: FloatArray = sketch[0] * np.float64(2.0**-self.fraction_bits)
-        return total
-
-    def squared_distance(self, claim: Claim, num_columns: int) -> Fraction:
-        return Fraction(4 if claim.neighbours == "replace-one" else 1) * self.squared_bound
-
-
-# --- lintra_analysis/kinds/first_column.py ---------------------------------------------------------------------
-
-
-class FirstColumnSpecification(MechanismSpecification):
-    """The sum of the first column."""
-
-    kind: Literal["first_column"]
-
-
-def build(context: CalibrationContext[FirstColumnSpecification]) -> tuple[Claim, FirstColumn]:
-    return context.measurement(FirstColumn.model_validate(context.uncalibrated("first_column")))
-
-
-def predict(context: CalibrationContext[FirstColumnSpecification], mechanism: FirstColumn) -> Expected:
-    sigma = mechanism.sigma * 2.0**-mechanism.fraction_bits
-    return Expected(sigma, {"sum": math.sqrt(context.claim.min_clients) * sigma})
-
-
-def decoded(task: Task, mechanism: FirstColumn, sketch: IntArray, row_counts: IntArray, earlier: Earlier) -> Release:
-    num_clients = int(row_counts.sum())
-    noise_sd = math.sqrt(num_clients) * mechanism.sigma * 2.0**-mechanism.fraction_bits
-    values = mechanism.decode(sketch, task.num_columns)
-    sums = Totals(scaled_columns(task)[:1], values, noise_sd, num_clients, float(fraction(mechanism.row_bound)))
-    return Release(totals=sums)
-
-
-KIND = Kind(FirstColumn, FirstColumnSpecification, build, predict, decoded)
-
-
-# --- lintra_audit/kinds/first_column.py ------------------------------------------------------------------------
-
-
-def cases() -> list[Case]:
-    plain = FirstColumn(row_bound="1", fraction_bits=0, sigma=4)
-    return [
-        Case(
-            "first-column",
-            "first column, n = 4, d = 2",
-            partial(make_case_task, plain, num_columns=2, min_clients=4),
-            4,
-        )
-    ]
-
-
-# --- what `added` stands for: a word in the list of mechanisms, and modules that are found by their name -------
+def loaded(name: str) -> ModuleType:
+    """Load a module of the toy under the name that it would have in the product."""
+    spec = spec_from_file_location(name, TOY / MODULES[name])
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules[name] = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 @pytest.fixture(autouse=True)
 def toy() -> Iterator[None]:
-    fault = Planted("noise of nine tenths", FAULTS["sigma"], "first-column", frozenset({"noise law"}))
-    brings = [
-        (KINDS, KIND),
-        (AUDITS, KindAudit(cases=cases, faults={"sigma": fault})),
-    ]
-    with added("first_column", FirstColumn, brings):
-        yield
+    try:
+        modules = {name: loaded(name) for name in MODULES}
+        kind = modules["lintra_analysis.kinds.first_column"].KIND
+        audit = modules["lintra_audit.kinds.first_column"].AUDIT
+        with added("first_column", kind.mechanism, [(KINDS, kind), (AUDITS, audit)]):
+            yield
+    finally:
+        for name in MODULES:
+            sys.modules.pop(name, None)
 
 
 def made(min_clients: int = 12) -> Task:
-    plain = FirstColumn(row_bound="1", fraction_bits=0, sigma=4)
-    return make_case_task(plain, num_columns=3, min_clients=min_clients)
+    return make_case_task(uncalibrated("first_column"), num_columns=3, min_clients=min_clients)
 
 
 def test_it_is_planned_for() -> None:
@@ -153,7 +86,7 @@ def test_its_tasks_are_read_from_bytes_and_checked() -> None:
     task = made()
     again = Task.from_canonical(task.canonical())
     assert again == task
-    assert isinstance(again.mechanism, FirstColumn)
+    assert again.mechanism.kind == "first_column"
     again.check()
 
 
@@ -176,7 +109,7 @@ async def test_it_is_asked_for_sent_to_three_servers_released_and_read(tmp_path:
 
 
 def test_both_audits_know_it_and_less_noise_is_caught() -> None:
-    (case,) = cases()
+    (case,) = AUDITS["first_column"].cases()
     assert audit_case(case, 4000, SEED).passed
     outcome = audit_case(case, 4000, SEED, AUDITS["first_column"].faults["sigma"].seams)
     assert "noise law" in {check.name for check in outcome.checks if not check.passed}
@@ -189,3 +122,61 @@ def test_a_kind_that_is_not_in_the_table_is_refused() -> None:
     data = made().canonical().replace(b'"first_column"', b'"third_column"')
     with pytest.raises(InvalidMessageError, match="mechanism"):
         Task.from_canonical(data)
+
+
+# --- the same in a copy of the repository ----------------------------------------------------------------------
+
+
+def tracked() -> list[str]:
+    """Return the files of the repository, those of the toy left out."""
+    answer = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True)
+    toy_itself = TOY.relative_to(ROOT).as_posix()
+    return [name for name in answer.stdout.split("\0") if name and not name.startswith(toy_itself)]
+
+
+def contents(folder: Path, names: list[str]) -> dict[str, bytes]:
+    return {name: (folder / name).read_bytes() for name in names if (folder / name).is_file()}
+
+
+def add_the_word(folder: Path) -> None:
+    """Put the class into the list that `MECHANISMS` is made of."""
+    source = (folder / LIST).read_text("utf-8")
+    line = "from lintra_protocol.mechanisms.first_column import FirstColumn\n"
+    imported = re.sub(r"(?=^from lintra_protocol\.mechanisms\.histogram)", line, source, count=1, flags=re.MULTILINE)
+    listed = imported.replace("    for member in (\n", "    for member in (\n        FirstColumn,\n", 1)
+    assert len(listed) - len(source) == len(line) + len("        FirstColumn,\n")
+    (folder / LIST).write_text(listed, "utf-8")
+
+
+@pytest.mark.slow
+def test_it_takes_these_files_and_no_other(tmp_path: Path) -> None:
+    names = tracked()
+    for name in names:
+        if (ROOT / name).is_file():
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            copy2(ROOT / name, tmp_path / name)
+    before = contents(tmp_path, names)
+    given = sorted(path.relative_to(TOY).as_posix() for path in TOY.rglob("*") if path.suffix in {".py", ".md"})
+    assert given == sorted([*MODULES.values(), PAGE])
+    for name in given:
+        copy2(TOY / name, tmp_path / name)
+    add_the_word(tmp_path)
+    rooms = ("protocol", "service", "client", "server", "analyzer", "tests", "deploy", "benchmarks")
+    paths = os.pathsep.join(str(tmp_path / room) for room in rooms)
+    environment = os.environ | {"PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "1"}
+
+    def runs(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, *arguments]
+        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+
+    assert runs("tests/vectors/reference.py").returncode == 0
+    tests = [f"tests/conformance/test_{name}.py" for name in ("table", "mechanisms", "vectors")]
+    plans = ["tests/unit/lintra_analysis/plan/test_flags.py", "tests/docs/test_site.py"]
+    answer = runs(
+        "-m", "pytest", "-p", "no:cacheprovider", "-m", "not slow", "-k", "first_column or reached", *tests, *plans
+    )
+    assert answer.returncode == 0, answer.stdout[-4000:]
+    assert int(re.findall(r"(\d+) passed", answer.stdout)[0]) > 50
+    after = contents(tmp_path, [*names, *given])
+    changed = {name for name, data in after.items() if before.get(name) != data}
+    assert changed == {*given, LIST, VECTORS}

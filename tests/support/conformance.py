@@ -47,6 +47,23 @@ class Member:
     null_tolerance: float = 1e-9
 
 
+@dataclass(frozen=True)
+class Reference:
+    """A second implementation of a kind, from which `make vectors` writes a sketch and its decoding.
+
+    Vectors of kinds that have files of their own are written by `tests/vectors/cases_*.py`.
+
+    Attributes:
+        document: the mechanism of the vectors, of one row and two columns.
+        num_words: of a report.
+        decode: from the released words, shape `(1, w)`, and the number of columns to what is decoded.
+    """
+
+    document: Mapping[str, object]
+    num_words: int
+    decode: Callable[[list[list[int]], int], list[object]]
+
+
 def _in_the_ball(mechanism: Any, largest: int, num_words: int) -> int:
     """Return the squared length that no row's words exceed: they are clipped into a ball."""
     del mechanism, num_words
@@ -66,6 +83,7 @@ class Conformance:
         members: variants by a word for each; the first, without a word, is the kind as it is.
         clients: the smallest cohort for which it is defined.
         run_clients: clients of the end-to-end run; None for the usual number.
+        reference: from which the vectors are written, unless cases of the kind's own write them.
         squared_length: bound of a hostile row's squared words, from mechanism, largest word and number of words.
         second_round: whether the run begins with the first of two rounds.
         noise_limits: relative error that measured variances may have, and a factor of sigma that must be noticed.
@@ -86,6 +104,7 @@ class Conformance:
     members: Mapping[str, Member] = field(default_factory=lambda: {"": Member()})
     clients: int = 11
     run_clients: int | None = None
+    reference: Reference | None = None
     squared_length: Callable[[Any, int, int], int] = _in_the_ball
     second_round: bool = False
     noise_limits: tuple[float, float] = (0.06, 1.05)

@@ -8,6 +8,7 @@ import plain
 from cases_centred import centred_sketches
 from cases_histogram import histogram_sketches
 from cases_joint import joint_sketches
+from cases_kinds import of_kinds
 from cases_matrix import matrices
 from cases_range import range_sketches
 from given import MECHANISMS, Vector, bad, claim, definition, good, hexes, identifiers, seed, task_id, text_rows
@@ -194,7 +195,8 @@ def release() -> list[Vector]:
     result += matrices()
     for name in MECHANISMS:
         result += _sketches(name, 2)
-    return result + joint_sketches() + centred_sketches() + histogram_sketches() + range_sketches()
+    result += joint_sketches() + centred_sketches() + histogram_sketches() + range_sketches()
+    return result + of_kinds(result)
 
 
 def _sketches(name: str, columns: int) -> list[Vector]:

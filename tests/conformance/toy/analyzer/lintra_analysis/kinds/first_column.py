@@ -1,0 +1,47 @@
+"""`first_column`: the noisy total of the first column."""
+
+from math import sqrt
+from typing import Literal
+
+from lintra_protocol.mechanisms.first_column import FirstColumn
+
+from lintra_analysis.kinds.context import CalibrationContext
+from lintra_analysis.kinds.kind import Kind
+from lintra_analysis.kinds.options import MechanismSpecification
+from lintra_analysis.kinds.prediction import Expected
+from lintra_analysis.kinds.released_parts import Earlier, scaled_columns
+from lintra_analysis.releases.column_sums import Totals
+from lintra_analysis.releases.release import Release
+from lintra_protocol.crypto.ring import IntArray
+from lintra_protocol.encoding.documents import fraction
+from lintra_protocol.privacy.statement import Claim
+from lintra_protocol.task import Task
+
+
+class FirstColumnSpecification(MechanismSpecification):
+    """The sum of the first column."""
+
+    kind: Literal["first_column"]
+
+
+def build(context: CalibrationContext[FirstColumnSpecification]) -> tuple[Claim, FirstColumn]:
+    """Return the sum with the row bound that was given."""
+    return context.measurement(FirstColumn.model_validate(context.uncalibrated("first_column")))
+
+
+def predict(context: CalibrationContext[FirstColumnSpecification], mechanism: FirstColumn) -> Expected:
+    """Predict the error of the total."""
+    sigma = mechanism.sigma * 2.0**-mechanism.fraction_bits
+    return Expected(sigma, {"sum": sqrt(context.claim.min_clients) * sigma})
+
+
+def read(task: Task, mechanism: FirstColumn, sketch: IntArray, row_counts: IntArray, earlier: Earlier) -> Release:
+    """Return the total."""
+    num_clients = int(row_counts.sum())
+    noise_sd = sqrt(num_clients) * mechanism.sigma * 2.0**-mechanism.fraction_bits
+    values = mechanism.decode(sketch, task.num_columns)
+    row_bound = float(fraction(mechanism.row_bound))
+    return Release(totals=Totals(scaled_columns(task)[:1], values, noise_sd, num_clients, row_bound))
+
+
+KIND = Kind(FirstColumn, FirstColumnSpecification, build, predict, read)
