@@ -1,4 +1,4 @@
-"""Who is let in, and as what: tokens of the settings, tokens with roles, and sessions of the console.
+"""Access control: tokens of the settings, tokens with roles, and sessions of the console.
 
 A session is bound to its token: whoever holds it may do what the token may at that moment, so that a token that is
 revoked or has expired ends its sessions at once.

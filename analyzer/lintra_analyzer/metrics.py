@@ -1,4 +1,4 @@
-"""What an operator may see of an analyzer beside its answers: stages of releases, and analyses."""
+"""An analyzer's metrics for its operator: stages of releases, and analyses."""
 
 from prometheus_client import Counter, Histogram
 

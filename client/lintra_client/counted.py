@@ -1,4 +1,4 @@
-"""Was a report counted? The servers prove it: that it is in the cohort that they froze, or that it is not.
+"""Asks the servers for a proof that a report is in the cohort that they froze, or that it is not.
 
 A proof leads to the cohort's Merkle root, so what has to be believed is the root alone. All servers must name the same
 one; and the certificate of a release, which its analyst publishes, names the one that the release is of. A task whose

@@ -1,7 +1,7 @@
-"""What must hold before anything about a row leaves this machine.
+"""Checks a task before anything about a row leaves this machine.
 
-A task is believed in nothing: all servers must tell the same story, the story must hash to the identifier that the
-user was given, and the privacy it promises is computed again here from its parameters.
+Nothing in a task is trusted: all servers must give the same task, it must hash to the identifier that the user was
+given, and its privacy is computed again here from its parameters.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""One of N servers: it stores one share of every report, and lets out one sketch share of one frozen cohort.
+"""One of N servers: it stores one share of every report, and releases one sketch share of one frozen cohort.
 
-Start with `gate`: the only way out. `intake` is the only way in, `store` what lies between.
+Start with `gate`, the only way out. `intake` is the only way in; `store` keeps the shares in between.
 """

@@ -1,4 +1,4 @@
-"""Who sends a request: the analyzer's signature, once."""
+"""Authenticates requests: each carries the analyzer's signature, which is accepted once."""
 
 import threading
 from collections import OrderedDict

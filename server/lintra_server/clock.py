@@ -1,9 +1,9 @@
-"""Which time it is, and whether to believe it: a wrong clock destroys nothing and ends nothing.
+"""The time, and whether it is plausible: with a wrong clock nothing is destroyed and nothing ends.
 
 The last time seen is kept in `key_dir`. While the process runs, the wall clock must stay within an hour of the clock
 that counts seconds since the machine was started; across a stop it may advance by an allowance that is refilled as fast
-as time passes, so that many steps gain no more than one. A clock that was wrong and is put right is believed again: it
-is judged at every look, and by nothing that it said while it was not believed.
+as time passes, so that many steps gain no more than one. A clock that was wrong and was corrected is believed again:
+every look is judged anew, and times that were not believed do not count.
 """
 
 import threading

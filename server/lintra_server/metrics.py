@@ -1,4 +1,4 @@
-"""What an operator may see of a server beside its answers: reports, commits, what waits and what was destroyed."""
+"""A server's metrics for its operator: reports, commits, waiting uploads, and destroyed batches."""
 
 from prometheus_client import Counter, Gauge, Histogram
 

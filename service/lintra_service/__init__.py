@@ -1,4 +1,4 @@
-"""The shell that both services stand in: settings, secrets, listeners, answers, health and metrics.
+"""The frame of both services: settings, secrets, listeners, answers, health and metrics.
 
-What a server or an analyzer does is none of its business; how a process is set up, watched and stopped is the same.
+Servers and analyzers do different work, but are set up, watched and stopped in the same way.
 """

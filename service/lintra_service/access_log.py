@@ -1,4 +1,4 @@
-"""What every HTTP answer has in common: a request identifier, a log line, a count."""
+"""Gives every HTTP answer a request identifier, a log line and a count."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""Who may ask: analysts prove themselves with an opaque bearer token, of which only the hash is kept."""
+"""Authenticates analysts by an opaque bearer token, of which only the hash is kept."""
 
 import hashlib
 

@@ -1,4 +1,4 @@
-"""How much of what strangers send may be held at once: bytes that came, never bytes that were announced.
+"""Limits how many bytes from unauthenticated senders are held at once: bytes that came, not bytes that were announced.
 
 A sender that announces much and sends little takes no room from anybody. One that sends much is bounded by the budget,
 and, once half of it is used, by a share of its own: before that a share would only hurt honest clients behind one

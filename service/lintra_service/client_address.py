@@ -1,4 +1,4 @@
-"""Who is asking, as far as budgets need to know: an IPv4 address or the /64 of an IPv6 address. Never logged.
+"""The address of a client, as budgets need it: an IPv4 address or the /64 of an IPv6 address. It is never logged.
 
 Behind reverse proxies the connection is the proxy's. Each proxy appends the address it was called from to
 `x-forwarded-for`, and whoever calls first may write there what it likes; so the list is read from its right end, and

@@ -1,4 +1,4 @@
-"""What a doctor found: what is wrong, the one command that mends it, and what that command costs.
+"""A finding of a doctor: what is wrong, the one command that repairs it, and what that command costs.
 
 `lintra server doctor` and `lintra analyzer doctor` print findings in this form and end with the same exit codes:
 0 where nothing is wrong or where there is advice only, 1 where there is trouble.

@@ -1,4 +1,4 @@
-"""What a service gives back to the system: arrays of a release that are not needed any more, at once."""
+"""Returns the memory of a release's arrays to the system as soon as they are not needed any more."""
 
 import ctypes
 import ctypes.util

@@ -1,4 +1,4 @@
-"""What an operator may see of any service: counts and times with fixed labels; never an identifier, never a payload."""
+"""Metrics of any service for its operator: counts and times with fixed labels; never an identifier, never a payload."""
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 

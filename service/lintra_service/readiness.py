@@ -1,4 +1,4 @@
-"""Whether requests can be served: looked at every ten seconds in the background, and told from the last look.
+"""Checks in the background, every ten seconds, whether requests can be served; the last result is answered.
 
 Each look rewrites and syncs one block in every folder that the service keeps, so that a full, read-only or hanging
 disk shows before a request meets it; and a look that hangs shows too, since what was seen grows old.

@@ -1,4 +1,4 @@
-"""Bodies in, answers out: limits before reading, and every refusal as a problem document."""
+"""Reads bodies within limits, and answers every refusal with a problem document."""
 
 import asyncio
 import json

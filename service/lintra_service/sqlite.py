@@ -1,4 +1,4 @@
-"""What both services must know of SQLite."""
+"""Settings and errors of SQLite that both services share."""
 
 from sqlalchemy import Engine, event
 from sqlalchemy.engine import ExceptionContext

@@ -1,7 +1,7 @@
 """A supervisor within a process: a dead thread, or one that hangs, ends the process with status 70 and one line.
 
-A process that lives and does nothing is worse than one that ended: whatever started it starts an ended one again
-(`restart` of a container, `Restart` of systemd), and every answer that a client had stands for something on the disk.
+A process that hangs is worse than one that ended: whatever started it starts an ended one again (`restart` of a
+container, `Restart` of systemd), and every answer that a client had stands for something on the disk.
 
 What hangs is told by the kernel's own counts: a thread that has work and, for a minute, neither ran nor read nor wrote,
 itself or a process that it started, makes no progress. So a release of an hour is left alone, and no step has to say

@@ -1,1 +1,1 @@
-"""What the commands of `lintra analyzer` share, and those that analyse."""
+"""Functions that the commands of `lintra analyzer` share, and the commands that analyse."""

@@ -1,4 +1,4 @@
-"""What every command that talks to an analyzer does: find it, print the answer, and end with the right exit code."""
+"""Shared by the commands that talk to an analyzer: find it, print the answer, and end with the right exit code."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Looks at all that an analyzer stands on, also while it runs, and changes nothing: what is wrong, and what mends it.
+"""Checks an analyzer's files and database, also while it runs, without changing them, and names the repairs.
 
 Whatever a disk did to a file, it is a finding and never a traceback.
 """

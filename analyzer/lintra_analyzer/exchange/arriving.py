@@ -1,4 +1,4 @@
-"""A list of identifiers on its way here: in ranges if it is long, and gone on with where an answer broke off.
+"""Receives a list of identifiers: in ranges if it is long, and continued where an answer broke off.
 
 What a range holds is not believed: the whole list is hashed while it arrives, and its root stands in what the server
 signed. So ranges are only about how much has to be sent again.

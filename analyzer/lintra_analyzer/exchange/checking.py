@@ -1,7 +1,7 @@
 """The two steps of a verified task between cohort and release: the analyzer carries check shares, and checks itself.
 
-What it carries is signed, or hashed in what is; and it can add up the check shares as every server does. So it knows
-which reports were rejected before any server says so, and a server that says something else is found out.
+What it carries is signed, or hashed in a signed message, and it adds up the check shares as every server does. So it
+knows which reports were rejected before any server says so, and detects a server that says something else.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
-"""One server as the analyzer talks to it: signed requests, bounded answers, patience with what is temporary.
+"""The analyzer's connection to one server: signed requests, bounded answers, and retries of temporary failures.
 
-A step that takes a server longer than a request is asked after until it is done, however long that is: what runs out is
-the patience with silence.
+A step that takes a server longer than a request is asked for until it is done, however long that is; only a server that
+does not answer is given up.
 """
 
 import asyncio

@@ -1,1 +1,1 @@
-"""What the analyzer keeps: tasks, jobs, records, keys."""
+"""The analyzer's storage: tasks, jobs, records, keys."""

@@ -1,4 +1,4 @@
-"""What is known of a token: whose it is, what its holder may do, with what, and until when."""
+"""The record of a token: whose it is, what its holder may do, with what, and until when."""
 
 from dataclasses import dataclass, field
 from typing import Literal, get_args

@@ -1,4 +1,4 @@
-"""What the analyzer remembers of servers: the key that each was first met with, and how often it said it had begun."""
+"""The analyzer's record of servers: the first key of each, and how often each server said that it had begun."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What a row of the database holds, read and checked; a row that cannot be read is refused in words that help.
+"""Reads and checks a row of the database; a row that cannot be read is refused with an explanation.
 
 A row may be of another version, damaged, or edited. Its identifier is the hash of its document, so what is read under
 an identifier is what was stored under it.

@@ -1,4 +1,4 @@
-"""What the analyzer must not forget: tasks, where they are registered, jobs and what servers answered, releases.
+"""The analyzer's store: tasks, their registrations, jobs, the servers' answers, and releases.
 
 SQLite with a write-ahead log and full synchronisation: what a method stored survives a power cut. Every method is one
 transaction and may be called from any thread. Lists of identifiers are files in a folder beside it, which the database

@@ -1,4 +1,4 @@
-"""Whom the analyzer trusts: its users with their sessions, and its servers, in one file of its key folder.
+"""The file of whom the analyzer trusts, in its key folder: its users with their sessions, and its servers.
 
 Whoever edits the database does not reach this file. It carries a MAC under a key of its own, so that a changed or torn
 file is noticed. A counter in it rises with every change. The process remembers the largest counter that it saw, and

@@ -1,4 +1,4 @@
-"""Who may ask, and who is signed in: tokens, sessions and sign-in codes, of which only hashes are kept.
+"""The users and their sign-ins: tokens, sessions and sign-in codes, of which only hashes are kept.
 
 They stand in the trusted file, which is read anew whenever it changed: what one process revokes is refused by all.
 """

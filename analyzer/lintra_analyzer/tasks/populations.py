@@ -1,4 +1,4 @@
-"""What all tasks about one population promise together: added up once, and again only when something was added.
+"""Adds up the promises of all tasks about one population, again only when a task or a release was added.
 
 A row is read once in the life of the process, when somebody first asks for its population. Rows do not change: a task
 is stored before servers hear of it, and the first release of a batch stays.

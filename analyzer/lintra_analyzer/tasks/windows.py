@@ -1,4 +1,4 @@
-"""What became of a window: collected, released, or a gap."""
+"""The state of a window: collected, released, or a gap."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass

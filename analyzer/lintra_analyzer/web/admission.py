@@ -1,4 +1,4 @@
-"""Who may ask for what: one check for the REST interface and for the console.
+"""The permission check of every route, for the REST interface and for the console.
 
 A route that changes something needs an analyst, unless it stands in a list below: a new route is closed to viewers by
 itself. A route whose path names a task or a release is about that task, and whoever may not see it is told that there

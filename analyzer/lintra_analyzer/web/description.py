@@ -1,4 +1,4 @@
-"""What the interface says about itself: who may ask, which refusals a route has, and which types an answer comes in."""
+"""The OpenAPI description of the interface: permissions, refusals of each route, and media types of each answer."""
 
 from collections.abc import Iterator
 from http import HTTPStatus

@@ -1,4 +1,4 @@
-"""Released numbers and analyses in several dresses: .npz for programs, JSON for scripts, CSV, and text for people."""
+"""Exports released numbers and analyses: .npz for programs, JSON for scripts, CSV, and text for people."""
 
 import csv
 import io

@@ -1,4 +1,4 @@
-"""What an analyst can ask about all windows of a task together; it is post-processing and costs no privacy."""
+"""Analyses over all windows of a task together; they are post-processing and cost no privacy."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""What the REST interface answers: typed, so that its description is exact."""
+"""The typed answers of the REST interface, from which its description is made."""
 
 import math
 

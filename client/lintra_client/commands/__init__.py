@@ -1,1 +1,1 @@
-"""The words of `lintra client` on a command line."""
+"""The commands of `lintra client`."""

@@ -1,4 +1,4 @@
-"""What all commands share: how they name servers, and how they end. A refusal is one line and exit code 1."""
+"""Shared by all commands: how they name servers, and how they end. A refusal is one line and exit code 1."""
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence

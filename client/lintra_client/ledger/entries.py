@@ -1,4 +1,4 @@
-"""What stands in the ledger: questions to an open transaction, and the entries that it makes.
+"""The entries of the ledger: queries in an open transaction, and the entries that it adds.
 
 Prices are few and sources many, so that sums over prices are remembered and shared.
 """

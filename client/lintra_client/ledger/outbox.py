@@ -1,4 +1,4 @@
-"""The outbox: what was sealed for the servers and is not at all of them yet: it is sent again, never made again.
+"""The outbox: sealed messages that have not reached all servers yet. They are sent again, never made again.
 
 It holds sealed messages only: the shares together are the row. A server's message goes when its receipt is here, and
 all of a task when its window is over. A message sealed to a key that a server no longer holds cannot be sealed anew

@@ -1,4 +1,4 @@
-"""What a report of a task costs whoever's facts it states."""
+"""The price of a task's report for the person whose facts it states."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What stands in the ledger and the outbox in place of a person's name: an HMAC under a key that only this device has.
+"""Pseudonyms of persons in the ledger and the outbox: an HMAC of the name under a key that only this device has.
 
 Who reads these files, or a copy of them, learns how many persons answered what, and cannot try names without the key.
 """

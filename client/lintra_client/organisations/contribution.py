@@ -1,4 +1,4 @@
-"""What an organisation contributes, prepared and looked at before anything leaves: `Client.contribution`.
+"""Prepares an organisation's contribution, so that it can be looked at before it leaves: `Client.contribution`.
 
 The promise is made to persons. The ledger of this machine charges every person of the file, all in one transaction.
 """

@@ -1,1 +1,1 @@
-"""What happens to a task's reports: registered, taken in, counted, frozen, added up and released once, destroyed."""
+"""The life of a task's reports: registered, received, counted, frozen, added up and released once, destroyed."""

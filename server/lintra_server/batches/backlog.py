@@ -1,7 +1,7 @@
-"""How long a new upload would wait: bytes that are being opened and stored, over the speed at which that went lately.
+"""Estimates how long a new upload would wait: bytes that are being opened and stored, over the recent speed of that.
 
-Refusing early is kinder than answering late: a client that is told to come again later does, while one whose answer
-comes after its patience has ended sends the same again, and makes the queue longer.
+An early refusal is better than a late answer: a refused client comes again later, while one whose request timed out
+sends the same again and makes the queue longer.
 """
 
 import time

@@ -1,8 +1,8 @@
 """The sorted identifiers of closed batches, and the trees over frozen cohorts: files, so that memory holds a slice.
 
-All of it follows from the store, so nothing of it is trusted or waited for. What is used is a copy that nobody else can
-change: a list is hashed while the copy is made, a proof is verified before it leaves, and what is missing or wrong,
-after a crash, an edit or a restore, is made again.
+All of it follows from the store, so no file is trusted. Only copies that nobody else can change are used: a list is
+hashed while its copy is made, and a proof is verified before it leaves. A file that is missing or wrong after a crash,
+an edit or a restore is made again.
 """
 
 from collections import OrderedDict

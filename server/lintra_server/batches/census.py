@@ -1,6 +1,7 @@
-"""What the analyst hears of an open batch: one look at it per time unit of its task, census and counters alike.
+"""Answers the analyst about an open batch: one look for each time unit of its task, for census and counters alike.
 
-The analyst sees who lacks how many reports, and waits or goes on. Told oftener, it would say when each report came.
+The analyst sees how many reports each server lacks, and waits or goes on. More frequent looks would show when each
+report came.
 """
 
 from collections.abc import Callable

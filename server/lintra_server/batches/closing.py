@@ -1,7 +1,7 @@
-"""Batches that take no reports while they are closed, and take them again if it does not come to that.
+"""Batches that take no reports while they are being closed, and take them again if closing fails.
 
-What ends the closing of a batch is a journal line, or an error. After an error the batch is opened again at once; where
-the database is what failed, as soon as it answers: nobody has to ask. A start opens all of them (see `starting`).
+A journal line or an error ends the closing of a batch. After an error the batch is opened again at once, or as soon as
+a failed database answers. A start opens all of them (see `starting`).
 """
 
 from collections.abc import Iterator, Sequence

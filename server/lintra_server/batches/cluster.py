@@ -1,4 +1,4 @@
-"""Dask, and nothing else of it: a connection, a tree of tasks, and what runs on a worker."""
+"""All use of Dask: a connection, a tree of tasks, and the function that runs on a worker."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager

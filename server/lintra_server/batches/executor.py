@@ -1,4 +1,4 @@
-"""Who computes a release: this process, a pool of processes, or a cluster; each adds up parts to the same bits.
+"""Executors of a release: this process, a pool of processes, or a cluster. All of them give the same bits.
 
 A part is a run of segments. Whoever computes it reads them from the store, decrypts them, applies the matrix to its
 ranks, and returns a sum modulo 2^64. Sums of parts are added in any order: the ring is commutative, and exact. Noise

@@ -1,8 +1,8 @@
 """The only way out: the inventory, the frozen cohort and the release of one batch, each given once.
 
-Each step first looks whether it was done before, and then answers with the same bytes. What it computes is written down
-whole, drawn values too, before the journal says that it happens (see `steps`); so a crash, or a copy of the database
-that is restored later, leads to the same bytes or to none. Rule numbers are those of docs/reference/protocol.md#rules.
+A step that was done before answers with the same bytes. Its result, drawn values included, is durable before the
+journal says that it happens (see `steps`). So a crash, or a restored copy of the database, leads to the same bytes or
+to none. Rule numbers are those of docs/reference/protocol.md#rules.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,7 +1,7 @@
 """Windows that are released together: their reports as those of one batch.
 
-Each keeps its own segments under its own data key. What is computed of them is a sum in the ring, so the sums of the
-windows are added up, as those of parts are.
+Each window keeps its own segments under its own data key. A release is a sum in the ring, so the sums of the windows
+are added up like those of parts.
 """
 
 from collections.abc import Sequence

@@ -1,9 +1,8 @@
 """Steps of a release as jobs: one that takes longer than a request goes on, and whoever asks again joins it.
 
-A step that is done within a second is answered at once. Otherwise its asker hears how far it is, and comes again. A job
-is only a way of waiting: what a step decides is written down by the step itself (see `steps`), so that after a crash
-the same request leads to the same bytes, or to the first ones. Of a job that failed the failure is kept until it was
-told.
+A step that is done within a second is answered at once. Otherwise the answer is its progress, and the asker comes
+again. A job only waits: the step itself makes its decision durable (see `steps`), so that after a crash the same
+request leads to the same bytes. The failure of a job is kept until it was told.
 """
 
 import asyncio

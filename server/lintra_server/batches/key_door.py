@@ -1,4 +1,4 @@
-"""Where processes of one release get what they need to read its shares: the database's address and the data key.
+"""Gives the processes of one release the database's address and the data key, which they need to read its shares.
 
 Neither stands in an argument, a task graph or a log. On this machine the door is a socket in a folder that only this
 user can enter; between machines it asks for a certificate of the cluster's authority, as the cluster itself does. It is

@@ -1,8 +1,8 @@
 """Pieces of long differences between lists, from when they come until the request that names them is answered.
 
 They are files that nothing depends on: after a restart, or a day, they are gone, and whoever sent them sends them
-again. A piece is named by its hash, so it is itself or is not there; what a request means by it is checked as if the
-request had it in it.
+again. A piece is named by its hash, so it cannot be replaced by another one. Its content is checked as if it stood in
+the request.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""What a server answers when somebody asks what became of a report: whether it was frozen, accepted or rejected."""
+"""Proves to anybody whether a report was frozen, accepted or rejected."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What the gate says to those who ask for what a batch does not have, or has for others."""
+"""The gate's refusals of requests that a batch cannot answer, or answers for others only."""
 
 from collections.abc import Sequence
 from typing import NoReturn

@@ -1,4 +1,4 @@
-"""A part of a release as a process of its own computes it: what it is told, and the work itself."""
+"""Computes a part of a release in a process of its own: the process's instructions, and the work itself."""
 
 from dataclasses import dataclass, field
 from functools import lru_cache

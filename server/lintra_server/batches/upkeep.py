@@ -1,4 +1,4 @@
-"""What a server destroys, and when: shares after their release and retention, batches that nobody released in time.
+"""Destroys shares after their release and retention, and batches that were not released in time.
 
 A deadline must have passed for an hour of the process's own running time before anything is destroyed for it.
 """

@@ -1,1 +1,1 @@
-"""What a server keeps outside its database: private files, the journal, the witness, secrets that can be destroyed."""
+"""A server's state outside its database: private files, the journal, the witness, and secrets that can be destroyed."""

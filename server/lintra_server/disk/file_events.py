@@ -1,7 +1,7 @@
-"""Whether something happened to files that others should leave alone: the kernel says so, for a quarter of a stat.
+"""Tells by kernel events whether files were changed by others, for a quarter of the price of a stat.
 
-To ask for a file's times has a price beside its own: on ext4 the next write must then store a new time, and so every
-synchronisation one block more. Asking whether an event waits touches no file.
+Reading a file's times makes the next write dearer: on ext4 that write must store a new time, so every synchronisation
+writes one more block. Asking for an event touches no file.
 """
 
 import ctypes

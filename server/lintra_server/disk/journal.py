@@ -1,4 +1,4 @@
-"""The journal: what this server ever decided, one line each, in a folder that is never restored.
+"""The journal: one line for each decision of this server, in a folder that is never restored.
 
 A line of `migrated` names the revision of the database's tables, and stands for all formats of both folders: whoever
 changes one of them makes a new revision. A line needs no number of its own, since one with a right MAC that cannot be

@@ -1,8 +1,8 @@
 """Small files in the key folder that each hold one secret, wrapped under the root key and bound to what it is for.
 
-What a file protects can be destroyed: without the file no copy of the database, however old, opens it again. A file is
-durable before what it protects exists, and it is overwritten before it is unlinked. Its label, to which it is bound,
-says what is in it: another content has another label.
+Destroying a file destroys what it protects: without the file no copy of the database, however old, can be decrypted. A
+file is durable before what it protects exists, and it is overwritten before it is unlinked. Its label, to which it is
+bound, says what is in it: another content has another label.
 """
 
 import re

@@ -1,8 +1,8 @@
 """Encryption at rest: AES-256-GCM under the storage root key, and under data keys that it wraps.
 
 Every ciphertext is bound to a label and to what it belongs to, so that bytes moved within the database do not open.
-What must be destroyed one day is wrapped under the root key and a secret of its own together: without the secret, the
-root key and any copy of the database open nothing.
+Data that must be destroyed one day are wrapped under the root key together with a secret of their own: without the
+secret, the root key and any copy of the database decrypt nothing.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,1 +1,1 @@
-"""What an operator does to a server: found it, start it, back it up, restore it, look at its health."""
+"""The operation of a server: founding, starting, backup, restoring, and health."""

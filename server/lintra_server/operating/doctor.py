@@ -1,4 +1,4 @@
-"""Looks at all that a server stands on without changing it, also while it runs, and says which command mends what."""
+"""Checks a server's folders and database without changing them, also while it runs, and names the repairs."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""Makes a new server: keys, journal, database. A crash in between is made good by the next start.
+"""Makes a new server: keys, journal, database. After a crash in between the next start completes it.
 
 While the marker `founding` lies in the key folder no task was ever taken, so whatever is there may be made anew.
 """

@@ -1,7 +1,8 @@
-"""What an operator decides when reports are gone: to go on without them, or to give their batch up.
+"""An operator's decision about lost reports: go on without them, or give their batch up.
 
-Reports of an open batch can only be gone from its end: the marks of the rows show where it is cut. Whoever accepts that
-has it written down first how many are lost, so that the inventory says it and the release counts them as missing.
+Reports of an open batch can only be gone from its end: the marks of the rows show where it is cut. Before the loss is
+accepted, the number of lost reports is made durable, so that the inventory states it and the release counts them as
+missing.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What a backup says of itself: the hash of its file, where the journal stood, and where each batch ended.
+"""The manifest of a backup: the hash of its file, the place of the journal, and the end of each batch.
 
 It is authenticated under the journal's key and signed, so that a copy which somebody changed is not put in place.
 """

@@ -1,4 +1,4 @@
-"""What a start finds in the two folders, and whether the server may begin (docs/how-to/deploying.md has the table).
+"""Checks the two folders at a start and decides whether the server may begin (docs/how-to/deploying.md has the table).
 
 Crashes alone always lead to a server that begins. Anything else, a copy, a loss, a second process, leads to a refusal
 that changes nothing and names the command that comes next.

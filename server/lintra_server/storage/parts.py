@@ -1,4 +1,4 @@
-"""What a server stands on: its two folders, opened, and locked for this process. Nothing has been compared yet."""
+"""A server's two folders, opened and locked for this process, before anything is compared."""
 
 from dataclasses import dataclass
 from pathlib import Path

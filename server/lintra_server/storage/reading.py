@@ -1,4 +1,4 @@
-"""A database as a process sees it that only reads: what a part of a release needs, and nothing of a server beside."""
+"""The database for a process that only reads: what a part of a release needs, and nothing else of a server."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager

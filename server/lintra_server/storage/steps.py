@@ -1,7 +1,7 @@
 """How a batch changes its state so that no crash and no restored copy undoes it: seven writes in one order.
 
-What a step says is on the disk before the journal says that it happens, the journal before the database, the database
-before anybody hears of it. So whatever is lost, the journal knows at least as much as the outside world does.
+A step's result is on the disk before the journal says that it happens, the journal before the database, and the
+database before anybody is answered. So the journal always knows at least as much as the outside world.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""What a server remembers: tasks, batches and the shares of its reports. How batches change their state is in `states`.
+"""A server's store: tasks, batches and the shares of its reports. How batches change their state is in `states`.
 
 Shares are stored under their batch's keys, which lie in the key folder. A batch is named by its place, a number that
 the journal gave to it and to no other.

@@ -1,4 +1,4 @@
-"""How bodies of check shares come in: behind the JSON that names them, in pieces that go to files as they come."""
+"""Receives bodies of check shares: they follow the JSON that names them, and go to files piece by piece."""
 
 import asyncio
 import hashlib

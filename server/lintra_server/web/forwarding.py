@@ -1,4 +1,4 @@
-"""Everything but uploads goes from the opener that received it to the gate: a socket pair of its own for each request.
+"""Forwards every request but uploads from the opener that received it to the gate, each over a socket pair of its own.
 
 The gate sees the same request, and reads its body at its own pace and within its own limits. A frame is a kind, a
 length and bytes.

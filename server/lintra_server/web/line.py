@@ -1,7 +1,7 @@
 """The line between an opener and the gate: whole frames over a socket pair, questions and answers by number.
 
-A frame is JSON and bytes, nothing that could run. Whoever reads never waits for whoever writes: each end has a thread
-that sends what waits, so that an opener that hangs cannot hold up the gate.
+A frame is JSON and bytes, and never code. Whoever reads never waits for whoever writes: each end has a thread that
+sends what waits, so that an opener that hangs cannot hold up the gate.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""How often somebody may try to sign in: a token cannot be guessed, but trying costs us work."""
+"""Limits attempts to sign in: a token cannot be guessed, but each attempt costs work."""
 
 from collections import OrderedDict, deque
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Forms: what was filled in, and the proof that one of our own pages asked.
+"""Forms: their fields, and the proof that a page of this console sent them.
 
 A browser sends the session's cookie with whatever it is made to send, so the cookie does not prove that the person
 meant it. Two things do: the secret in the form, which only a page shown in that session holds, and the origin, which

@@ -1,4 +1,4 @@
-"""What was computed of a release, kept for the next request: a release never changes, so neither do its answers."""
+"""Keeps what was computed of a release for the next request: a release never changes, so neither do its answers."""
 
 import threading
 from collections import OrderedDict

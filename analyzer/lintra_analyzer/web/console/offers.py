@@ -1,4 +1,4 @@
-"""Which analyses the console offers of a release, what each asks for, and why a release cannot give the others.
+"""The analyses that the console offers of a release, their questions, and why a release cannot give the others.
 
 Nobody asks which mechanism a release came from: it is asked for what an analysis needs, and refuses in words.
 """
