@@ -17,6 +17,7 @@ from support.house import (
     ladder,
     lines_a_comment,
     lines_of_kinds,
+    lines_of_through,
     modules,
     public_members,
     untested,
@@ -28,8 +29,9 @@ from support.import_graph import ROOT
 
 LIMITS = tomllib.loads((Path(__file__).parent / "figures.toml").read_text("utf-8"))
 MOST = LIMITS["most"]
+NAMED = "tests/unit/<package>/<room>/test_<module>.py"
 STALE = 5
-"""Listed names that may stand once by now: several people rename at the same time."""
+"""So many lines of a list may be needed no more: several people rename at the same time."""
 
 
 def measured() -> dict[str, int]:
@@ -50,6 +52,13 @@ def test_no_class_name_stands_twice_but_those_that_are_listed_and_the_list_shrin
     listed, doubled = set(LIMITS["doubled"]["names"]), set(doubled_classes())
     assert not doubled - listed
     assert len(listed - doubled) <= STALE, listed - doubled
+
+
+def test_a_module_without_a_test_of_its_name_says_which_test_decides_about_it() -> None:
+    lines, without = lines_of_through(), set(untested())
+    assert not without - set(lines), f"make {NAMED}, or write a line in tests/unit/through.toml"
+    assert len(set(lines) - without) <= STALE, f"these lines are needed no more: {set(lines) - without}"
+    assert [test for test in lines.values() if not (ROOT / test).is_file()] == []
 
 
 def test_every_figure_of_the_table_is_computed() -> None:

@@ -9,6 +9,7 @@ import ast
 import inspect
 import io
 import tokenize
+import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -78,6 +79,12 @@ def untested() -> list[str]:
     """Return the modules that decide something and have no test of their name, from the repository's root."""
     found = [path for path in modules() if path.name != "__init__.py" and decides(path.read_text("utf-8"))]
     return [path.relative_to(ROOT).as_posix() for path in found if not test_of(path).is_file()]
+
+
+def lines_of_through() -> dict[str, str]:
+    """Return the test that decides about a module which has none of its name, as tests/unit/through.toml says."""
+    lines: dict[str, str] = tomllib.loads((ROOT / "tests/unit/through.toml").read_text("utf-8"))
+    return lines
 
 
 def lines_a_comment() -> float:
