@@ -6,6 +6,7 @@ marks lead there. A batch of which something is missing takes and gives nothing 
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from typing import Any
 
 import structlog
 from sqlalchemy import Connection, bindparam, select
@@ -22,7 +23,7 @@ from lintra_server.storage.schema import MOST_IDS_BYTES, MOST_SERIALS_BYTES, MOS
 log = structlog.get_logger()
 
 _READ_BYTES = 4 << 20
-_FEWEST_ROWS, _MOST_ROWS = 4, 4096
+_FEWEST_ROWS, _MOST_ROWS = 4, 512  # more would outlive the youngest of Python's garbage
 
 _IN_SPAN = (segments.c.key >= bindparam("first"), segments.c.key <= bindparam("last"))
 # A value that is longer than what is ever stored is read as none, which no mark fits.
@@ -30,8 +31,8 @@ _COLUMNS = (
     segments.c.key, segments.c.total, bounded(segments.c.ids, MOST_IDS_BYTES),
     bounded(segments.c.serials, MOST_SERIALS_BYTES), bounded(segments.c.mark, MOST_SMALL_BYTES),
 )  # fmt: skip
-_ROWS = select(*_COLUMNS).where(*_IN_SPAN).order_by(segments.c.key).limit(bindparam("most"))
-_BACKWARDS = select(*_COLUMNS).where(*_IN_SPAN).order_by(segments.c.key.desc()).limit(bindparam("most"))
+_ROWS = Direct(select(*_COLUMNS).where(*_IN_SPAN).order_by(segments.c.key).limit(bindparam("most")))
+_BACKWARDS = Direct(select(*_COLUMNS).where(*_IN_SPAN).order_by(segments.c.key.desc()).limit(bindparam("most")))
 _END = select(segments.c.key, segments.c.total, bounded(segments.c.mark, MOST_SMALL_BYTES)).where(*_IN_SPAN)
 _TAIL = Direct(_END.order_by(segments.c.key.desc()).limit(1))
 
@@ -164,16 +165,17 @@ class Chains:
         Raises:
             BrokenChainError: a row is not the one that was stored, or is gone.
         """
-        marks, at = self.marks(batch), start
+        marks = self.marks(batch)
+        at: End | Row = start
         if at.total < end.total:
             for row in raw_rows(connection, batch, start.number + 1):
                 if not marks.follows(at, row):
                     break
-                at = row.end
-                if at.total > end.total:
+                at = row
+                if row.total > end.total:
                     break
                 yield row
-                if at.total == end.total:
+                if row.total == end.total:
                     break
         if (at.total, at.chain) != (end.total, end.chain):
             raise BrokenChainError(batch)
@@ -189,7 +191,7 @@ class Chains:
         marks, found = self.marks(batch), dict[int, Row]()
         for number in sorted(numbers):
             values = {**_span(batch, 0, number), "most": 2}
-            rows = [checkable(raw, batch) for raw in connection.execute(_BACKWARDS, values)]
+            rows = _checkable(_BACKWARDS.all(connection, values), batch)
             if not rows or rows[0].number != number:
                 return None
             before = rows[1].end if len(rows) > 1 else BEGIN
@@ -284,7 +286,7 @@ def raw_rows(connection: Connection, batch: int, first: int = 0) -> Iterator[Row
     """Yield the rows of a batch as the database has them, unchecked, some megabytes at a time."""
     most = _FEWEST_ROWS
     while True:
-        rows = [checkable(raw, batch) for raw in connection.execute(_ROWS, {**_span(batch, first), "most": most})]
+        rows = _checkable(_ROWS.all(connection, {**_span(batch, first), "most": most}), batch)
         yield from rows
         if len(rows) < most:
             return
@@ -298,7 +300,7 @@ def raw_rows_backwards(connection: Connection, batch: int) -> Iterator[Row]:
     most, last = 2, SPAN - 1
     while last >= 0:
         values = {**_span(batch, 0, last), "most": most}
-        rows = [checkable(raw, batch) for raw in connection.execute(_BACKWARDS, values)]
+        rows = _checkable(_BACKWARDS.all(connection, values), batch)
         yield from rows
         if len(rows) < most:
             return
@@ -310,6 +312,17 @@ def checkable(raw: Sequence[object], batch: int) -> Row:
     key, total, ids, serials, mark = raw
     number = key - batch * SPAN if isinstance(key, int) else -1
     return Row(number, _whole(total), _bytes(ids), _bytes(serials), _bytes(mark))
+
+
+def _checkable(rows: Sequence[Sequence[Any]], batch: int) -> list[Row]:
+    """Return rows as the database has them (see `checkable`); a million of them are read at a start."""
+    make, base = tuple.__new__, batch * SPAN  # in half of the time that a row's own constructor takes
+    return [
+        make(Row, (raw[0] - base, raw[1], raw[2], b"", raw[4]))
+        if raw[3] is None and type(raw[1]) is type(raw[0]) is int and type(raw[2]) is type(raw[4]) is bytes
+        else checkable(raw, batch)
+        for raw in rows
+    ]
 
 
 def _bytes(value: object) -> bytes:

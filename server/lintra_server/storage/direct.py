@@ -7,7 +7,7 @@ transactions that add reports have a connection of their own.
 """
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -36,6 +36,15 @@ class Direct:
         Raises:
             DBAPIError: as SQLAlchemy raises it; a connection that is lost is not used again.
         """
+        row: tuple[Any, ...] | None = self._run(connection, values, "fetchone" if self._answers else "")
+        return row
+
+    def all(self, connection: Connection, values: Mapping[str, Value]) -> Sequence[tuple[Any, ...]]:
+        """Run it in a transaction; return all rows as the driver gives them (see `run` for errors)."""
+        rows: Sequence[tuple[Any, ...]] = self._run(connection, values, "fetchall")
+        return rows
+
+    def _run(self, connection: Connection, values: Mapping[str, Value], fetch: str) -> Any:
         text, names, fixed = self._compiled.get(connection.dialect.name) or self._compile(connection.dialect)
         if fixed:
             values = {**fixed, **values}
@@ -43,11 +52,11 @@ class Direct:
             cursor = connection.connection.cursor()
             # A driver takes parameters by their places, or by their names.
             cursor.execute(text, values if names is None else tuple([values[name] for name in names]))
-            row = cursor.fetchone() if self._answers else None
+            found = getattr(cursor, fetch)() if fetch else None
             cursor.close()
         except BaseException as error:
             raise _found(connection, text, error) from error
-        return None if row is None else tuple(row)
+        return found
 
     def _compile(self, dialect: Dialect) -> tuple[str, tuple[str, ...] | None, dict[str, Value]]:
         compiled = self._statement.compile(dialect=dialect)

@@ -20,8 +20,7 @@ MARK_BYTES = (CHAIN_BYTES, 2 * CHAIN_BYTES)
 
 NO_CHAIN = bytes(CHAIN_BYTES)
 
-_numbers = Struct(f">8Q{CHAIN_BYTES + 8}sQ").pack
-_CHAIN_LENGTH = CHAIN_BYTES.to_bytes(8, "big")
+_numbers = Struct(f">9Q{CHAIN_BYTES}sQ").pack
 
 
 class End(NamedTuple):
@@ -57,6 +56,11 @@ class Row(NamedTuple):
     mark: bytes
 
     @property
+    def chain(self) -> bytes:
+        """Return the chain value that the next row is bound to, 28 bytes."""
+        return self.mark[-CHAIN_BYTES:] or NO_CHAIN
+
+    @property
     def end(self) -> End:
         """Return where a run ends whose last row it is."""
         return End(self.number, self.total, self.mark)
@@ -79,7 +83,7 @@ class Marks:
         self._key = key
         self._prefix = framed("segment", batch.task_id, batch.number.to_bytes(8, "big"))
 
-    def mark(self, before: End, row: Row, joined: bytes = b"") -> bytes:
+    def mark(self, before: End | Row, row: Row, joined: bytes = b"") -> bytes:
         """Return the mark of a row.
 
         `before` says where the row before it ends; the `mark` of `row` is not looked at. `joined` is the chain value of
@@ -87,23 +91,25 @@ class Marks:
         """
         return self._key.tag(self._context(before, row, joined)) + joined
 
-    def follows(self, before: End, row: Row) -> bool:
+    def follows(self, before: End | Row, row: Row) -> bool:
         """Return whether a row is the one that was stored behind `before`."""
-        count = row.total - before.total
+        number, total, ids, serials, mark = row
+        start = before.total
+        count = total - start
         return (
-            row.number > before.number
-            and before.total >= 0
+            number > before.number
+            and start >= 0
             and count > 0
-            and len(row.ids) == count * HASH_BYTES
-            and len(row.serials) in (0, count * SERIAL_BYTES)
-            and len(row.mark) in MARK_BYTES
-            and self._key.is_tag(row.mark[:CHAIN_BYTES], self._context(before, row, row.mark[CHAIN_BYTES:]))
+            and len(ids) == count * HASH_BYTES
+            and (not serials or len(serials) == count * SERIAL_BYTES)
+            and len(mark) in MARK_BYTES
+            and self._key.is_tag(mark[:CHAIN_BYTES], self._context(before, row, mark[CHAIN_BYTES:]))
         )
 
-    def _context(self, before: End, row: Row, joined: bytes) -> bytes:
+    def _context(self, before: End | Row, row: Row, joined: bytes) -> bytes:
         # This is `framed` of these parts, in a third of its time.
+        number, total, ids, serials, _ = row
         numbers = _numbers(
-            8, before.number + 1, 8, row.number, 8, before.total, 8, row.total, _CHAIN_LENGTH + before.chain,
-            len(joined),
-        )  # fmt: skip
-        return b"".join((self._prefix, numbers, joined, row.ids, row.serials))
+            8, before.number + 1, 8, number, 8, before.total, 8, total, CHAIN_BYTES, before.chain, len(joined)
+        )
+        return b"".join((self._prefix, numbers, joined, ids, serials))
