@@ -1,4 +1,4 @@
-"""The words of the command `lintra` that concern a task, and so belong to no role."""
+"""The commands of `lintra` that concern a task and belong to no role."""
 
 import sys
 from collections.abc import Iterable

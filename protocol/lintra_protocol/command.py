@@ -1,4 +1,4 @@
-"""The command `lintra`: every role adds its own word to it as an entry point, so that no role imports another.
+"""The command `lintra`: every role adds its own subcommand as an entry point, so that no role imports another.
 
 Only the role whose word is typed is loaded; the others are listed from the table below. So `lintra --help` imports
 neither NumPy nor a web framework.

@@ -1,4 +1,4 @@
-"""Every way in which another party can make us refuse, each with a token that never changes once released.
+"""The refusals that another party can cause, each with a token that never changes once released.
 
 `ValueError` means that the caller's code is wrong; a `LintraError` is somebody else's doing and travels as a problem
 document (see `problems`). The first line of each docstring is the title that a user reads.

@@ -1,6 +1,6 @@
 """The whole protocol in one process, on one page.
 
-The services do exactly this, bit for bit; they add who runs which line, and what may go wrong between.
+The services compute the same bits; they add which party runs which line, and the failures in between.
 """
 
 from collections.abc import Sequence

@@ -1,1 +1,1 @@
-"""Getting at releases: from a running analyzer over REST, or from files that were downloaded."""
+"""Access to releases: from a running analyzer over REST, or from downloaded files."""

@@ -1,1 +1,1 @@
-"""What proves a release: parties, signatures, privacy, and the computation repeated."""
+"""The proof of a release: parties, signatures, privacy, and the repeated computation."""

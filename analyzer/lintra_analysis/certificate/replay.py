@@ -1,4 +1,4 @@
-"""What a replay of a release says, and what it writes again of the certificate; the analyzer's and anybody else's."""
+"""The result of a replay, and the parts of the certificate that it recomputes; also for third parties."""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Which columns a regression is about: target, features, and the constant column that is its intercept."""
+"""Selects the columns of a regression: target, features, and the constant column of its intercept."""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What every estimate shares: plain values for JSON, a number with its error, and checks of arguments."""
+"""Shared by all estimates: plain values for JSON, a number with its error, and checks of arguments."""
 
 import math
 from collections.abc import Sequence

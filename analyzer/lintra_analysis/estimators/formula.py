@@ -1,4 +1,4 @@
-"""Formulas such as `delay ~ hour + C(origin)`: the columns of a release that they name, or what it cannot answer.
+"""Parses formulas such as `delay ~ hour + C(origin)` into columns of a release, or refuses what it cannot answer.
 
 The language is that of Wilkinson and Rogers (1973) as formulaic parses it, cut down to what second moments hold: sums
 of columns. A product or a function of columns would have to be a column before rows are added up, and is refused in

@@ -1,4 +1,4 @@
-"""A linear score of a binary column: which rows are likelier to have it, and how well the score tells them apart.
+"""A linear score of a binary column: it ranks rows by how likely they have it, with the quality of that ranking.
 
 Second moments hold what least squares needs and not what a logistic regression needs: its quadratic approximation
 (Huggins, Adams, Broderick 2017, degree 2) solves to a multiple of least squares. So this is a ranking, without odds

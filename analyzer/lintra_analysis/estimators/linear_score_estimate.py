@@ -1,4 +1,4 @@
-"""The answer of a linear score: weights that rank rows, and what is known of how well they do."""
+"""The answer of a linear score: weights that rank rows, and the quality of the ranking."""
 
 from dataclasses import dataclass, field
 

@@ -1,4 +1,4 @@
-"""What fits under several penalties would cost, were the release the truth and its noise drawn again.
+"""Estimates the cost of fits under several penalties by drawing the noise of a release again.
 
 The released matrix M is moved to the nearest second moment, that is, its eigenvalues below 0 are set to 0; then noise
 of the known law is added again and again, every penalty is fitted as `solve` fits it, and its cost is that on the moved

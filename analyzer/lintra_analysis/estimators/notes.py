@@ -1,6 +1,6 @@
-"""Notes beside an estimate, and findings in a sentence or two for whoever cannot see the figure.
+"""Notes beside an estimate, and its findings in a sentence or two for readers who cannot see the figure.
 
-A number whose interval holds 0 is never said to be anything: it is named among those that are not told apart from 0.
+A number whose interval holds 0 is only named among those that are not told apart from 0.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The ridge path: the same regression under many penalties, and which of them the release itself speaks for."""
+"""The ridge path: the same regression under many penalties, and the penalty that the release supports best."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""What clipped rows do to an answer, in words: how far off it may be for the rows before they were shrunk.
+"""States how far an answer may be off for the rows before they were clipped.
 
 The clip counter says how many rows a bound changed, C at most (95 %). A row within its columns' bounds is at most B_max
 long, that of the farthest corner, so shrinking it to B moves it by at most B_max - B and takes at most 1 - B/B_max of

@@ -1,7 +1,7 @@
 """Pictures of estimates as files: SVG for a page with a light or a dark background, the same bytes every time.
 
-What draws is the estimate's own `plot`, which a notebook calls as well; this module gives it axes that belong to no
-window, in colours that can be read on the background, and writes them down.
+The estimate's own `plot` draws, as in a notebook. This module gives it axes that belong to no window, in colours that
+can be read on the background, and writes the file.
 """
 
 import sys

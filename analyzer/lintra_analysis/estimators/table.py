@@ -1,4 +1,4 @@
-"""What an answer is beside its numbers: a table with its title, its text for people, and its figures."""
+"""The presentation of an answer: a table with its title, its text, and its figures."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What is told of very many columns: components, variances along them, and a ridge regression."""
+"""The answers about very many columns: components, variances along them, and a ridge regression."""
 
 from dataclasses import dataclass, field
 from itertools import chain

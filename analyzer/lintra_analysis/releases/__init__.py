@@ -1,1 +1,1 @@
-"""What was released, as data: columns, sums, sketches, second moments, joint sums, and the laws of their noise."""
+"""Releases as data: columns, sums, sketches, second moments, joint sums, and the laws of their noise."""

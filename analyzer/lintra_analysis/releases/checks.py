@@ -1,4 +1,4 @@
-"""What no release may be, whatever its mechanism."""
+"""Checks that every release must pass, whatever its mechanism."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""How many rows clipping changed, as the clip counter of a release tells it: a number with noise."""
+"""The number of rows that clipping changed, from the clip counter of a release: a number with noise."""
 
 import math
 from dataclasses import dataclass

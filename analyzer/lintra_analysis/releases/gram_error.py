@@ -1,4 +1,4 @@
-"""Where releases meet: an unbiased estimate of Z^T Z, together with the law of its error.
+"""The common form of releases: an unbiased estimate of Z^T Z, together with the law of its error.
 
 Every estimator reads a `GramEstimate`. It asks the matrix for the answer and the error law for how far off
 the answer may be; all laws answer the same questions, so that no estimator needs to know which mechanism it serves.

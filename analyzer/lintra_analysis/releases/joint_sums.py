@@ -1,4 +1,4 @@
-"""What a `ron_gauss` release holds: noisy counts, sums, products and histograms of projected rows, and their noise.
+"""The content of a `ron_gauss` release: noisy counts, sums, products and histograms of projected rows, and their noise.
 
 Numbers are in units of mapped rows z, counts in rows. A `repr` shows shapes and never the numbers.
 """

@@ -1,4 +1,4 @@
-"""How many rows a release holds where rows with a missing number were left out: a number with noise."""
+"""The number of rows in a release where rows with a missing number were left out: a number with noise."""
 
 import math
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""How long a mapped row is, known from its encoding alone, and so where `ron_gauss` shortens rows by default.
+"""The law of a mapped row's norm, from its encoding alone, and the bound to which `ron_gauss` clips rows by default.
 
 A category of K > 2 levels has K features of -1 or 1 and adds exactly K to every row's squared norm; two levels and
 booleans add 1. Only numbers differ from row to row. Nothing here is part of a guarantee, and no row is looked at.

@@ -1,7 +1,7 @@
-"""How one list of reports differs from another, parsed, and the pieces in which a long difference travels.
+"""The difference of one list of reports from another, and the pieces in which a long difference is sent.
 
-A message has an end, and whoever reads one holds it whole. So a difference that is long is sent before the message that
-means it, in pieces of a fixed size, each named by its hash; the message names them in order.
+A message has a largest size, and its reader holds all of it. So a long difference is sent before the message that it
+belongs to, in pieces of a fixed size, each named by its hash. The message names them in order.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""Lists of report identifiers as arrays: sorted, free of repetitions, checked once and then carried on as checked."""
+"""Lists of report identifiers as arrays: sorted, without repetitions, and checked once."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property

@@ -1,7 +1,7 @@
-"""The order of report identifiers in one array, whoever made them.
+"""Sorts report identifiers in one array, also if clients chose them to slow the sort down.
 
-Clients can grind identifiers so that many begin alike. So the first eight bytes may order, but never decide: whatever
-is equal there is compared in full, and work arrays hold a slice.
+Clients can grind identifiers so that many begin alike. So identifiers are sorted by their first eight bytes, and those
+that are equal there are compared in full. Work arrays hold a slice.
 """
 
 from collections.abc import Iterator

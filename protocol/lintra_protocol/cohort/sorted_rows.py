@@ -1,8 +1,8 @@
-"""Sorted report identifiers, read a slice at a time: wherever they are, and two lists of them beside each other.
+"""Reads sorted report identifiers a slice at a time, and compares two lists of them.
 
-Clients can grind identifiers so that many begin alike. So the first eight bytes may order, but never decide: whatever
-is equal there is compared in full. Work arrays hold a slice of the lists, cut by count, however the values lie; where
-a list is (in memory, in a file, or in another list that differs a little) is the business of `Rows`.
+Clients can grind identifiers so that many begin alike. So identifiers that are equal in their first eight bytes are
+compared in full. Work arrays hold a slice of the lists, cut by count, however the values lie; where a list is (in
+memory, in a file, or in another list that differs a little) is the business of `Rows`.
 """
 
 from abc import ABC, abstractmethod

@@ -1,4 +1,4 @@
-"""Where random bytes come from: the operating system, or a seed that both ends of a test or a share know.
+"""Sources of random bytes: the operating system, or a seed that both ends of a test or a share know.
 
 A source is any function from a byte count to that many bytes. Nothing in this package draws randomness by itself.
 """

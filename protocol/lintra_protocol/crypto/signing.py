@@ -1,4 +1,4 @@
-"""Ed25519 identities: who said what, always under a label, so that no signature means two things."""
+"""Ed25519 identities and signatures. Each signature has a label, so that none can be taken for another statement."""
 
 from collections.abc import Callable
 from functools import lru_cache

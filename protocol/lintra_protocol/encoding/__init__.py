@@ -1,1 +1,1 @@
-"""How documents and values become bytes."""
+"""The encoding of documents and values as bytes."""

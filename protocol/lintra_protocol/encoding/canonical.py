@@ -1,4 +1,4 @@
-"""Bytes that mean one thing: labelled hashes, canonical JSON and unpadded base64url.
+"""Unique encodings: labelled hashes, canonical JSON and unpadded base64url.
 
 Whatever is hashed or signed goes through here, so that two parties that agree on a value agree on its bytes.
 """

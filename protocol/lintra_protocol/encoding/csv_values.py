@@ -1,4 +1,4 @@
-"""What a cell of a file or a frame says: a number, a date as days, true or false; the same for authors and clients."""
+"""Parses a cell of a file or a frame: a number, a date as days, true or false; the same for authors and clients."""
 
 import math
 from collections.abc import Collection, Sequence

@@ -1,4 +1,4 @@
-"""How many of its own reports a server lets go missing elsewhere, if an author does not say it."""
+"""The default of how many of its own reports a server accepts as missing at other servers."""
 
 from fractions import Fraction
 from math import floor

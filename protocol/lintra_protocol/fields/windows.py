@@ -1,4 +1,4 @@
-"""Windows: a task that is released again and again, each time from the reports of one stretch of time.
+"""Windows: a task that is released repeatedly, each time from the reports of one period.
 
 Every window is a batch of its own. A report belongs to the window of its time, which its identifier fixes, and to no
 other; so no server and no analyzer can move it.

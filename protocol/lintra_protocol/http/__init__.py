@@ -1,1 +1,1 @@
-"""What the services agree on about HTTP: signed requests and problem documents."""
+"""The HTTP conventions of the services: signed requests and problem documents."""

@@ -1,4 +1,4 @@
-"""What HTTP requests between the parties look like: media types, and the analyzer's signature on its requests."""
+"""HTTP requests between the parties: media types, and the analyzer's signature on its requests."""
 
 from base64 import b64encode
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,8 @@
 """HTTP message signatures (RFC 9421) and content digests (RFC 9530), as far as signed requests need them.
 
-What is written here any library for these standards can write and read. What is read is narrower: one signature, in
-the canonical serialisation (RFC 8941, section 4.1), so that the bytes that were signed are those in the header.
+Any library for these standards can write and read the signatures that are written here. Only a part of the standards is
+read: one signature, in the canonical serialisation (RFC 8941, section 4.1), so that the bytes that were signed are
+those in the header.
 """
 
 import hashlib

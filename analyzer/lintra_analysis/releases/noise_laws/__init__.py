@@ -1,1 +1,1 @@
-"""How far an estimated second moment may be off, and why: one module for each law of its error."""
+"""The laws of the error of an estimated second moment, one module for each."""

@@ -1,4 +1,4 @@
-"""What estimators ask of the error of an estimated second moment, and what all laws of known noise answer alike.
+"""The interface of the error of an estimated second moment, and the answers that all laws of known noise share.
 
 No estimator asks which law it has: whatever differs between laws is a question here.
 """
