@@ -6,9 +6,10 @@ Exit codes: 0 done, 1 refused, 75 not ready yet (try again later).
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from datetime import UTC, datetime
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -29,7 +30,6 @@ from lintra_analyzer.commands.asking import (
     give_up,
     print_json,
 )
-from lintra_analyzer.listing import release_line, task_line, window_line
 from lintra_analyzer.settings import Settings
 from lintra_analyzer.storage.keys import load_keys
 from lintra_protocol.crypto.randomness import system_randomness
@@ -37,6 +37,46 @@ from lintra_protocol.task import Task
 from lintra_service.bearer_tokens import new_token, token_hash
 from lintra_service.findings import print_findings
 from lintra_service.settings import InvalidSettingsError
+
+
+def task_line(task: dict[str, Any]) -> str:
+    """Describe a task."""
+    if "unreadable" in task:
+        return f"{task['task_id']}  unreadable: {task['unreadable']}"
+    state = "" if task["registered"] else ", not registered with every server"
+    return (
+        f"{task['task_id']}  until {_moment(task['not_after_seconds'])}  {task['mechanism']}, at least "
+        f"{task['min_clients']} clients, epsilon {_short(task['epsilon'])} at delta {_short(task['delta'])}{state}  "
+        f"{task['purpose']}"
+    )
+
+
+def release_line(release: dict[str, Any]) -> str:
+    """Describe a release."""
+    if "unreadable" in release:
+        return f"{release['release_id']}  unreadable: {release['unreadable']}"
+    return (
+        f"{release['release_id']}  {_moment(release['released_at'])}  {release['mechanism']}, "
+        f"{release['num_clients']} clients, epsilon {_short(release['epsilon'])} at delta {_short(release['delta'])}"
+    )
+
+
+def window_line(window: dict[str, Any]) -> str:
+    """Describe a window, and what became of it."""
+    what = f"{window['num_clients']} clients, {window['release_id']}" if window["release_id"] else ""
+    if window["problem"] is not None:
+        what = window["problem"]["detail"] or window["problem"]["title"]
+    when = f"{_moment(window['begins_seconds'])} to {_moment(window['ends_seconds'])}"
+    return f"{window['window']:5}  {when}  {window['state']}  {what}".rstrip()
+
+
+def _moment(seconds: int) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M}Z"
+
+
+def _short(real: str) -> str:
+    return f"{float(real):.6g}"
+
 
 app = typer.Typer(help="The analyst's service: tasks, releases, analyses.", no_args_is_help=True)
 task_app = typer.Typer(help="Make and look at tasks.", no_args_is_help=True)

@@ -3,14 +3,15 @@
 import time
 
 import structlog
+from starlette.types import ASGIApp
 
 from lintra_analyzer.service import Service, World, http_client
 from lintra_analyzer.settings import Settings
 from lintra_analyzer.storage.keys import load_keys
 from lintra_analyzer.web.app import create_app
-from lintra_analyzer.web.internal import create_internal_app
 from lintra_protocol.crypto.randomness import system_randomness
 from lintra_service import process
+from lintra_service.health_app import internal_app
 from lintra_service.logs import configure_logging
 from lintra_service.supervisor import Supervisor
 
@@ -22,6 +23,11 @@ def run(settings: Settings) -> None:
     configure_logging(settings.log_level, settings.log_format)
     process.run(lambda: _serve(settings), Supervisor())
     log.info("stopped")
+
+
+def create_internal_app(service: Service) -> ASGIApp:
+    """Return the internal application."""
+    return internal_app("analyzer", service.readiness.require, service.metrics, service.new_request_id)
 
 
 async def _serve(settings: Settings) -> None:

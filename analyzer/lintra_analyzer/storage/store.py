@@ -6,6 +6,7 @@ names (see `kept_lists`).
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -16,10 +17,9 @@ from sqlalchemy.exc import SQLAlchemyError
 from lintra_analyzer.storage import tables
 from lintra_analyzer.storage.database import TrustedCounter, damaged, open_database, require_intact
 from lintra_analyzer.storage.kept_lists import ALL_SERVERS, NAMING_SECONDS, KeptLists
-from lintra_analyzer.storage.known_servers import KnownServers
 from lintra_analyzer.storage.listed import Listed, select_task
 from lintra_analyzer.storage.rows import DocumentKind, Job, ServerState, StoredTask, as_json, job_of, server_state_of
-from lintra_analyzer.storage.trusted_file import FILE, TrustedFile
+from lintra_analyzer.storage.trusted_file import FILE, Trusted, TrustedFile
 from lintra_analyzer.storage.users import Users
 from lintra_protocol.cohort.report_ids import ReportIds
 from lintra_protocol.errors import TaskConflictError, UnknownResourceError, UnknownTaskError
@@ -27,6 +27,42 @@ from lintra_protocol.fields.windows import MAX_WINDOWS
 from lintra_protocol.messages.documents import BATCH
 from lintra_service.settings import InvalidSettingsError
 from lintra_service.spooled_bodies import BodyFolder
+
+
+class KnownServers:
+    """Keys and numbers of starts, in the trusted file; thread-safe."""
+
+    def __init__(self, file: TrustedFile) -> None:
+        """Keep them in the trusted file."""
+        self._file = file
+
+    def pinned_key(self, url: str) -> str | None:
+        """Return the identity key that the server at an address had when it was first met."""
+        return self._file.state().pins.get(url)
+
+    def pin(self, url: str, identity_key: str) -> str:
+        """Keep a server's identity key, unless there is one already; return the one that counts."""
+
+        def step(old: Trusted) -> tuple[Trusted, str]:
+            if url in old.pins:
+                return old, old.pins[url]
+            return replace(old, pins={**old.pins, url: identity_key}), identity_key
+
+        return self._file.change(step)
+
+    def highest_start(self, identity_key: str, start: int) -> int:
+        """Remember how often a server says it has begun; return the largest number it ever said."""
+        # A census asks for this each time, and the number seldom rises.
+        known = self._file.state().starts.get(identity_key, -1)
+        if known >= start:
+            return known
+
+        def step(old: Trusted) -> tuple[Trusted, int]:
+            highest = max(old.starts.get(identity_key, start), start)
+            return replace(old, starts={**old.starts, identity_key: highest}), highest
+
+        return self._file.change(step)
+
 
 T = TypeVar("T")
 

@@ -11,9 +11,9 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from lintra_analysis.certificate.certificate import SignedRecord
+from lintra_analyzer.serve import create_internal_app
 from lintra_analyzer.service import INTERACTIVE_ATTEMPTS
 from lintra_analyzer.web.app import OPENAPI_PATH
-from lintra_analyzer.web.internal import create_internal_app
 from lintra_protocol.cohort.report_ids import ReportIds
 from lintra_protocol.encoding.canonical import base64url, parse_base64url
 from lintra_protocol.rules.release import late_seed

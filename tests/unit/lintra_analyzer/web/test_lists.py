@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from lintra_analyzer.listing import release_line, task_line
+from lintra_analyzer.cli import release_line, task_line
 from lintra_analyzer.storage.store import DATABASE
 from support.analyzer_world import Life, living
 
