@@ -4,12 +4,9 @@ The database cannot show that its newest rows are gone. So where a batch ends is
 answer. A note lies in the system's memory at once, where it survives the end of this process; it is synchronised to the
 disk every second, before segments are joined and before a batch is closed. After a power cut the notes of the last
 second may be missing, and nothing else.
-
-The file is mapped: written in the ordinary way it would change its time with each note, and every commit of the
-database would have to wait for that, too.
 """
 
-import mmap
+import errno
 import os
 import threading
 import zlib
@@ -69,7 +66,8 @@ class _Slot:
 class Notes:
     """The file; thread-safe. Each batch has one slot with two places, which are written in turn.
 
-    A place holds a counter and a checksum, so that a note that a crash left half written is not read.
+    A place holds a counter and a checksum, so that a note that a crash left half written is not read. Whoever writes a
+    note hears of a disk that fails by an `OSError`, and then what was noted before still holds.
     """
 
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
@@ -91,7 +89,6 @@ class Notes:
                     raise DamagedNotesError(f"{path} is empty: {_MENDS}")
                 self._extend(_HEADER.ljust(_SLOT_BYTES, b"\0") + bytes(_FIRST_SLOTS * _SLOT_BYTES))
                 sync_folder(path.parent)
-            self._map = mmap.mmap(self._file, 0, access=mmap.ACCESS_READ if read_only else mmap.ACCESS_WRITE)
             self._read(path)
         except BaseException:
             os.close(self._file)
@@ -120,9 +117,10 @@ class Notes:
     def remove(self, name: bytes) -> None:
         """Free the slot of a batch whose keys were destroyed; nothing happens if it has none."""
         with self._lock:
-            slot = self._slots.pop(name, None)
+            slot = self._slots.get(name)
             if slot is not None:
-                self._map[slot.start : slot.start + _SLOT_BYTES] = bytes(_SLOT_BYTES)
+                self._write(bytes(_SLOT_BYTES), slot.start)
+                del self._slots[name]
                 self._free.append(slot.start // _SLOT_BYTES)
                 self._changed = True
 
@@ -131,7 +129,7 @@ class Notes:
         if self._changed:
             self._changed = False  # first, so that a note that comes meanwhile is synchronised the next time
             try:
-                self._map.flush()
+                os.fsync(self._file)
             except OSError:
                 self._changed = True
                 raise
@@ -152,7 +150,6 @@ class Notes:
         try:
             self.sync()
         finally:
-            self._map.close()
             os.close(self._file)
             self._file = -1
 
@@ -164,7 +161,7 @@ class Notes:
             self._grow()
         slot = _Slot(name, self._free[-1])
         self._put(slot, note)
-        self._map[slot.start : slot.start + NAME_BYTES] = name  # last: a slot without a name is free
+        self._write(name, slot.start)  # last: a slot without a name is free
         self._free.pop()
         self._slots[name] = slot
 
@@ -174,17 +171,20 @@ class Notes:
         counter = slot.counter + 1
         body = _encoded(counter, note)
         place = slot.start + NAME_BYTES + counter % 2 * _PLACE_BYTES
-        self._map[place : place + _PLACE_BYTES] = body + zlib.crc32(body, slot.check).to_bytes(4, "big")
+        self._write(body + zlib.crc32(body, slot.check).to_bytes(4, "big"), place)
         slot.counter, slot.note = counter, note
         self._changed = True
 
     def _grow(self) -> None:
         """Make room for as many slots again; the disk's room is taken now, so that no later note lacks it."""
-        first = len(self._map) // _SLOT_BYTES
-        self._map.flush()
-        self._extend(bytes(len(self._map)))
-        self._map = mmap.mmap(self._file, 0)
-        self._free += reversed(range(first, len(self._map) // _SLOT_BYTES))
+        size = os.fstat(self._file).st_size
+        self._extend(bytes(size))
+        self._free += reversed(range(size // _SLOT_BYTES, 2 * size // _SLOT_BYTES))
+
+    def _write(self, data: bytes, place: int) -> None:
+        """Write bytes over others; what is half written is seen by its checksum."""
+        if os.pwrite(self._file, data, place) != len(data):
+            raise OSError(errno.EIO, "a note was written in part")
 
     def _extend(self, data: bytes) -> None:
         """Write bytes behind the last, durably; if they do not fit the file stays as long as it was."""
@@ -198,7 +198,7 @@ class Notes:
             raise
 
     def _read(self, path: Path) -> None:
-        data = self._map[:]
+        data = path.read_bytes()
         if not data.startswith(_HEADER) or len(data) % _SLOT_BYTES:
             raise DamagedNotesError(f"{path} is not a file of notes: {_MENDS}")
         for slot in range(1, len(data) // _SLOT_BYTES):

@@ -1,6 +1,7 @@
 """Notes of where batches end."""
 
-import time
+import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -16,15 +17,37 @@ def chain(number: int) -> bytes:
     return number.to_bytes(CHAIN_BYTES, "big")
 
 
-def test_a_note_does_not_change_the_times_of_its_file_for_which_a_commit_would_wait(tmp_path: Path) -> None:
-    notes = Notes(tmp_path / "notes")
+def test_a_note_that_the_disk_refuses_leaves_the_one_before_and_may_be_written_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notes, pwrite = Notes(tmp_path / "notes"), os.pwrite
     notes.put(name(1), 1, chain(1))
-    before = (tmp_path / "notes").stat()
-    time.sleep(0.02)  # longer than the clock of any file system ticks
-    for total in range(2, 50):
-        notes.put(name(1), total, chain(total))
-    after = (tmp_path / "notes").stat()
-    assert (after.st_mtime_ns, after.st_ctime_ns) == (before.st_mtime_ns, before.st_ctime_ns)
+
+    def failing(*_: object) -> int:
+        raise OSError(errno.EIO, "the disk is broken")
+
+    def half(file: int, data: bytes, place: int) -> int:
+        return pwrite(file, data[: len(data) // 2], place)
+
+    def again() -> None:
+        notes.put(name(1), 2, chain(2))
+
+    def told() -> None:
+        notes.tell(name(1), 5)
+
+    changes = [(again, half), (again, failing), (told, failing), (lambda: notes.put(name(2), 1, chain(3)), failing)]
+    for change, broken in [*changes, (lambda: notes.remove(name(1)), failing)]:
+        before = {each: notes.get(each) for each in notes.names()}
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "pwrite", broken)
+            with pytest.raises(OSError, match=r"broken|in part"):
+                change()
+        seen = Notes(tmp_path / "notes", read_only=True)
+        assert {each: notes.get(each) for each in notes.names()} == before
+        assert {each: seen.get(each) for each in seen.names()} == before
+        seen.close()
+        change()
+    assert notes.names() == {name(2)}
     notes.close()
 
 
