@@ -67,7 +67,7 @@ class World:
     random_bytes: RandomBytes
 
 
-class Analysis(Protocol):
+class AnalysisRequest(Protocol):
     """What an analyst asks about one release."""
 
     @property
@@ -279,7 +279,7 @@ class Service:
         """Return a release's signed record."""
         return record_in(release_id, self.store.release(release_id))
 
-    def analyse(self, signed: SignedRecord, request: Analysis) -> Estimate:
+    def analyse(self, signed: SignedRecord, request: AnalysisRequest) -> Estimate:
         """Run an analysis over a release."""
         estimate = request.run(self.opened(signed))
         self.metrics.analysis(request.kind)

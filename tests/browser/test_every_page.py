@@ -14,8 +14,8 @@ import pytest
 from lintra_analysis.kinds.kind import KINDS
 from lintra_analysis.spec.specification import specifications
 from lintra_analyzer.storage.access_tokens import Scope
+from lintra_analyzer.web.analyses import ANALYSES
 from lintra_analyzer.web.console.attempts import MOST_FAILURES
-from lintra_analyzer.web.console.offers import OFFERS
 from support.analyzer_world import TOKEN, Answer, Life, living
 from support.browser import SCHEMES, Visit, chromium, needs_browser, served, visiting
 from support.console_world import Furnished, furnish
@@ -243,7 +243,7 @@ async def test_every_page_about_releases_and_every_analysis(tmp_path: Path) -> N
                         await ask(visit, analysis)
                         await good(visit, f"{kind} of {name}")
                         await by_keyboard(visit, kind)
-            assert asked == {offer.kind for offer in OFFERS}
+            assert asked == set(ANALYSES)
             path = f"/releases/{found.releases['verified']}"
             await by_keyboard(visit, path)
             await good_at(visit, f"{path}/analyses/synthetic", 400)

@@ -1,281 +1,244 @@
 """The analyses that an analyst can ask for over one release; all of them are post-processing and cost no privacy."""
 
 import json
-from typing import Annotated, Literal
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import reduce
+from operator import methodcaller, or_
+from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from lintra_analysis.certificate.certificate import ReleaseRecord
-from lintra_analysis.estimators.centred import About
-from lintra_analysis.estimators.correlation import CorrelationEstimate, correlation
-from lintra_analysis.estimators.estimates import Of, Residuals
-from lintra_analysis.estimators.histogram import USUAL_QUANTILES, histogram
-from lintra_analysis.estimators.histogram_estimate import HistogramEstimate
-from lintra_analysis.estimators.linear_score import linear_score
-from lintra_analysis.estimators.linear_score_estimate import LinearScore
-from lintra_analysis.estimators.means import MeansEstimate, means
-from lintra_analysis.estimators.path import RegressionPath, regression_path
+from lintra_analysis.estimators.correlation import correlation
+from lintra_analysis.estimators.histogram import histogram
+from lintra_analysis.estimators.linear_score import is_binary, linear_score
+from lintra_analysis.estimators.means import means
+from lintra_analysis.estimators.path import regression_path
 from lintra_analysis.estimators.pca import pca
-from lintra_analysis.estimators.pca_estimate import PcaEstimate
-from lintra_analysis.estimators.power_sums import MOST_POWER, power_sums
-from lintra_analysis.estimators.power_sums_estimate import PowerSumsEstimate
+from lintra_analysis.estimators.power_sums import power_sums
 from lintra_analysis.estimators.regression import regression
-from lintra_analysis.estimators.regression_estimate import RegressionEstimate
+from lintra_analysis.estimators.table import Estimate
 from lintra_analysis.estimators.wide import wide_components, wide_ridge, wide_variances
-from lintra_analysis.estimators.wide_estimate import WideComponents, WideRidge
 from lintra_analysis.releases.clipped import FEW
+from lintra_analysis.releases.columns import ScaledColumn
 from lintra_analysis.releases.release import Release
 from lintra_analysis.synthetic.analysis import SyntheticEstimate, gaussian_model, synthesize
 from lintra_analysis.synthetic.fidelity import FidelityReport, fidelity
 from lintra_analysis.synthetic.sampling import Space
+from lintra_analyzer.web.requests import (
+    MAX_SYNTHETIC_NUMBERS,
+    CorrelationRequest,
+    FidelityRequest,
+    HistogramRequest,
+    LinearScoreRequest,
+    MeansRequest,
+    PcaRequest,
+    PowerSumsRequest,
+    RegressionPathRequest,
+    RegressionRequest,
+    SyntheticRequest,
+    WideComponentsRequest,
+    WideRidgeRequest,
+    WideVariancesRequest,
+)
 from lintra_protocol.encoding.documents import first_complaint, rounded_up
 from lintra_protocol.errors import InvalidAnalysisError
 
-MAX_SYNTHETIC_ROWS = 1_000_000
-"""Most rows in one answer; more come from several seeds."""
 
-MAX_SYNTHETIC_NUMBERS = 1 << 24
-"""Most numbers in one answer."""
+def names_of(release: Release) -> list[str]:
+    """Return the names of the columns that vary; none where a release is not about single columns."""
+    return [column.name for column in _columns_of(release) if column.constant is None]
 
 
-MAX_QUANTILES = 1000
+def _ones_of(release: Release) -> list[str]:
+    return [column.name for column in _columns_of(release) if is_binary(column)]
 
 
-def _no_boolean(value: object) -> object:
-    """Refuse true and false, which would pass as 1 and 0."""
-    if isinstance(value, bool):
-        raise ValueError("expected a number, got true or false")
-    return value
+def _declared_first(release: Release) -> list[str]:
+    declared = set()
+    if release.range_sums is not None:
+        declared = {release.columns[each.column].name for each in release.range_sums.targets}
+    # False comes before True, and the order of the columns stays otherwise.
+    return sorted(names_of(release), key=lambda name: name not in declared)
 
 
-Number = Annotated[float, BeforeValidator(_no_boolean)]
-Quantile = Annotated[Number, Field(gt=0, lt=1)]
-Power = Annotated[int, Field(ge=1, le=MOST_POWER, strict=True)]
-Penalty = Annotated[Number, Field(ge=0, allow_inf_nan=False)]
+def _columns_of(release: Release) -> tuple[ScaledColumn, ...]:
+    try:
+        return release.columns
+    except InvalidAnalysisError:
+        return ()
 
 
-class _Asked(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    confidence: Number = Field(default=0.95, gt=0, lt=1)
-
-
-class _AskedOf(_Asked):
-    """An analysis whose errors are about the population or about the cohort's own rows."""
-
-    of: Of = "population"
-
-
-class RegressionRequest(_AskedOf):
-    """Least squares or ridge of one column on others, with tests; by default on all others."""
-
-    kind: Literal["regression"]
-    target: str
-    features: list[str] | None = None
-    regularization: Penalty = 0.0
-    intercept: bool | None = None
-    simultaneous: bool = False
-    residuals: Residuals = "alike"
-
-    def run(self, release: Release) -> RegressionEstimate:
-        """Run the estimator."""
-        return regression(
-            release,
-            self.target,
-            self.features,
-            self.regularization,
-            intercept=self.intercept,
-            of=self.of,
-            simultaneous=self.simultaneous,
-            residuals=self.residuals,
-            confidence=self.confidence,
-        )
-
-
-class RegressionPathRequest(_Asked):
-    """The same regression under many penalties, by default 25 of them."""
-
-    kind: Literal["regression-path"]
-    target: str
-    features: list[str] | None = None
-    regularizations: list[Penalty] | None = None
-    intercept: bool | None = None
-
-    def run(self, release: Release) -> RegressionPath:
-        """Run the estimator."""
-        return regression_path(release, self.target, self.features, self.regularizations, intercept=self.intercept)
-
-
-class LinearScoreRequest(_AskedOf):
-    """A ranking of rows by how likely a boolean column is 1; no odds ratios and no probabilities."""
-
-    kind: Literal["linear-score"]
-    target: str
-    features: list[str] | None = None
-
-    def run(self, release: Release) -> LinearScore:
-        """Run the estimator."""
-        return linear_score(release, self.target, self.features, of=self.of, confidence=self.confidence)
-
-
-class PcaRequest(_AskedOf):
-    """Principal components about the means where the release holds them, by default all up to 20."""
-
-    kind: Literal["pca"]
-    components: int | None = Field(default=None, ge=1, strict=True)
-    columns: list[str] | None = None
-    about: About = "means"
-
-    def run(self, release: Release) -> PcaEstimate:
-        """Run the estimator."""
-        return pca(release, self.components, self.columns, self.confidence, about=self.about, of=self.of)
-
-
-class CorrelationRequest(_AskedOf):
-    """Correlations about the means where the release holds them, by default of all columns."""
-
-    kind: Literal["correlation"]
-    columns: list[str] | None = None
-    about: About = "means"
-
-    def run(self, release: Release) -> CorrelationEstimate:
-        """Run the estimator."""
-        return correlation(release, self.columns, self.confidence, about=self.about, of=self.of)
-
-
-class MeansRequest(_AskedOf):
-    """Means, from a sum or a constant column, by default of all columns."""
-
-    kind: Literal["means"]
-    columns: list[str] | None = None
-
-    def run(self, release: Release) -> MeansEstimate:
-        """Run the estimator."""
-        return means(release, self.columns, self.confidence, of=self.of)
-
-
-class HistogramRequest(_AskedOf):
-    """Shares of cells and quantiles of a `histogram` release, by default of all columns."""
-
-    kind: Literal["histogram"]
-    columns: list[str] | None = None
-    quantiles: list[Quantile] = Field(default=list(USUAL_QUANTILES), max_length=MAX_QUANTILES)
-
-    def run(self, release: Release) -> HistogramEstimate:
-        """Run the estimator."""
-        return histogram(release, self.columns, self.quantiles, self.confidence, of=self.of)
-
-
-class PowerSumsRequest(_Asked):
-    """Sums of |x|^k over the cohort from a `histogram` release, by default for k = 1 to 4 of all numbers."""
-
-    kind: Literal["power-sums"]
-    columns: list[str] | None = None
-    powers: list[Power] = Field(default=[1, 2, 3, 4], min_length=1, max_length=MOST_POWER)
-
-    def run(self, release: Release) -> PowerSumsEstimate:
-        """Run the estimator."""
-        return power_sums(release, self.powers, self.columns, self.confidence)
-
-
-class WideComponentsRequest(BaseModel):
-    """Components of very many columns from a `range_finder` release, without intervals."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    kind: Literal["wide-components"]
-    components: int | None = Field(default=None, ge=1, strict=True)
-    about: About = "means"
-
-    def run(self, release: Release) -> WideComponents:
-        """Run the estimator."""
-        return wide_components(release, self.components, about=self.about)
-
-
-class WideVariancesRequest(_Asked):
-    """Directions of a `range_finder` release with intervals of the variances along them."""
-
-    kind: Literal["wide-variances"]
-    components: int | None = Field(default=None, ge=1, strict=True)
-    about: About = "means"
-
-    def run(self, release: Release) -> WideComponents:
-        """Run the estimator."""
-        return wide_variances(release, self.components, self.confidence, about=self.about)
-
-
-class WideRidgeRequest(BaseModel):
-    """A ridge regression of one column on all others from a `range_finder` release."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    kind: Literal["wide-ridge"]
-    target: str
-    regularization: Penalty = 0.0
-    about: About = "means"
-
-    def run(self, release: Release) -> WideRidge:
-        """Run the estimator."""
-        return wide_ridge(release, self.target, self.regularization, about=self.about)
-
-
-class SyntheticRequest(BaseModel):
-    """Synthetic rows from the model of a `ron_gauss` release; the same seed gives the same rows."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    kind: Literal["synthetic"]
-    num_rows: int = Field(ge=1, le=MAX_SYNTHETIC_ROWS, strict=True)
-    seed: int = Field(ge=0, lt=2**256, strict=True)
-    space: Space = "columns"
-
-    def run(self, release: Release) -> SyntheticEstimate:
-        """Draw the rows."""
-        return SyntheticEstimate(synthesize(release, self.num_rows, self.seed, self.space, MAX_SYNTHETIC_NUMBERS))
-
-
-class FidelityRequest(_Asked):
-    """What to expect of synthetic rows, without any real ones."""
-
-    kind: Literal["fidelity"]
-
-    def run(self, release: Release) -> FidelityReport:
-        """Fit the model and report."""
-        return fidelity(gaussian_model(release), self.confidence)
-
-
-Request = (
-    RegressionRequest
-    | RegressionPathRequest
-    | LinearScoreRequest
-    | PcaRequest
-    | CorrelationRequest
-    | MeansRequest
-    | HistogramRequest
-    | PowerSumsRequest
-    | WideComponentsRequest
-    | WideVariancesRequest
-    | WideRidgeRequest
-    | SyntheticRequest
-    | FidelityRequest
-)
-REQUESTS: dict[str, type[Request]] = {
-    "regression": RegressionRequest,
-    "regression-path": RegressionPathRequest,
-    "linear-score": LinearScoreRequest,
-    "pca": PcaRequest,
-    "correlation": CorrelationRequest,
-    "means": MeansRequest,
-    "histogram": HistogramRequest,
-    "power-sums": PowerSumsRequest,
-    "wide-components": WideComponentsRequest,
-    "wide-variances": WideVariancesRequest,
-    "wide-ridge": WideRidgeRequest,
-    "synthetic": SyntheticRequest,
-    "fidelity": FidelityRequest,
-}
-
-_adapter: TypeAdapter[Request] = TypeAdapter(Annotated[Request, Field(discriminator="kind")])
+def _binary(release: Release) -> None:
+    release.need("moments")
+    if not _ones_of(release):
+        raise InvalidAnalysisError("a score ranks by a column of zeros and ones, and this release has none")
+
+
+def _synthetic(release: Release, num_rows: int, seed: int, space: Space) -> SyntheticEstimate:
+    return SyntheticEstimate(synthesize(release, num_rows, seed, space, MAX_SYNTHETIC_NUMBERS))
+
+
+def _fidelity(release: Release, confidence: float) -> FidelityReport:
+    return fidelity(gaussian_model(release), confidence)
+
+
+@dataclass(frozen=True)
+class Form:
+    """How the console asks for an analysis.
+
+    Attributes:
+        title: its name on the page.
+        answers: the question that it answers, in a sentence.
+        reading: how to read its picture.
+        fields: the options that the form asks for.
+        explains: of the columns of a release those that the field `target` can name, the likeliest first.
+    """
+
+    title: str
+    answers: str
+    reading: str
+    fields: tuple[str, ...]
+    explains: Callable[[Release], list[str]] = names_of
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """One analysis; REST, its description and the console are made of this.
+
+    Attributes:
+        kind: its name.
+        options: what can be asked; every field but `kind` is an argument of `run`.
+        run: makes the estimate of a release.
+        needs: asks a release for what the analysis needs; what that raises is why it cannot be had.
+        form: of the console.
+    """
+
+    kind: str
+    options: type[BaseModel]
+    run: Callable[..., Estimate]
+    needs: Callable[[Release], object]
+    form: Form
+
+    @property
+    def arguments(self) -> list[str]:
+        """The names of the options."""
+        return [name for name in self.options.model_fields if name != "kind"]
+
+    @property
+    def required(self) -> list[str]:
+        """The options that have no default."""
+        return [name for name in self.arguments if self.options.model_fields[name].is_required()]
+
+    def type_of(self, name: str) -> tuple[bool, str]:
+        """Return whether an option is a list, and the type of its values in JSON."""
+        schema = self.options.model_json_schema()["properties"][name]
+        own = next(one for one in schema.get("anyOf", [schema]) if one.get("type") != "null")
+        return "items" in own, own.get("items", own).get("type", "string")
+
+
+@dataclass(frozen=True)
+class Request:
+    """An analysis with the options that somebody asked for."""
+
+    analysis: Analysis
+    options: BaseModel
+
+    @property
+    def kind(self) -> str:
+        """The name of the analysis."""
+        return self.analysis.kind
+
+    def run(self, release: Release) -> Estimate:
+        """Run it over a release."""
+        return self.analysis.run(release, **{name: getattr(self.options, name) for name in self.analysis.arguments})
+
+
+_LINES = "Points are estimates, lines their intervals; a hollow point has none. The grey line is 0."
+_USUAL = ("of", "confidence")
+_MOMENTS, _CELLS = methodcaller("need", "moments"), methodcaller("need", "cells")
+_RANGE, _JOINT = methodcaller("need", "range_sums"), methodcaller("need", "joint_sums")
+
+ANALYSES = {
+    analysis.kind: analysis
+    for analysis in (
+        Analysis(
+            "regression", RegressionRequest, regression, _MOMENTS,
+            Form("Regression", "How does one column change with others?",
+                 _LINES, ("target", "features", "regularization", *_USUAL)),
+        ),
+        Analysis(
+            "regression-path", RegressionPathRequest, regression_path, _MOMENTS,
+            Form("Regression path", "What does a penalty change, and which one costs least?",
+                 "Each curve is a coefficient; the dashed line marks the penalty of the smallest cost.",
+                 ("target", "features", "regularizations")),
+        ),
+        Analysis(
+            "linear-score", LinearScoreRequest, linear_score, _binary,
+            Form("Linear score", "Which rows are likelier to have a 1 in a column of zeros and ones?",
+                 "Filled bars are told apart from 0, hollow ones are not.",
+                 ("target", "features", *_USUAL), _ones_of),
+        ),
+        Analysis(
+            "pca", PcaRequest, pca, _MOMENTS,
+            Form("Principal components", "In which directions do the columns vary together?",
+                 _LINES, ("components", "columns", "about", *_USUAL)),
+        ),
+        Analysis(
+            "correlation", CorrelationRequest, correlation, _MOMENTS,
+            Form("Correlations", "Which columns rise and fall together?",
+                 "Red is together, blue against each other. A number in brackets may as well be 0.",
+                 ("columns", "about", *_USUAL)),
+        ),
+        Analysis(
+            "means", MeansRequest, means, means,
+            Form("Means", "What is the average of each column?",
+                 _LINES, ("columns", *_USUAL)),
+        ),
+        Analysis(
+            "histogram", HistogramRequest, histogram, _CELLS,
+            Form("Histograms and quantiles", "How are the values of each column distributed?",
+                 "Bars are the shares of the cells, lines the intervals of these shares.",
+                 ("columns", "quantiles", *_USUAL)),
+        ),
+        Analysis(
+            "power-sums", PowerSumsRequest, power_sums, _CELLS,
+            Form("Sums of powers", "What are the sums of |x|, of x squared and so on?",
+                 _LINES, ("columns", "powers", "confidence")),
+        ),
+        Analysis(
+            "wide-components", WideComponentsRequest, wide_components, _RANGE,
+            Form("Components of many columns", "In which directions do very many columns vary together?",
+                 _LINES, ("components", "about")),
+        ),
+        Analysis(
+            "wide-variances", WideVariancesRequest, wide_variances, _RANGE,
+            Form("Variances along components", "How much do very many columns vary along them?",
+                 _LINES, ("components", "about", "confidence")),
+        ),
+        Analysis(
+            "wide-ridge", WideRidgeRequest, wide_ridge, _RANGE,
+            Form("Ridge regression on many columns", "How does one column change with very many others?",
+                 "Bars are hollow, since nothing here tells a coefficient from 0.",
+                 ("target", "regularization", "about"), _declared_first),
+        ),
+        Analysis(
+            "synthetic", SyntheticRequest, _synthetic, _JOINT,
+            Form("Synthetic rows", "What could rows look like that have the released shape?",
+                 "", ("num_rows", "seed")),
+        ),
+        Analysis(
+            "fidelity", FidelityRequest, _fidelity, _JOINT,
+            Form("What to expect of synthetic rows", "Which parts of synthetic rows can be believed?",
+                 "Points are released correlations; lines are how far those of synthetic rows may be from them.",
+                 ("confidence",)),
+        ),
+    )
+}  # fmt: skip
+
+_options = reduce(or_, (analysis.options for analysis in ANALYSES.values()))
+_adapter: TypeAdapter[Any] = TypeAdapter(Annotated[_options, Field(discriminator="kind")])  # type: ignore[arg-type]
 
 PRIVACY_SPENT = "nothing more: an analysis reads the release, never a report"
 
@@ -302,23 +265,24 @@ def parse_request(body: bytes) -> Request:
         InvalidAnalysisError: an unknown kind, with the known ones, or a field that does not fit.
     """
     try:
-        return _adapter.validate_json(body)
+        options = _adapter.validate_json(body)
     except ValidationError as error:
         complaint = error.errors(include_input=False, include_url=False)[0]
         if complaint["type"] in {"union_tag_invalid", "union_tag_not_found"}:
             if _asked_kind(body) in _LOGISTIC:
                 raise InvalidAnalysisError(NO_LOGISTIC) from None
-            raise InvalidAnalysisError(f"kind: expected one of {', '.join(REQUESTS)}") from None
+            raise InvalidAnalysisError(f"kind: expected one of {', '.join(ANALYSES)}") from None
         if complaint["type"] == "extra_forbidden" and len(complaint["loc"]) == 2:
             kind, name = map(str, complaint["loc"])
-            known = ", ".join(field for field in REQUESTS[kind].model_fields if field != "kind")
+            known = ", ".join(ANALYSES[kind].arguments)
             raise InvalidAnalysisError(f"{kind} has no argument {name!r}; it has: {known}") from None
         raise InvalidAnalysisError(first_complaint(error)) from None
+    return Request(ANALYSES[options.kind], options)
 
 
 def request_schema() -> dict[str, object]:
     """Return the JSON schema of a request, for the interface description."""
-    return {"oneOf": [model.model_json_schema() for model in REQUESTS.values()]}
+    return {"oneOf": [analysis.options.model_json_schema() for analysis in ANALYSES.values()]}
 
 
 def promise(record: ReleaseRecord) -> str:

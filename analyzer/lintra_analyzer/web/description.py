@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from lintra_analysis.certificate.evidence import MEDIA_TYPE as MEDIA_TYPE_OF_EVIDENCE
 from lintra_analysis.estimators.trend import TrendEstimate
 from lintra_analysis.synthetic.analysis import SyntheticEstimate
-from lintra_analyzer.web.analyses import REQUESTS
+from lintra_analyzer.web.analyses import ANALYSES
 from lintra_analyzer.web.export import CSV, JSON, NPZ, TEXT
 from lintra_analyzer.web.result_schema import Schema, result_schema
 from lintra_analyzer.web.views import CertificateView, TogetherView
@@ -82,7 +82,7 @@ def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 def analysis_answers() -> dict[int | str, dict[str, Any]]:
     """Return the description of an analysis: one object for each kind, or a text."""
-    content: dict[str, object] = {JSON: {"schema": {"oneOf": [_analysis(kind) for kind in REQUESTS]}}}
+    content: dict[str, object] = {JSON: {"schema": {"oneOf": [_analysis(kind) for kind in ANALYSES]}}}
     content |= {kind: {"schema": {"type": "string", "description": said}} for kind, said in _TEXT_OF.items()}
     content[NPZ] = {
         "schema": {"type": "string", "format": "binary", "description": "synthetic rows only: an .npz file"}
@@ -127,7 +127,7 @@ def evidence_answers() -> dict[int | str, dict[str, Any]]:
 
 def _analysis(kind: str) -> Schema:
     """Return the schema of the answer to one kind of analysis."""
-    estimate = get_type_hints(REQUESTS[kind].run)["return"]
+    estimate = get_type_hints(ANALYSES[kind].run)["return"]
     properties = {
         "release_id": {"type": "string"},
         "kind": {"const": kind},

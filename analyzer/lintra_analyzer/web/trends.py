@@ -8,8 +8,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from lintra_analysis.estimators.estimates import Of
 from lintra_analysis.estimators.trend import TrendEstimate, trend
 from lintra_analysis.releases.release import Release
-from lintra_analyzer.web.analyses import PRIVACY_SPENT, Number
+from lintra_analyzer.web.analyses import PRIVACY_SPENT
 from lintra_analyzer.web.export import tabular_response
+from lintra_analyzer.web.requests import Number
 from lintra_protocol.encoding.documents import first_complaint, rounded_up
 from lintra_protocol.errors import InvalidAnalysisError
 from lintra_protocol.fields.windows import MAX_WINDOWS

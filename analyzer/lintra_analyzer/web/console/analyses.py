@@ -14,9 +14,9 @@ from lintra_analysis.estimators.table import Estimate
 from lintra_analysis.estimators.tabular import number
 from lintra_analyzer.service import Service
 from lintra_analyzer.web.admission import ThisService
-from lintra_analyzer.web.analyses import promise, summary
+from lintra_analyzer.web.analyses import names_of, promise, summary
 from lintra_analyzer.web.console.kept import Kept
-from lintra_analyzer.web.console.offers import MOST_BOXES, Asked, names_of, offer_of
+from lintra_analyzer.web.console.offers import MOST_BOXES, Asked, offer_of
 from lintra_analyzer.web.console.pages import page, sentence
 from lintra_analyzer.web.console.releases import ReleaseId
 from lintra_analyzer.web.console.routing import console_router
@@ -46,7 +46,7 @@ Shown = Annotated[str, Query(max_length=400)]
 
 
 @dataclass(frozen=True)
-class Table:
+class AnalysisTable:
     """The table behind a picture, for a page: its heading, its first lines, and how many there are."""
 
     header: list[str]
@@ -74,7 +74,7 @@ def analysis(request: Request, service: ThisService, release_id: ReleaseId, kind
         release_id=release_id,
         **form_and_table(asked, found, complaint),
         columns=names_of(release),
-        targets=offer.explains(release),
+        targets=offer.form.explains(release),
         pictures=() if found is None or not can_draw() else found.pictures[:SHOWN_PICTURES],
         notes=[] if found is None else notes_of(found),
         warnings=[] if found is None else _warnings(signed, found),
@@ -140,11 +140,11 @@ def file_of(found: Estimate, ending: Literal["csv", "npz", "parquet"], name: str
     return Response(content, media_type=kind, headers=headers)
 
 
-def table_of(found: Estimate) -> Table:
+def table_of(found: Estimate) -> AnalysisTable:
     """Return the table of an answer with numbers that people can read."""
     header, lines = lines_of(found)
     shown = [[_readable(cell) for cell in line] for line in lines[:SHOWN_LINES]]
-    return Table([name.replace("_", " ") for name in header], shown, len(lines))
+    return AnalysisTable([name.replace("_", " ") for name in header], shown, len(lines))
 
 
 def notes_of(found: Estimate) -> list[str]:

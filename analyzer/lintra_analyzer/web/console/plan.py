@@ -27,7 +27,7 @@ Line = tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Table:
+class PlanTable:
     """A table of the plan.
 
     `lines` are at most `SHOWN_LINES` of them; `count` says how many there are.
@@ -54,7 +54,7 @@ class ShownPlan:
     """
 
     summary: str
-    tables: list[Table]
+    tables: list[PlanTable]
     words: list[str]
     rows_from: str
     colluding: str
@@ -106,12 +106,12 @@ def _width(column: object) -> int:
     return max(1, len(levels) - 1 + reserved)
 
 
-def _tables(found: Foresight) -> list[Table]:
+def _tables(found: Foresight) -> list[PlanTable]:
     makers = (_windows, _means, _correlations, _coefficients, _directions, _prospects)
     return [table for maker in makers if (table := maker(found)) is not None]
 
 
-def _means(found: Foresight) -> Table | None:
+def _means(found: Foresight) -> PlanTable | None:
     if found.means is None:
         return None
     units = {column.name: column.unit for column in found.task.columns}
@@ -119,7 +119,7 @@ def _means(found: Foresight) -> Table | None:
     return _table("Means", ("mean of", "deviation by noise", "unit"), lines)
 
 
-def _correlations(found: Foresight) -> Table | None:
+def _correlations(found: Foresight) -> PlanTable | None:
     if found.correlations is None:
         return None
     pairs = sorted(found.correlations.items(), key=lambda pair: -pair[1])
@@ -127,7 +127,7 @@ def _correlations(found: Foresight) -> Table | None:
     return _table("Correlations, the worst first", ("correlation of", "deviation by noise"), lines)
 
 
-def _coefficients(found: Foresight) -> Table | None:
+def _coefficients(found: Foresight) -> PlanTable | None:
     if found.coefficients is None:
         return None
     lines = [
@@ -137,7 +137,7 @@ def _coefficients(found: Foresight) -> Table | None:
     return _table("Regression", ("coefficient of", "value in such rows", "deviation by noise"), lines)
 
 
-def _windows(found: Foresight) -> Table | None:
+def _windows(found: Foresight) -> PlanTable | None:
     both = found.together
     if both is None:
         return None
@@ -149,7 +149,7 @@ def _windows(found: Foresight) -> Table | None:
     return _table("What the windows promise together", header, lines)
 
 
-def _directions(found: Foresight) -> Table | None:
+def _directions(found: Foresight) -> PlanTable | None:
     if found.wide is None or not found.wide.directions:
         return None
     lines = [
@@ -169,7 +169,7 @@ def _words(found: Foresight) -> Iterator[str]:
         yield from wide_in_words(found.wide)
 
 
-def _prospects(found: Foresight) -> Table | None:
+def _prospects(found: Foresight) -> PlanTable | None:
     if found.prospects is None:
         return None
     lines = [
@@ -180,5 +180,5 @@ def _prospects(found: Foresight) -> Table | None:
     return _table("The regression from other cohorts, and at other ε", header, lines)
 
 
-def _table(title: str, header: Line, lines: Sequence[Line]) -> Table:
-    return Table(title, header, lines[:SHOWN_LINES], len(lines))
+def _table(title: str, header: Line, lines: Sequence[Line]) -> PlanTable:
+    return PlanTable(title, header, lines[:SHOWN_LINES], len(lines))

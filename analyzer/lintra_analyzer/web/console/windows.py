@@ -1,33 +1,38 @@
 """The pages about the windows of a task: what became of each, and how a mean moves from one to the next."""
 
 import json
+from operator import attrgetter
 from typing import Annotated, Literal
 
 from fastapi import Path, Query, Request
 from fastapi.responses import HTMLResponse, Response
 
 from lintra_analysis.estimators.svg import Theme, svg_of
-from lintra_analysis.estimators.trend import TrendEstimate
+from lintra_analysis.estimators.trend import TrendEstimate, trend
 from lintra_analyzer.service import Service
 from lintra_analyzer.storage.listed import PAGE
 from lintra_analyzer.web.admission import ThisService
+from lintra_analyzer.web.analyses import Analysis, Form
 from lintra_analyzer.web.console.analyses import PICTURE_HEADERS, SVG, file_of, form_and_table
-from lintra_analyzer.web.console.offers import Asked, Offer
+from lintra_analyzer.web.console.offers import Asked
 from lintra_analyzer.web.console.pages import page
 from lintra_analyzer.web.console.routing import console_router
-from lintra_analyzer.web.trends import parse_trend, promise_of_all
+from lintra_analyzer.web.trends import TrendRequest, parse_trend, promise_of_all
 from lintra_analyzer.web.views import together_view, window_view
 from lintra_protocol.errors import InvalidAnalysisError
 from lintra_protocol.fields.windows import MAX_WINDOWS
 
-TREND = Offer(
+TREND = Analysis(
     "trend",
-    "A mean over the windows",
-    "How does the mean of a column change from window to window?",
-    "Points are the windows' means, lines their intervals; the dashed line is the mean of all of them.",
-    lambda release: release.columns,
-    ("column", "of", "confidence", "first", "last"),
-    ("column",),
+    TrendRequest,
+    trend,
+    attrgetter("columns"),
+    Form(
+        "A mean over the windows",
+        "How does the mean of a column change from window to window?",
+        "Points are the windows' means, lines their intervals; the dashed line is the mean of all of them.",
+        ("column", "of", "confidence", "first", "last"),
+    ),
 )
 STATES = {
     "open": "takes reports",

@@ -14,7 +14,7 @@ import pytest_asyncio
 from lintra_analysis.certificate.certificate import Plausibility
 from lintra_analysis.estimators.regression import regression
 from lintra_analysis.kinds.decode import read
-from lintra_analyzer.web.analyses import REQUESTS, parse_request, summary
+from lintra_analyzer.web.analyses import ANALYSES, parse_request, summary
 from lintra_protocol.errors import InvalidAnalysisError, InvalidReleaseError
 from support.analyzer_world import CLIENTS, Life, living, seeded
 
@@ -155,7 +155,7 @@ async def test_the_interface_description_knows_every_kind_and_form(holder: Holde
     document = (await holder.rest.get("/v1/openapi.json")).json()
     operation = document["paths"]["/v1/releases/{release_id}/analyses"]["post"]
     kinds = operation["requestBody"]["content"]["application/json"]["schema"]["oneOf"]
-    assert [kind["properties"]["kind"]["const"] for kind in kinds] == list(REQUESTS)
+    assert [kind["properties"]["kind"]["const"] for kind in kinds] == list(ANALYSES)
     assert set(operation["responses"]["200"]["content"]) == {
         "application/json",
         "application/octet-stream",

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from lintra_analysis.synthetic.analysis import SyntheticEstimate
-from lintra_analyzer.web.analyses import REQUESTS
+from lintra_analyzer.web.analyses import ANALYSES
 from lintra_analyzer.web.result_schema import result_schema
 from lintra_protocol.task import Task
 from support.analyzer_world import CLIENTS, Life, seeded
@@ -58,7 +58,7 @@ async def released_wide(life: Life) -> str:
 @pytest.mark.parametrize("mechanism", ["second_moment", "ron_gauss", "histogram", "boolean", "range"])
 @pytest.mark.grid(6)
 async def test_every_answer_has_the_form_that_is_declared_and_lacks_nothing(life: Life, mechanism: str) -> None:
-    others = REQUESTS.keys() - {*OF_RON_GAUSS, *OF_HISTOGRAM, *OF_A_BOOLEAN, *OF_RANGE}
+    others = ANALYSES.keys() - {*OF_RON_GAUSS, *OF_HISTOGRAM, *OF_A_BOOLEAN, *OF_RANGE}
     own = {"ron_gauss": OF_RON_GAUSS, "histogram": OF_HISTOGRAM, "boolean": OF_A_BOOLEAN, "range": OF_RANGE}
     asked = own.get(mechanism) or {kind: NEEDED.get(kind, {}) for kind in others}
     async with life.rest() as rest:

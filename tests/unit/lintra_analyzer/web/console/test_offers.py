@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from lintra_analyzer.web.console.offers import OFFERS
+from lintra_analyzer.web.analyses import ANALYSES
 from support.analyzer_world import living
 from support.console_world import furnish
 
@@ -92,4 +92,4 @@ async def test_every_form_is_answered_as_it_comes_and_all_files_hold_the_table(t
                 query = form_of((await rest.get(path)).text)
                 assert "<h2>Finding</h2>" in (await rest.get(path, params=query)).text
                 await files_agree(rest, path, query)
-    assert asked == {offer.kind for offer in OFFERS}
+    assert asked == set(ANALYSES)

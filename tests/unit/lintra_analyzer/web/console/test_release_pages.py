@@ -13,9 +13,10 @@ import pytest
 from lintra_analysis.releases.column_sums import Totals
 from lintra_analysis.releases.release import Release
 from lintra_analyzer.tasks.populations import spent_together
+from lintra_analyzer.web.analyses import ANALYSES
 from lintra_analyzer.web.console.certificate import strongest_test
 from lintra_analyzer.web.console.kept import Kept
-from lintra_analyzer.web.console.offers import OFFERS, Asked, offer_of, offers_of
+from lintra_analyzer.web.console.offers import Asked, offer_of, offers_of
 from lintra_analyzer.web.console.pages import POLICY
 from lintra_protocol.errors import InvalidAnalysisError
 from lintra_protocol.privacy.statement import PrivacyStatement
@@ -56,7 +57,7 @@ async def test_the_page_of_a_release_says_the_promise_in_numbers_and_in_words(li
 def test_a_release_offers_what_it_can_give_and_names_the_rest_with_the_reason() -> None:
     offered, refused = offers_of(Release(totals=Totals(columns(3), np.array([5.0, 6.0, 7.0]), 1.0, 40, 2.0)))
     assert [offer.kind for offer in offered] == ["means"]
-    assert len(refused) == len(OFFERS) - 1
+    assert len(refused) == len(ANALYSES) - 1
     reasons = {one.offer.kind: one.reason for one in refused}
     assert reasons["wide-ridge"].startswith("this release is no range finder")
     assert reasons["histogram"].startswith("this release counts no rows in cells")
@@ -69,8 +70,8 @@ def test_a_form_offers_only_columns_that_its_analysis_can_explain() -> None:
     plain = columns(3)
     ones = replace(plain[1], kind="boolean", lower=0.0, upper=1.0)
     release = Release(totals=Totals((plain[0], ones, plain[2]), np.array([5.0, 6.0, 7.0]), 1.0, 40, 2.0))
-    assert offer_of("regression").explains(release) == [column.name for column in plain]
-    assert offer_of("linear-score").explains(release) == [ones.name]
+    assert offer_of("regression").form.explains(release) == [column.name for column in plain]
+    assert offer_of("linear-score").form.explains(release) == [ones.name]
 
 
 async def test_what_a_release_cannot_answer_is_said_where_the_answer_would_stand(life: Life) -> None:
@@ -163,7 +164,7 @@ def test_a_form_with_many_names_is_read_line_by_line_and_numbers_word_by_word() 
     asked = Asked(offer_of("histogram"), [("columns", "a b\n\n c "), ("quantiles", "0.5, .9"), ("other", "x")])
     assert asked.values == {"columns": ["a b", "c"], "quantiles": ["0.5", ".9"]}
     assert asked.query == "columns=a+b&columns=c&quantiles=0.5&quantiles=.9"
-    assert asked.request().model_dump()["quantiles"] == [0.5, 0.9]
+    assert asked.request().options.model_dump()["quantiles"] == [0.5, 0.9]
     with pytest.raises(InvalidAnalysisError, match="a page"):
         Asked(offer_of("synthetic"), [("num_rows", "100001"), ("seed", "1")]).request()
 

@@ -1,0 +1,161 @@
+"""What can be asked of each analysis: every field but `kind` is an argument of its estimator."""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from lintra_analysis.estimators.centred import About
+from lintra_analysis.estimators.estimates import Of, Residuals
+from lintra_analysis.estimators.histogram import USUAL_QUANTILES
+from lintra_analysis.estimators.power_sums import MOST_POWER
+from lintra_analysis.synthetic.sampling import Space
+
+MAX_SYNTHETIC_ROWS = 1_000_000
+"""Most rows in one answer; more come from several seeds."""
+
+MAX_SYNTHETIC_NUMBERS = 1 << 24
+"""Most numbers in one answer."""
+
+
+MAX_QUANTILES = 1000
+
+
+def _no_boolean(value: object) -> object:
+    """Refuse true and false, which would pass as 1 and 0."""
+    if isinstance(value, bool):
+        raise ValueError("expected a number, got true or false")
+    return value
+
+
+Number = Annotated[float, BeforeValidator(_no_boolean)]
+Quantile = Annotated[Number, Field(gt=0, lt=1)]
+Power = Annotated[int, Field(ge=1, le=MOST_POWER, strict=True)]
+Penalty = Annotated[Number, Field(ge=0, allow_inf_nan=False)]
+
+
+class _Asked(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    confidence: Number = Field(default=0.95, gt=0, lt=1)
+
+
+class _AskedOf(_Asked):
+    """An analysis whose errors are about the population or about the cohort's own rows."""
+
+    of: Of = "population"
+
+
+class RegressionRequest(_AskedOf):
+    """Least squares or ridge of one column on others, with tests; by default on all others."""
+
+    kind: Literal["regression"]
+    target: str
+    features: list[str] | None = None
+    regularization: Penalty = 0.0
+    intercept: bool | None = None
+    simultaneous: bool = False
+    residuals: Residuals = "alike"
+
+
+class RegressionPathRequest(_Asked):
+    """The same regression under many penalties, by default 25 of them."""
+
+    kind: Literal["regression-path"]
+    target: str
+    features: list[str] | None = None
+    regularizations: list[Penalty] | None = None
+    intercept: bool | None = None
+
+
+class LinearScoreRequest(_AskedOf):
+    """A ranking of rows by how likely a boolean column is 1; no odds ratios and no probabilities."""
+
+    kind: Literal["linear-score"]
+    target: str
+    features: list[str] | None = None
+
+
+class PcaRequest(_AskedOf):
+    """Principal components about the means where the release holds them, by default all up to 20."""
+
+    kind: Literal["pca"]
+    components: int | None = Field(default=None, ge=1, strict=True)
+    columns: list[str] | None = None
+    about: About = "means"
+
+
+class CorrelationRequest(_AskedOf):
+    """Correlations about the means where the release holds them, by default of all columns."""
+
+    kind: Literal["correlation"]
+    columns: list[str] | None = None
+    about: About = "means"
+
+
+class MeansRequest(_AskedOf):
+    """Means, from a sum or a constant column, by default of all columns."""
+
+    kind: Literal["means"]
+    columns: list[str] | None = None
+
+
+class HistogramRequest(_AskedOf):
+    """Shares of cells and quantiles of a `histogram` release, by default of all columns."""
+
+    kind: Literal["histogram"]
+    columns: list[str] | None = None
+    quantiles: list[Quantile] = Field(default=list(USUAL_QUANTILES), max_length=MAX_QUANTILES)
+
+
+class PowerSumsRequest(_Asked):
+    """Sums of |x|^k over the cohort from a `histogram` release, by default for k = 1 to 4 of all numbers."""
+
+    kind: Literal["power-sums"]
+    columns: list[str] | None = None
+    powers: list[Power] = Field(default=[1, 2, 3, 4], min_length=1, max_length=MOST_POWER)
+
+
+class WideComponentsRequest(BaseModel):
+    """Components of very many columns from a `range_finder` release, without intervals."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: Literal["wide-components"]
+    components: int | None = Field(default=None, ge=1, strict=True)
+    about: About = "means"
+
+
+class WideVariancesRequest(_Asked):
+    """Directions of a `range_finder` release with intervals of the variances along them."""
+
+    kind: Literal["wide-variances"]
+    components: int | None = Field(default=None, ge=1, strict=True)
+    about: About = "means"
+
+
+class WideRidgeRequest(BaseModel):
+    """A ridge regression of one column on all others from a `range_finder` release."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: Literal["wide-ridge"]
+    target: str
+    regularization: Penalty = 0.0
+    about: About = "means"
+
+
+class SyntheticRequest(BaseModel):
+    """Synthetic rows from the model of a `ron_gauss` release; the same seed gives the same rows."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: Literal["synthetic"]
+    num_rows: int = Field(ge=1, le=MAX_SYNTHETIC_ROWS, strict=True)
+    seed: int = Field(ge=0, lt=2**256, strict=True)
+    space: Space = "columns"
+
+
+class FidelityRequest(_Asked):
+    """What to expect of synthetic rows, without any real ones."""
+
+    kind: Literal["fidelity"]
