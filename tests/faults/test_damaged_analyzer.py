@@ -77,7 +77,7 @@ def another_database(path: Path) -> None:
     path.unlink()
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE alembic_version (version_num)")
-        connection.execute("INSERT INTO alembic_version VALUES ('0007')")
+        connection.execute("INSERT INTO alembic_version VALUES ('0001')")
         connection.commit()
 
 

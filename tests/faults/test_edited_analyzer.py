@@ -153,12 +153,6 @@ def inserted(world: World) -> None:
         connection.commit()
 
 
-def set_back_and_inserted(world: World) -> None:
-    inserted(world)
-    world.edit("DROP TABLE trusted; DROP INDEX tasks_listed; DROP INDEX releases_listed")
-    world.edit("UPDATE alembic_version SET version_num = '0006'")
-
-
 def old_database(world: World) -> None:
     for suffix in ("-wal", "-shm"):
         world.database.with_name(f"{world.database.name}{suffix}").unlink(missing_ok=True)
@@ -225,7 +219,7 @@ def another_file(world: World) -> None:
     shutil.copy(other / "keys" / FILE, world.trusted)
 
 
-OF_DATABASE = [inserted, set_back_and_inserted, old_database, lowered, deleted, triggered]
+OF_DATABASE = [inserted, old_database, lowered, deleted, triggered]
 OF_FILE = [
     old_file, no_file, another_file, rewritten(_promote), rewritten(_insert), rewritten(_repin)
 ]  # fmt: skip

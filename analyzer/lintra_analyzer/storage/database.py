@@ -9,7 +9,7 @@ from lintra_analyzer.storage import tables
 from lintra_service.settings import InvalidSettingsError
 from lintra_service.sqlite import forget_read_only
 
-REVISION = "0007"
+REVISION = "0001"
 """The newest of `migrations/versions`; its tables are those of `tables`."""
 
 _MIGRATIONS = Path(__file__).with_name("migrations")
@@ -100,11 +100,7 @@ class TrustedCounter:
 def _migrate(engine: Engine, path: Path) -> None:
     with engine.connect() as connection:
         connection.exec_driver_sql("BEGIN IMMEDIATE")
-        if tables.alembic_version.name in inspect(connection).get_table_names():
-            revision = str(connection.scalar(select(tables.alembic_version.c.version_num)))
-        else:  # before there were migrations the version stood in a table of its own
-            version = connection.exec_driver_sql("SELECT version FROM meta").scalar_one()
-            revision = f"{version:04d}"
+        revision = str(connection.scalar(select(tables.alembic_version.c.version_num)))
         if revision != REVISION:
             # Alembic takes a while to import, and is needed once in a version's life.
             from lintra_service import migrations

@@ -5,9 +5,9 @@ place, is removed.
 """
 
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal
 
-from sqlalchemy import ColumnElement, Connection, Engine, Table, delete, select
+from sqlalchemy import ColumnElement, Connection, Engine, select
 from sqlalchemy.dialects.sqlite import insert as upsert
 
 from lintra_analyzer.storage import tables
@@ -23,7 +23,7 @@ ALL_SERVERS = -1
 NAMING_SECONDS = 3600
 """How long a running process leaves a file alone that the database does not name: it may be about to."""
 
-_LISTS, _DOCUMENTS = tables.lists, tables.documents
+_LISTS = tables.lists
 
 
 class KeptLists:
@@ -36,7 +36,6 @@ class KeptLists:
         """Keep lists in a folder, which is made if need be, and their names in a database."""
         self.files = ListFolder(folder)
         self._engine = engine
-        self._move_values()
         self.forget_unnamed(0)
 
     def get(self, task_id: str, batch: int, kind: ListKind, server: int = ALL_SERVERS) -> ReportIds | None:
@@ -45,7 +44,7 @@ class KeptLists:
         Raises:
             InvalidReleaseError: its file is gone, or has another length.
         """
-        query = select(_LISTS.c.root, _LISTS.c.count).where(_place(_LISTS, task_id, batch, kind, server))
+        query = select(_LISTS.c.root, _LISTS.c.count).where(_place(task_id, batch, kind, server))
         with self._engine.connect() as connection:
             row = connection.execute(query).one_or_none()
         if row is None:
@@ -61,7 +60,7 @@ class KeptLists:
 
     def has(self, task_id: str, batch: int, kind: ListKind, server: int = ALL_SERVERS) -> bool:
         """Return whether a list was put under this name."""
-        query = select(_LISTS.c.count).where(_place(_LISTS, task_id, batch, kind, server))
+        query = select(_LISTS.c.count).where(_place(task_id, batch, kind, server))
         with self._engine.connect() as connection:
             return connection.execute(query).one_or_none() is not None
 
@@ -86,23 +85,9 @@ class KeptLists:
             named = connection.execute(select(_LISTS.c.root)).scalars().all()
         self.files.keep_only(named, seconds)
 
-    def _move_values(self) -> None:
-        """Make files of the lists that the database held as values before 0005, one after the other."""
-        columns = _DOCUMENTS.c
-        query = select(columns.task_id, columns.batch, columns.kind, columns.server)
-        with self._engine.connect() as connection:
-            old = connection.execute(query.where(columns.kind.in_(get_args(ListKind)))).all()
-        for task_id, batch, kind, server in old:
-            here = _place(_DOCUMENTS, task_id, batch, kind, server)
-            with self._engine.connect() as connection:
-                value = connection.execute(select(columns.body).where(here)).scalar_one()
-            self.put(task_id, batch, kind, self.files.write(ReportIds.parse(value, len(value))), server)
-            with self._engine.begin() as connection:
-                connection.execute(delete(_DOCUMENTS).where(here))
 
-
-def _place(table: Table, task_id: str, batch: int, kind: ListKind, server: int) -> ColumnElement[bool]:
-    columns = table.c
+def _place(task_id: str, batch: int, kind: ListKind, server: int) -> ColumnElement[bool]:
+    columns = _LISTS.c
     of_batch = (columns.task_id == task_id) & (columns.batch == batch)
     return of_batch & (columns.kind == kind) & (columns.server == server)
 

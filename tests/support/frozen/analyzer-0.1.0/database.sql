@@ -3,7 +3,7 @@ CREATE TABLE alembic_version (
 	version_num VARCHAR(32) NOT NULL, 
 	PRIMARY KEY (version_num)
 );
-INSERT INTO "alembic_version" VALUES('0007');
+INSERT INTO "alembic_version" VALUES('0001');
 CREATE TABLE documents (
 	task_id VARCHAR NOT NULL, 
 	batch INTEGER NOT NULL, 

@@ -1,20 +1,19 @@
 """The database: durable, versioned, and first come first kept."""
 
 import os
+import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from lintra_analyzer.storage import database
 from lintra_analyzer.storage.rows import Job, ServerState, StoredTask
 from lintra_analyzer.storage.store import Store
 from lintra_protocol.cohort.report_ids import ReportIds
 from lintra_protocol.errors import InvalidReleaseError, TaskConflictError, UnknownResourceError, UnknownTaskError
 from lintra_service.settings import InvalidSettingsError
-
-DUMP = Path(__file__).with_name("schema_1.sql")
-"""An analyzer's database of the first schema, with one task and one server's key."""
 
 TASK = StoredTask("task", b"record", b"specification", 5)
 
@@ -110,27 +109,37 @@ def test_a_database_of_another_version_is_left_alone(path: Path) -> None:
         Store(path)
 
 
-def first_schema(path: Path) -> None:
-    """Write a database as the first version did: these tables, and their version in one of them."""
-    path.parent.mkdir(mode=0o700)
-    with closing(sqlite3.connect(path)) as connection:
-        connection.executescript(DUMP.read_text("utf-8"))
+LATER = """
+from alembic import op
+
+revision = "0002"
+down_revision = "0001"
 
 
-def test_a_database_of_the_first_schema_is_copied_aside_and_brought_up_to_date(path: Path, tmp_path: Path) -> None:
-    first_schema(path)
-    Store(path).close()
-    store = Store(path)  # a second start has nothing to do
-    assert [(task.task_id, task.population) for task in store.tasks()] == [("T" * 43, "everybody")]
-    # Whoever could edit the database could edit the keys that it kept of servers, so they are not taken over.
-    assert store.servers.pinned_key("https://one.example") is None
-    store.close()
-    Store(tmp_path / "new.sqlite").close()
-    assert layout(path) == layout(tmp_path / "new.sqlite")
+def upgrade() -> None:
+    op.execute("CREATE TABLE later (one INTEGER)")
+"""
+
+
+def test_a_database_of_an_earlier_version_is_copied_aside_and_brought_up_to_date(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened(path).close()
+    migrations = tmp_path / "migrations"
+    shutil.copytree(database._MIGRATIONS, migrations)
+    (migrations / "versions" / "r0002.py").write_text(LATER)
+    monkeypatch.setattr(database, "_MIGRATIONS", migrations)
+    monkeypatch.setattr(database, "REVISION", "0002")
+    for _ in range(2):  # a second start has nothing to do
+        Store(path).close()
     (aside,) = path.parent.glob("*.before-*")
     assert aside.stat().st_mode & 0o777 == 0o600
-    with closing(sqlite3.connect(aside)) as connection:
-        assert connection.execute("SELECT version FROM meta").fetchall() == [(1,)]
+    now, before = layout(path), layout(aside)
+    assert now.pop("later")
+    assert now == before
+    for file, revision in ((path, "0002"), (aside, "0001")):
+        with closing(sqlite3.connect(file)) as connection:
+            assert connection.execute("SELECT version_num FROM alembic_version").fetchall() == [(revision,)]
 
 
 def identifiers(first: int, last: int) -> ReportIds:
@@ -181,29 +190,6 @@ def test_a_new_census_takes_the_place_of_the_last_one_whose_list_goes_within_an_
     store.replace_census("task", 0, 1, b"second", store.lists.files.write(identifiers(0, 6)))
     assert not old.exists()
     store.close()
-
-
-def test_lists_that_were_values_of_the_database_become_files(path: Path) -> None:
-    opened(path).close()
-    with closing(sqlite3.connect(path)) as connection:
-        for table in ("lists", "trusted"):
-            connection.execute(f"DROP TABLE {table}")
-        for table in ("pins", "starts"):
-            connection.execute(f"CREATE TABLE {table} (x)")
-        for index in ("tasks_listed", "releases_listed"):
-            connection.execute(f"DROP INDEX {index}")
-        connection.execute("ALTER TABLE tasks DROP COLUMN population")
-        connection.execute("UPDATE alembic_version SET version_num = '0004'")
-        for server, listed in ((0, identifiers(0, 200)), (1, identifiers(5, 7)), (2, ReportIds.of([]))):
-            connection.execute("INSERT INTO documents VALUES ('task', 0, 'ids', ?, ?)", (server, listed.encode()))
-        connection.commit()
-    store = Store(path)
-    assert [store.lists.get("task", 0, "ids", server) for server in range(3)] == [
-        identifiers(0, 200), identifiers(5, 7), []
-    ]  # fmt: skip
-    store.close()
-    with closing(sqlite3.connect(path)) as connection:
-        assert connection.execute("SELECT count(*) FROM documents").fetchone() == (0,)
 
 
 def layout(path: Path) -> dict[str, list[tuple[object, ...]]]:
