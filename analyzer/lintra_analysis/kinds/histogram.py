@@ -123,7 +123,7 @@ def predict(context: CalibrationContext[HistogramSpecification], mechanism: Hist
 
 
 def read(task: Task, mechanism: Histogram, sketch: IntArray, row_counts: IntArray, earlier: Earlier) -> Release:
-    """Return the rows in each cell of each column."""
+    """Return the rows in each cell of each column, from a sketch of shape `(1, w)`."""
     del earlier
     num_reports = int(row_counts.sum())
     counts = mechanism.by_column(mechanism.decode(sketch, task.num_columns))

@@ -221,7 +221,7 @@ def predict(context: CalibrationContext[RangeFinderSpecification], mechanism: Ra
 
 
 def read(task: Task, mechanism: RangeFinder, sketch: IntArray, row_counts: IntArray, earlier: Earlier) -> Release:
-    """Return products of all columns with projected ones."""
+    """Return products of all columns with projected ones, from a sketch of shape `(1, w)`."""
     del earlier
     columns, num_reports = scaled_columns(task), int(row_counts.sum())
     num_rows = number_of_rows(mechanism, sketch, row_counts)

@@ -194,7 +194,7 @@ def noise_law(mechanism: RonGauss, num_draws: int) -> NoiseDeviations:
 
 
 def read(task: Task, mechanism: RonGauss, sketch: IntArray, row_counts: IntArray, earlier: Earlier) -> Release:
-    """Return the joint sums that clients and curators alike release."""
+    """Return the joint sums that clients and curators alike release, from a sketch of shape `(1, w)`."""
     del earlier
     num_reports = int(row_counts.sum())
     num_rows = number_of_rows(mechanism, sketch, row_counts)

@@ -175,7 +175,7 @@ def centred_products(
 
 
 def read(task: Task, mechanism: RonGaussCentred, sketch: IntArray, row_counts: IntArray, earlier: Earlier) -> Release:
-    """Return products about class means, beside the release of the first round if it is there."""
+    """Return products about class means from a sketch of shape `(1, w)`, beside the first round's release if given."""
     num_reports = int(row_counts.sum())
     num_rows = number_of_rows(mechanism, sketch, row_counts)
     promise = promise_of(task.privacy(num_reports), mechanism.kind, num_rows)

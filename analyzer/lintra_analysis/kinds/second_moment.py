@@ -130,7 +130,7 @@ def predict(context: CalibrationContext[SecondMomentSpecification], mechanism: S
 
 
 def read(task: Task, mechanism: SecondMoment, sketch: IntArray, row_counts: IntArray, earlier: Earlier) -> Release:
-    """Return the sum of products; an intercept becomes its first column, 1 for everybody."""
+    """Return the sum of products from a sketch of shape `(1, w)`; an intercept becomes its first column, always 1."""
     del earlier
     columns, num_reports = scaled_columns(task), int(row_counts.sum())
     num_rows = number_of_rows(mechanism, sketch, row_counts)

@@ -42,7 +42,7 @@ def predict(context: CalibrationContext[WishartSecondMomentSpecification], mecha
 def read(
     task: Task, mechanism: WishartSecondMoment, sketch: IntArray, row_counts: IntArray, earlier: Earlier
 ) -> Release:
-    """Return a sum of products whose noise is not Gaussian."""
+    """Return a sum of products whose noise is not Gaussian, from a sketch of shape `(1, w)`."""
     del earlier
     num_clients, step = int(row_counts.sum()), 2.0**-mechanism.fraction_bits
     # The clients have taken the mean off their examples' products, so that nothing is left to debias.

@@ -56,7 +56,7 @@ def predict(context: CalibrationContext[SumSpecification], mechanism: Sum) -> Ex
 
 
 def read(task: Task, mechanism: Sum, sketch: IntArray, row_counts: IntArray, earlier: Earlier) -> Release:
-    """Return the totals of the columns."""
+    """Return the totals of the columns, from a sketch of shape `(1, w)`."""
     del earlier
     num_rows = number_of_rows(mechanism, sketch, row_counts)
     noise_sd = math.sqrt(mechanism.draws(int(row_counts.sum()))) * mechanism.sigma * 2.0**-mechanism.fraction_bits
