@@ -33,7 +33,7 @@ RESTORES, STRANGERS, OVERLOAD, HERE = (
     f"faults/{name}.py" for name in ("test_restores", "test_strangers", "test_overload", "test_operations_table")
 )
 CLOCK, SENDING = "unit/lintra_server/test_clock.py", "unit/lintra_client/sending/test_sending.py"
-BOUNDS, PLAN = "unit/lintra_analysis/kinds/test_kind.py", "unit/lintra_analysis/plan/test_plan.py"
+BOUNDS, PLAN = "unit/lintra_analysis/kinds/test_context.py", "unit/lintra_analysis/plan/test_baselines.py"
 CENSUS = "unit/lintra_server/batches/test_census.py"
 
 TABLE = {

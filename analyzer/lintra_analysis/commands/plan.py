@@ -65,7 +65,7 @@ def plan(
     clients: Annotated[int, typer.Option(help="The smallest cohort; errors are predicted for it.")] = 100_000,
     epsilon: Annotated[float, typer.Option(help="Of the promise.")] = 1.0,
     delta: Annotated[float | None, typer.Option(help="Of the promise; by default at most 1e-6 and 1/clients.")] = None,
-    rows: Annotated[int | None, typer.Option(help="Rows m of the sketch; by default the best number.")] = None,
+    rows: Annotated[int | None, typer.Option(help="Rows m of the sketch; by default those of a task.")] = None,
     sparsity: Annotated[int, typer.Option(help="Entries s in a column of the sketch.")] = 1,
     bound: Annotated[float, typer.Option(help="Row bound B in normalised units.")] = 1.0,
     row_norm: Annotated[float | None, typer.Option(help="Typical norm r of a row; by default the bound.")] = None,

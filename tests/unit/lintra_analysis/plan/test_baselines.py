@@ -11,10 +11,9 @@ from lintra_analysis.kinds.prediction import predict_moments
 from lintra_analysis.kinds.sketches import sketch_error
 from lintra_analysis.plan.baselines import Baselines, baselines, best_rows, best_sketch_error, mu_of, sensitivity
 from lintra_analysis.plan.flags import PlanFlags
-from lintra_analysis.plan.solve import smallest_cohort, smallest_epsilon
 from lintra_protocol.crypto.randomness import expand
 from lintra_protocol.crypto.ring import FloatArray
-from lintra_protocol.encoding.documents import Real, fraction, real
+from lintra_protocol.encoding.documents import fraction
 from lintra_protocol.errors import InvalidTaskError, RowUnderfilledError
 from lintra_protocol.report.report import make_report
 from lintra_protocol.report.upload import block_bytes
@@ -270,38 +269,6 @@ def test_headroom_names_the_largest_cohort_that_a_task_can_have() -> None:
     large = mechanism.model_copy(update={"row_bound": "1", "fraction_bits": 15})
     assert large.log_wrap_probability(10, option.max_clients) >= mechanism.log_wrap_probability(10, option.max_clients)
     assert option.headroom_bits > 0
-
-
-@pytest.mark.parametrize("weight", ["0", None])
-def test_the_smallest_epsilon_of_a_given_noise_is_the_smallest(weight: Real | None) -> None:
-    answer = smallest_epsilon(replace(question(), clip_count_weight=weight), 0.2)
-    assert plan_sketch(answer).sigma <= 0.2
-    epsilon = float(fraction(answer.epsilon))
-    slightly_less = replace(answer, epsilon=real(epsilon * (1 - 1e-4)))
-    assert plan_sketch(slightly_less).sigma > 0.2
-
-
-@pytest.mark.slow
-def test_the_smallest_cohort_of_a_given_noise_or_error_is_the_smallest() -> None:
-    answer = smallest_cohort(question(), lambda asked: plan_sketch(asked).sigma <= 0.2)
-    assert answer.clients == 1024 * 1785
-    assert plan_sketch(answer).sigma <= 0.2
-    fewer = answer.of_cohort(answer.clients - 1)
-    assert plan_sketch(fewer).sigma > 0.2
-    counted = replace(question(rows=None), clip_count_weight=None)
-    precise = smallest_cohort(counted, lambda asked: plan_second_moment(asked).predicted.relative_error <= 0.001)
-    # sqrt(d (d+1)) B^2 / (mu n r^2) is the error, in exact arithmetic, and sqrt(1 + w^2) times that with a count.
-    expected = math.sqrt(110 * 1.04) / 0.236704380663 / 0.001
-    assert precise.clients == pytest.approx(expected, rel=1e-4)
-
-
-def test_what_no_cohort_can_give_is_refused() -> None:
-    # 25 rows alone make an error of about 1 / sqrt(25), however many clients there are.
-    with pytest.raises(InvalidTaskError, match="no cohort"):
-        smallest_cohort(question(rows=25), lambda asked: plan_sketch(asked).predicted.relative_error <= 0.1)
-    for sigma in (0.0, math.nan, 1e-9):
-        with pytest.raises(InvalidTaskError, match="sigma"):
-            smallest_epsilon(question(), sigma)
 
 
 def test_a_senseless_question_is_refused() -> None:
