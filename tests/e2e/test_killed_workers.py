@@ -28,6 +28,7 @@ from lintra_protocol.report.upload import encode_upload
 from lintra_protocol.task import AnalyzerEntry, ServerEntry, Task
 from lintra_server.node import Node
 from lintra_server.settings import Settings
+from support.stores import opened
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
@@ -172,13 +173,8 @@ def test_no_acknowledged_report_is_lost_when_an_opener_or_the_gate_is_killed(tmp
     # What one process finds on the disk is what the openers were sent.
     node = Node(Settings.load(service.config), system_randomness, time.time)
     try:
-        stored = node.store.segments(1)
-        payloads = dict(stored.payloads())
-        found = {
-            joined[start : start + 32]: payloads[number][start // 2 : start // 2 + 16]
-            for number, joined in stored.ids()
-            for start in range(0, len(joined), 32)
-        }
+        ids, payloads = node.store.ids_by_storing(1), opened(node.store)
+        found = {bytes(each): payloads[16 * at : 16 * at + 16] for at, each in enumerate(ids)}
     finally:
         node.close()
     assert found == {report.report_id: report.shares[0][33:] for report in reports}

@@ -29,6 +29,7 @@ from lintra_server.storage.chains import Chains
 from lintra_server.storage.database import journal
 from lintra_server.storage.history import History
 from lintra_server.storage.known import KnownKeys
+from lintra_server.storage.looks import Look
 from lintra_server.storage.states import BatchStates
 from lintra_server.storage.steps import Step, StepFiles, Stepper
 from lintra_server.storage.store import Store, Upload
@@ -237,7 +238,7 @@ def told_at_once(patch: pytest.MonkeyPatch) -> None:
     """A census counts anew whenever it is asked for."""
     last = census.CensusTaker._last
 
-    def old(self: census.CensusTaker, held: HeldBatch) -> census._Look | None:
+    def old(self: census.CensusTaker, held: HeldBatch) -> Look | None:
         look = last(self, held)
         return None if look is None else replace(look, told_at=-1)
 

@@ -29,6 +29,7 @@ from lintra_protocol.task import Task
 from lintra_server.node import Node
 from lintra_server.settings import Settings
 from lintra_server.storage.database import Database
+from lintra_server.storage.direct import KeptConnection
 from support.server_world import POLICY, START, World, url
 
 WRITES = ("write", "pwrite", "fsync", "fdatasync", "ftruncate", "unlink", "replace", "rename", "mkdir")
@@ -64,7 +65,7 @@ def kill_at(number: int) -> None:
 
 def before_commits(act: Callable[[], None]) -> None:
     """Let something be called before each transaction of a server's database that writes is committed."""
-    made, at_once = Database.__init__, Database.at_once
+    made, commit_kept = Database.__init__, KeptConnection._commit
 
     def commit(connection: Connection) -> None:
         if connection.get_execution_options().get("lintra_immediate"):
@@ -74,11 +75,11 @@ def before_commits(act: Callable[[], None]) -> None:
         made(self, path, brought_to)
         event.listen(self._engine, "commit", commit)
 
-    def acting(self: Database, *arguments: Any) -> bool:
+    def acting(self: KeptConnection, connection: Connection) -> None:
         act()
-        return at_once(self, *arguments)
+        commit_kept(self, connection)
 
-    Database.__init__, Database.at_once = making, acting  # type: ignore[method-assign]
+    Database.__init__, KeptConnection._commit = making, acting  # type: ignore[method-assign]
 
 
 def exchange(folder: Path, task: Task, others: dict[int, SigningKey], say: Callable[[bytes], None]) -> None:
