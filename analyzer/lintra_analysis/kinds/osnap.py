@@ -5,7 +5,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from lintra_analysis.kinds.coalition import calibrated_sketch, most_rows
-from lintra_analysis.kinds.context import CalibrationContext, require_size
+from lintra_analysis.kinds.context import MAX_SKETCH_WORDS, CalibrationContext, require_size
 from lintra_analysis.kinds.kind import Kind, row_bound_warnings
 from lintra_analysis.kinds.options import MechanismSpecification
 from lintra_analysis.kinds.prediction import Expected
@@ -57,10 +57,11 @@ def default_rows(claim: Claim, num_columns: int, noising_servers: int = 0, spars
     m = n r^2 mu^2 / (Delta^2 d), where sketching error and noise balance (docs/reference/analyzer.md), with r taken as
     the row bound, hence r / Delta = 1/2 where a row is replaced and 1 where it becomes the null row. Rows are then kept
     from 3 d and `sparsity` up, and before that few enough that `CLIENTS_PER_ROW` honest clients stand behind each.
-    Where each of N servers adds as much noise as is needed, m* is an N-th of that, and no coalition of clients counts.
+    The sketch, with a column for the clip counter, stays within `MAX_SKETCH_WORDS`. Where each of N servers adds as
+    much noise as is needed, m* is an N-th of that, and no coalition of clients counts.
     """
     wanted = max(round(balanced_rows(claim, num_columns, noising_servers)), 3 * num_columns, sparsity)
-    return max(2, min(wanted, most_rows(claim, noising_servers), MAX_ROWS))
+    return max(2, min(wanted, most_rows(claim, noising_servers), MAX_ROWS, MAX_SKETCH_WORDS // (num_columns + 1)))
 
 
 def balanced_rows(claim: Claim, num_columns: int, noising_servers: int = 0) -> float:

@@ -3,11 +3,19 @@
 import pytest
 
 from lintra_analysis.kinds.coalition import most_rows
+from lintra_analysis.kinds.context import MAX_SKETCH_WORDS
 from lintra_analysis.kinds.osnap import balanced_rows, default_rows
 from lintra_protocol.privacy.gaussian import gaussian_mu
 from lintra_protocol.privacy.statement import Claim
 
 CLAIM = Claim(epsilon="2", delta="0.000001", min_clients=100_000)
+
+
+@pytest.mark.parametrize("columns", [1000, 20_000, 33_000])
+def test_a_default_sketch_of_many_columns_is_no_larger_than_a_task_allows(columns: int) -> None:
+    rows = default_rows(CLAIM.model_copy(update={"min_clients": 10_000_000}), columns)
+    assert rows * (columns + 1) <= MAX_SKETCH_WORDS
+    assert rows == 3 * columns or (rows + 1) * (columns + 1) > MAX_SKETCH_WORDS
 
 
 @pytest.mark.parametrize("neighbours", ["replace-one", "zero-out"])
