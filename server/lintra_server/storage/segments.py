@@ -17,7 +17,7 @@ from lintra_protocol.cohort.report_ids import ReportIds
 from lintra_protocol.crypto.ring import IntArray
 from lintra_protocol.errors import InvalidMessageError, UnavailableError
 from lintra_server.disk.vault import BatchKey, PayloadKey
-from lintra_server.storage.chains import checkable
+from lintra_server.storage.chains import checkable, raw_rows
 from lintra_server.storage.database import SPAN, segments
 from lintra_server.storage.direct import Direct, Value
 from lintra_server.storage.history import edited
@@ -229,9 +229,9 @@ def sort_ids(report_ids: Bytes) -> tuple[ReportIds, IntArray]:
 
 
 def merge_some(connection: Connection, batch: int, before: End, key: BatchKey, marks: Marks) -> tuple[End, bool] | None:
-    """Rewrite the next run of small rows into one; return where it ends, and whether there was more than one.
+    """Rewrite the next run of small rows into one; return where it ends, and whether there was such a run.
 
-    The run has at most `MAX_STEP_BYTES`. The row keeps the chain value of the last one that is joined into it, so that
+    Rows before it that are large enough are only checked. The run has at most `MAX_STEP_BYTES`. The row keeps the chain value of the last one that is joined into it, so that
     what follows still fits. `batch` is the batch's place; `before` says where the row before the run ends.
 
     Returns:
@@ -240,9 +240,15 @@ def merge_some(connection: Connection, batch: int, before: End, key: BatchKey, m
     Raises:
         BrokenChainError: a row is not the one that was stored; nothing was rewritten.
     """
-    run = _run(connection, batch, before.number + 1, MAX_STEP_BYTES)
-    if not run:
+    alone, run = _next_run(connection, batch, before.number + 1)
+    if not alone and not run:
         return None
+    for row, _ in zip(raw_rows(connection, batch, before.number + 1), alone, strict=False):
+        if not marks.follows(before, row):
+            raise BrokenChainError(batch)
+        before = row.end
+    if not run:
+        return before, False
     rows, opened, at = list[Row](), list[bytes](), before
     for raw in connection.execute(_WHOLE, {"first": run[0], "last": run[-1]}):
         row = checkable((raw.key, raw.total, raw.ids, raw.serials, raw.mark), batch)
@@ -250,10 +256,7 @@ def merge_some(connection: Connection, batch: int, before: End, key: BatchKey, m
             raise BrokenChainError(batch)
         at = row.end
         rows.append(row)
-        if len(run) > 1:
-            opened.append(_decrypted(key, raw.payloads, row.mark, raw.key))
-    if len(run) == 1:
-        return at, False
+        opened.append(_decrypted(key, raw.payloads, row.mark, raw.key))
     whole = Row(at.number, at.total, b"".join([row.ids for row in rows]), b"".join([row.serials for row in rows]), b"")
     mark = marks.mark(before, whole, at.chain)
     values = {
@@ -289,6 +292,23 @@ def drop_some(connection: Connection, batch: int) -> bool:
     if run:
         connection.execute(_DROP, {"first": run[0], "last": run[-1]})
     return bool(run)
+
+
+def _next_run(connection: Connection, batch: int, first: int) -> tuple[list[int], list[int]]:
+    """Return keys of rows that are large enough, and of those behind them that become one row."""
+    alone, run, total = list[int](), list[int](), 0
+    sizes = connection.execute(_SIZES, _span(batch, first) | {"most": MAX_REWRITTEN}).all()
+    for key, size in sizes:
+        if run and total + size > MAX_STEP_BYTES:
+            if len(run) > 1:
+                break
+            alone.append(run.pop())
+            total = 0
+        run.append(key)
+        total += size
+    if len(run) == 1 and (not alone or len(sizes) < MAX_REWRITTEN):  # else it may become one with the rows behind it
+        alone.append(run.pop())
+    return alone, run if len(run) > 1 else []
 
 
 def _run(connection: Connection, batch: int, first: int, most: int) -> list[int]:
