@@ -28,9 +28,8 @@ from lintra_server.batches.upkeep import Upkeep
 from lintra_server.clock import DAY, Clock
 from lintra_server.disk.journal import Halt
 from lintra_server.metrics import Metrics
-from lintra_server.operating import rotation
 from lintra_server.operating.founding import found, may_found
-from lintra_server.operating.starting import begin
+from lintra_server.operating.starting import begin, renew_keys
 from lintra_server.settings import Settings
 from lintra_server.storage.key_folder import ACCEPT_FILE, SCRATCH_FOLDER, KeyFolder, last_seen
 from lintra_server.storage.keys import Keyring
@@ -88,7 +87,7 @@ class Node:
         settings = self.settings
         parts.database.watch(halt)
         stepper = begin(parts, halt)
-        rotation.renew(parts)
+        renew_keys(parts)
         self.now, self.identity = self.clock.now, parts.identity
         self.database, self.store, self.states = parts.database, parts.store, parts.states
         self.metrics = Metrics()

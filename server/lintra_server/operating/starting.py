@@ -8,16 +8,19 @@ from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
 import structlog
+from sqlalchemy import select, update
 
 from lintra_server.disk.journal import EMPTY, NOT_AWAITED, BatchId, Halt, Head, Journal, JournalState, Line
 from lintra_server.disk.key_files import KeyFiles
 from lintra_server.disk.notes import Note
 from lintra_server.disk.reserve import is_full
-from lintra_server.storage.database import REVISION
+from lintra_server.storage.database import REVISION, tasks
 from lintra_server.storage.history import History
 from lintra_server.storage.parts import NotStartedError, Parts
 from lintra_server.storage.states import FINAL_STATES, BatchRow
 from lintra_server.storage.steps import KEPT_STATES, Step, Stepper
+from lintra_server.storage.tasks import TOKEN_KEY
+from lintra_service.settings import InvalidSettingsError
 
 log = structlog.get_logger()
 
@@ -157,3 +160,34 @@ def _require_witnessed(journal: Journal, seen: Head, allowed: Sequence[Head]) ->
 def _require_keys(parts: Parts) -> None:
     if gone := without_keys(parts):
         raise NotStartedError(f"the keys of {len(gone)} unreleased batches are missing from the key folder: {_RESTORE}")
+
+
+def renew_keys(parts: Parts) -> int:
+    """Wrap whatever is under a later root key of the list under the first one; return how much there was to do.
+
+    Afterwards the later ones can be taken off the list.
+    """
+    parts.folder.renew_journal_key(parts.vault)
+    if not parts.vault.is_changing:
+        return 0  # there may be thousands of files, and all are under the only key
+    done = sum(_renewed(parts, history.batch) for history in parts.history.batches.values() if not history.is_destroyed)
+    done += sum(parts.sealing_keys.renew(name, name) for name in parts.sealing_keys.names())
+    places = {task.place: task_id for task_id, task in parts.history.tasks.items()}
+    with parts.database.writing() as connection:
+        query = select(tasks.c.task, tasks.c.wrapped_token_key).where(tasks.c.wrapped_token_key.is_not(None))
+        for place, wrapped in connection.execute(query).all():
+            try:
+                renewed = parts.vault.renewed(wrapped, TOKEN_KEY, places[place]) if place in places else None
+            except InvalidSettingsError:
+                continue  # it was changed; whoever needs it is told
+            if renewed is not None:
+                connection.execute(update(tasks).where(tasks.c.task == place).values(wrapped_token_key=renewed))
+                done += 1
+    return done
+
+
+def _renewed(parts: Parts, batch: BatchId) -> bool:
+    try:
+        return parts.batch_keys.renew(batch.name, *batch.bound)
+    except InvalidSettingsError:
+        return False  # it was changed; whoever needs it is told

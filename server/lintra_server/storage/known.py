@@ -111,8 +111,6 @@ class KnownKeys:
         while True:
             with self._lock:
                 pairs = self._table(connection, batch, end).candidates(keys)
-            if not pairs:
-                return set()
             wanted = {number for _, number in pairs}
             rows = self._chains.some(connection, batch, wanted)
             if rows is not None and not _are_there(found := self._held(keys, pairs, rows), keys, pairs):

@@ -231,8 +231,9 @@ def sort_ids(report_ids: Bytes) -> tuple[ReportIds, IntArray]:
 def merge_some(connection: Connection, batch: int, before: End, key: BatchKey, marks: Marks) -> tuple[End, bool] | None:
     """Rewrite the next run of small rows into one; return where it ends, and whether there was such a run.
 
-    Rows before it that are large enough are only checked. The run has at most `MAX_STEP_BYTES`. The row keeps the chain value of the last one that is joined into it, so that
-    what follows still fits. `batch` is the batch's place; `before` says where the row before the run ends.
+    Rows before it that are large enough are only checked. The run has at most `MAX_STEP_BYTES`. The row keeps the chain
+    value of the last one that is joined into it, so that what follows still fits. `batch` is the batch's place;
+    `before` says where the row before the run ends.
 
     Returns:
         None when there are no rows behind `before`.
