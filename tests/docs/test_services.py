@@ -64,11 +64,7 @@ ELSEWHERE = {
     "docs/how-to/operations.md": "tests/unit/lintra_server/operating/test_operations.py types them, in one process",
     "docs/how-to/windows.md": "tests/unit/lintra_analyzer/test_windows_commands.py types them with a clock",
 }
-DOCTOR = "1 lintra server doctor --config server.toml"  # a test's folders are on one volume
 FAILS = {
-    "docs/how-to/deploy-a-server.md": [DOCTOR],
-    "docs/how-to/restore-a-server.md": [DOCTOR],
-    "docs/how-to/rotate-keys.md": [DOCTOR],
     "docs/explanation/ndis.md": ["1 lintra audit gaussian -"],  # VIOLATION, as the page says
 }
 """Commands whose page says that they end with another status than 0."""
