@@ -31,6 +31,8 @@ from showing import BENCHMARKS, Cell, Shown, parser, runs_of, show
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "deploy"))
 
+from typing import cast
+
 import demo_organisations
 from flights import DATA, load_flights
 
@@ -44,6 +46,8 @@ from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.errors import LintraError
 from lintra_protocol.fields.contributors import Contributors
 from lintra_protocol.mechanisms import SecondMoment
+from lintra_protocol.mechanisms.measurement import Measurement
+from lintra_protocol.mechanisms.setting import Setting
 from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.task import Task
 
@@ -153,7 +157,7 @@ def demonstration(runs: int) -> Shown:
     def once(exact: IntArray, draws: int, label: str) -> float:
         total, random_bytes = exact, stream(label)
         for _ in range(draws):
-            total = task.mechanism.noised(total, task.num_columns, random_bytes)
+            total = task.measurement.noised(total, random_bytes)
         try:
             fit = regression(read(task, total[np.newaxis], np.array([draws])), target, of="cohort")
         except LintraError:
@@ -168,7 +172,7 @@ def demonstration(runs: int) -> Shown:
 
     sums, chosen = {}, {name: np.flatnonzero(carrier == number) for number, name in enumerate(names)}
     for name, own in chosen.items():
-        sums[name] = task.mechanism.exact_contribution(rows[own], np.arange(len(own)))
+        sums[name] = task.measurement.exact_contribution(rows[own], np.arange(len(own)))
     together = np.sum(list(sums.values()), axis=0)
     lines = [line("all airlines together", together, np.arange(len(rows)), len(names))]
     ordered = sorted(names, key=lambda name: -len(chosen[name]))
@@ -218,20 +222,21 @@ def normalised(columns: Columns) -> FloatArray:
     return result
 
 
-def mechanism_of(epsilon: str, organisations: int, corrupt: int) -> SecondMoment:
+def mechanism_of(epsilon: str, organisations: int, corrupt: int) -> Measurement:
     """Return the products of persons of one row, calibrated for so many organisations."""
     held = Contributors(rows_per_person=1, organisations_per_person=1, max_rows=400_000, count="exact")
     claim = Claim(
         epsilon=epsilon, delta="0.000001", min_clients=organisations, max_corrupt_clients=corrupt, threat="adaptive"
     )
-    bare = SecondMoment(row_bound="3", fraction_bits=0, sigma=4, intercept="1.5").of_contributors(held)
-    return bare.calibrated(claim, SIZE, organisations)
+    bare = SecondMoment(row_bound="3", fraction_bits=0, sigma=4, intercept="1.5")
+    return Measurement(bare, SIZE, Setting(held), claim).calibrated(organisations)
 
 
-def moments(mechanism: SecondMoment, rows: FloatArray) -> FloatArray:
+def moments(measurement: Measurement, rows: FloatArray) -> FloatArray:
     """Return the sums of products of 1 and the columns without noise, shape `(8, 8)`."""
-    exact = mechanism.exact_contribution(rows, np.arange(len(rows)))
-    matrix = mechanism.decode(exact[np.newaxis, :-1], SIZE)
+    mechanism = cast("SecondMoment", measurement.mechanism)
+    exact = measurement.exact_contribution(rows, np.arange(len(rows)))
+    matrix = measurement.decode(exact[np.newaxis])
     constant = mechanism.intercept_steps * 2.0**-mechanism.fraction_bits
     matrix[0] /= constant
     matrix[1:, 0] /= constant
@@ -281,20 +286,21 @@ def learned(task: Task, columns: Columns, total: IntArray, draws: int) -> FloatA
 
 
 def learning(
-    mechanism: SecondMoment, columns: Columns, own: FloatArray, everybody: FloatArray, draws: int, runs: int
+    measurement: Measurement, columns: Columns, own: FloatArray, everybody: FloatArray, draws: int, runs: int
 ) -> FloatArray:
     """Return R2 over everybody's rows of what some rows give with so many draws of noise, shape `(runs,)`.
 
     A run that gives no coefficients counts as R2 0, that of the mean.
     """
-    truth, task = moments(mechanism, everybody), task_of(mechanism, columns)
-    exact = mechanism.exact_contribution(own, np.arange(len(own)))
+    mechanism = cast("SecondMoment", measurement.mechanism)
+    truth, task = moments(measurement, everybody), task_of(mechanism, columns)
+    exact = measurement.exact_contribution(own, np.arange(len(own)))
     found = []
     for run in range(runs):
         random_bytes = stream(f"{columns} {mechanism.sigma} {len(own)} {draws} {run}")
-        noise = mechanism.noise(draws, SIZE, random_bytes).sum(axis=0)
+        noise = measurement.noise(draws, random_bytes).sum(axis=0)
         try:
-            found.append(r2_of(learned(task, columns, exact + np.append(noise, 0), draws), truth))
+            found.append(r2_of(learned(task, columns, exact + noise, draws), truth))
         except LintraError:
             found.append(0.0)
     return np.array(found)

@@ -29,6 +29,8 @@ from lintra_protocol.encoding.canonical import base64url
 from lintra_protocol.fields.schema import Column
 from lintra_protocol.http.requests import media_type
 from lintra_protocol.mechanisms import AnyMechanism, Osnap, SecondMoment
+from lintra_protocol.mechanisms.measurement import Measurement
+from lintra_protocol.mechanisms.setting import Setting
 from lintra_protocol.messages.documents import TaskRecord, sign
 from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.report.report import make_reports, seal_block
@@ -85,7 +87,7 @@ def server(folder: Path, mechanism: AnyMechanism, max_clients: int = 1_000_000) 
         ),
         analyzer=AnalyzerEntry(identity_key=analyzer.public_key, sealing_key=base64url(sealing.public_bytes)),
         columns=tuple(Column(name=f"c{index}", lower="-1", upper="1") for index in range(NUM_COLUMNS)),
-        mechanism=mechanism.calibrated(claim, NUM_COLUMNS, max_clients),
+        mechanism=Measurement(mechanism, NUM_COLUMNS, Setting(), claim).calibrated(max_clients).mechanism,
         claim=claim,
         max_clients=max_clients,
         not_before=hour - 1,

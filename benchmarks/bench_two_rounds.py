@@ -56,8 +56,8 @@ def built(specification: Specification) -> Task:
 
 def summed(task: Task, rows: FloatArray, rng: np.random.Generator) -> ProjectedSums | CentredProducts:
     """Return the release of normalised rows."""
-    exact = task.mechanism.exact_reports(rows).sum(axis=0, keepdims=True)
-    deviations = task.mechanism.sigmas(task.num_columns) * len(rows) ** 0.5
+    exact = task.measurement.exact_reports(rows).sum(axis=0, keepdims=True)
+    deviations = task.measurement.layout.sigmas * len(rows) ** 0.5
     whole = read(
         task, exact + np.rint(rng.normal(size=exact.shape) * deviations).astype(np.int64), np.array([len(rows)])
     )

@@ -26,7 +26,9 @@ from lintra_protocol.crypto.randomness import bulk_system_randomness
 from lintra_protocol.crypto.signing import SigningKey
 from lintra_protocol.encoding.canonical import base64url
 from lintra_protocol.fields.schema import Column
+from lintra_protocol.mechanisms.measurement import Measurement
 from lintra_protocol.mechanisms.range_finder import RangeFinder
+from lintra_protocol.mechanisms.setting import Setting
 from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.report.wire import payload_bytes
 from lintra_protocol.task import AnalyzerEntry, ServerEntry, Task
@@ -59,7 +61,7 @@ def task_of() -> Task:
         servers=tuple(ServerEntry(url=f"http://server-{i}.test", identity_key=key) for i, key in enumerate(keys[2:])),
         analyzer=AnalyzerEntry(identity_key=keys[1], sealing_key=base64url(bytes(32))),
         columns=tuple(Column(name=f"c{i}", lower="-1", upper="1") for i in range(COLUMNS)),
-        mechanism=plain.calibrated(claim, COLUMNS, 10_000),
+        mechanism=Measurement(plain, COLUMNS, Setting(), claim).calibrated(10_000).mechanism,
         claim=claim,
         max_clients=10_000,
         not_before=1,

@@ -147,7 +147,7 @@ def _check(made: Collection, sketch: IntArray, signed: SignedRecord, store: Stor
         rows = rows_of(ids[start : start + _BLOCK])
         add_reports(matrix, expected, np.arange(start, start + len(rows)), to_ring(rows))
     worst = int(np.abs(sketch - from_ring(expected)).max())
-    if len(ids) != record.num_clients or worst > 10 * mechanism.smoothing * made.task.num_servers:
+    if len(ids) != record.num_clients or worst > 10 * made.task.measurement.smoothing * made.task.num_servers:
         raise ValueError(f"the sketch of {len(ids)} reports is off by {worst}")
 
 

@@ -75,7 +75,7 @@ def describe(definition: Task) -> Iterable[str]:
     yield from (_described(column) for column in definition.columns)
     who = _senders(definition)
     adds = "server" if definition.noise == "servers" else who[:-1]
-    yield f"Mechanism {mechanism.kind}: {mechanism.clipping_rule()}, then every {adds} adds noise"
+    yield f"Mechanism {mechanism.kind}: {definition.measurement.clipping_rule()}, then every {adds} adds noise"
     yield f"  sigma {mechanism.sigma} in steps of 2^-{mechanism.sigma_bits}; {definition.num_words} words a report"
     yield f"Promised: epsilon {claim.epsilon} at delta {claim.delta}, neighbours {claim.neighbours},"
     if definition.contributors is not None:
@@ -85,7 +85,7 @@ def describe(definition: Task) -> Iterable[str]:
         corrupt = "any number of others corrupt; if all servers collude they see rows without noise"
     yield f"  from {claim.min_clients} {who} on, {corrupt}"
     organisations = None if definition.contributors is None else claim.min_clients
-    colluding = epsilons_if_colluding(mechanism, definition.claim, definition.num_columns, definition.shares_seen)
+    colluding = epsilons_if_colluding(definition.measurement, definition.claim, definition.shares_seen)
     yield f"  {in_words(colluding, organisations)}"
     for clients in sorted({claim.min_clients, definition.max_clients}):
         statement = definition.privacy(clients)

@@ -93,7 +93,7 @@ def release(
     Raises:
         ValueError: a server has no source of smoothing noise, or of a verified task no second nonce.
     """
-    if task.mechanism.servers_add_noise and (smoothing is None or len(smoothing) != task.num_servers):
+    if task.measurement.servers_add_noise and (smoothing is None or len(smoothing) != task.num_servers):
         raise ValueError(f"each of the {task.num_servers} servers needs a source of noise")
     if task.verified is not None and len(matrix_nonces) != task.num_servers:
         raise ValueError(f"each of the {task.num_servers} servers needs a second nonce: reports are verified")
@@ -115,11 +115,11 @@ def release(
     drawn = draw_matrix(task, batch, root, nonces, len(reports), first)
     sketch_shares = [server_sketch_share(task, server, reports, drawn.matrix) for server in range(task.num_servers)]
     for sketch_share, random_bytes in zip(sketch_shares, smoothing or (), strict=False):
-        task.mechanism.add_server_noise(sketch_share, task.num_columns, random_bytes)
+        task.measurement.add_server_noise(sketch_share, random_bytes)
 
     # The analyzer: add up, lift, decode.
     sketch = from_ring(combine(np.stack(sketch_shares)))
-    values = task.mechanism.decode(sketch, task.num_columns)
+    values = task.measurement.decode(sketch)
     return IdealRelease(values, sketch, drawn.matrix.row_counts(), drawn.privacy, drawn.seed, rejected)
 
 

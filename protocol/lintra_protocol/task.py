@@ -22,7 +22,7 @@ from lintra_protocol.encoding.documents import Frozen, Key, Printable, Real, fra
 from lintra_protocol.errors import InvalidMessageError, InvalidRowError, InvalidTaskError, UnsupportedFeatureError
 from lintra_protocol.fields.contributors import Contributors
 from lintra_protocol.fields.missing_reports import MOST_MAX_MISSING
-from lintra_protocol.mechanisms.base import MAX_SERVERS
+from lintra_protocol.mechanisms.noise_law import MAX_SERVERS
 from lintra_protocol.mechanisms.setting import Setting
 from lintra_protocol.task_terms import MAX_WORDS, Measured
 from lintra_protocol.verification.padding import too_long
@@ -68,13 +68,7 @@ class Task(Measured):
             raise ValueError("two servers have the same identity key")
         if not 0 <= fraction(self.max_missing) < 1:
             raise ValueError(f"max_missing lies in [0, 1), got {self.max_missing}")
-        self._tell_the_mechanism()
         return self
-
-    def _tell_the_mechanism(self) -> None:
-        """Let the mechanism know whose reports it gets, and who noises them: what it promises depends on it."""
-        noising = self.num_servers if self.noise == "servers" else 0
-        self.__dict__["mechanism"] = self.mechanism.of_contributors(self.contributors).noised_by(noising)
 
     def __repr__(self) -> str:
         return f"Task({self.task_id[:8]}.., {self.mechanism.kind}, epsilon={self.claim.epsilon})"
@@ -84,10 +78,8 @@ class Task(Measured):
     def model_copy(self, *, update: Mapping[str, object] | None = None, deep: bool = False) -> Self:
         """Return a changed copy, which has an identifier of its own."""
         copy = super().model_copy(update=update, deep=deep)
-        derived = ("id_bytes", "task_id", "schema_arrays", "num_words", "verified", "shares_seen", "noise_claim")
-        for name in (*derived, "measurement"):
-            copy.__dict__.pop(name, None)
-        copy._tell_the_mechanism()
+        for derived in copy.__dict__.keys() - type(self).model_fields.keys():
+            del copy.__dict__[derived]
         return copy
 
     # --- identity ----------------------------------------------------------------------------------------------
@@ -142,10 +134,10 @@ class Task(Measured):
         """
         if self.contributors is not None:
             raise InvalidRowError("this task takes one report of each organisation: contribute all rows together")
-        noised = self.mechanism.encode(normalised, random_bytes, outside)
+        noised = self.measurement.encode(normalised, random_bytes, outside)
         if self.verified is not None:
             while (long := np.flatnonzero(too_long(noised, self.verified.squared_bound))).size:
-                noised[long] = self.mechanism.encode(normalised[long], random_bytes, outside[long])
+                noised[long] = self.measurement.encode(normalised[long], random_bytes, outside[long])
         return noised
 
     def encode_contribution(self, rows: FloatArray, persons: IntArray, random_bytes: RandomBytes) -> IntArray:
@@ -160,7 +152,7 @@ class Task(Measured):
             InvalidRowError: more rows than the task allows, of all persons or of one.
             ValueError: the task takes single rows.
         """
-        return self.mechanism.contribution(self.schema_arrays.normalise(rows), persons, random_bytes)
+        return self.measurement.contribution(self.schema_arrays.normalise(rows), persons, random_bytes)
 
     def check(self) -> None:
         """Check everything that needs no other party: supported features, keys, ring headroom and the promise.
@@ -184,7 +176,7 @@ class Task(Measured):
                 raise InvalidTaskError(f"{name}: {error.detail}") from None
         if self.num_words > MAX_WORDS:
             raise InvalidTaskError(f"a report of {self.num_words} words exceeds {MAX_WORDS}; use a sketch")
-        self.mechanism.check(self.noise_claim, self.num_columns, self.max_clients)
+        self.measurement.check(self.max_clients)
         self.mechanism.check_columns(self.columns)
         if self.verified is not None and (self.contributors is not None or self.study is not None):
             raise UnsupportedFeatureError("verification: organisations and studies are not verified so far; use 'none'")
@@ -223,7 +215,7 @@ class Task(Measured):
 
     def _require_noise_of_servers(self) -> None:
         """Refuse a task whose servers cannot add the noise, or that keeps delta for what cannot happen then."""
-        if not self.mechanism.servers_may_noise:
+        if "server noise" not in self.mechanism.allows:
             raise UnsupportedFeatureError(f"noise: servers cannot add that of {self.mechanism.kind}; use 'clients'")
         if self.contributors is not None or self.study is not None:
             raise UnsupportedFeatureError("noise: that of organisations and studies is their own so far; use 'clients'")

@@ -142,7 +142,12 @@ class Measured(Batched):
     @cached_property
     def measurement(self) -> Measurement:
         """Return the mechanism in this task's setting: what encodes, decodes and states the privacy of noise."""
-        return Measurement(self.mechanism, self.num_columns, self.setting, self.noise_claim)
+        return replace(self._as_claimed, claim=self.noise_claim)
+
+    @cached_property
+    def _as_claimed(self) -> Measurement:
+        """Return the same for the claim itself; sizes do not depend on it."""
+        return Measurement(self.mechanism, self.num_columns, self.setting, self.claim)
 
     # --- sizes -------------------------------------------------------------------------------------------------
 
@@ -159,17 +164,17 @@ class Measured(Batched):
     @cached_property
     def num_words(self) -> int:
         """Return the ring words in a report's input share."""
-        return self.mechanism.report_words(self.num_columns)
+        return self._as_claimed.layout.num_words
 
     @property
     def sketch_words(self) -> int:
         """Return the ring words in a row of the sketch: w, or w/c where a report holds c copies."""
-        return self.mechanism.sketch_words(self.num_columns)
+        return self._as_claimed.layout.num_released
 
     @cached_property
     def schema_arrays(self) -> Schema:
         """Return the columns as arrays."""
-        return Schema(self.columns, indicators=not self.mechanism.takes_levels)
+        return Schema(self.columns, indicators="levels" not in self.mechanism.allows)
 
     # --- verified reports --------------------------------------------------------------------------------------
 
@@ -182,12 +187,13 @@ class Measured(Batched):
         """
         if self.verification == "none":
             return None
-        longest = self.mechanism.squared_report_bound()
+        longest = self._as_claimed.squared_length
         if longest is None:
             raise InvalidTaskError(
                 f"verification: nothing bounds a report of {self.mechanism.kind} like this; use none"
             )
-        variances = [int(sigma) ** 2 for sigma in self.mechanism.report_sigmas(self.num_columns)]
+        noised = self.noise == "clients"
+        variances = [int(sigma) ** 2 * noised for sigma in self._as_claimed.layout.sigmas]
         try:
             return Parameters(self.num_words, self.num_servers, noised_bound(longest, variances))
         except ValueError as error:
@@ -222,11 +228,11 @@ class Measured(Batched):
 
     def privacy(self, num_clients: int) -> PrivacyStatement:
         """Return the exact privacy of a release of `num_clients` reports."""
-        return self._stated(self.mechanism.privacy(self.noise_claim, self.num_columns, num_clients))
+        return self._stated(self.measurement.privacy(num_clients))
 
     def release_privacy(self, matrix: PublicMatrix) -> PrivacyStatement:
         """Return the exact privacy of a release under the matrix that was really drawn."""
-        return self._stated(self.mechanism.release_privacy(self.noise_claim, self.num_columns, matrix))
+        return self._stated(self.measurement.release_privacy(matrix))
 
     def _stated(self, of_noise: PrivacyStatement) -> PrivacyStatement:
         """Return what the task promises by noise that keeps `noise_claim`: shares of verified reports show more."""
@@ -244,7 +250,7 @@ class Measured(Batched):
         be worse than planned and is used all the same, if only it keeps the promise; then it is all that is allowed.
         """
         statement = self.privacy(self.claim.min_clients)
-        if not self.mechanism.smoothing:
+        if not self.measurement.smoothing:
             return statement
         epsilon = self.claim.float_epsilon
         noise_delta = self.noise_claim.noise_delta

@@ -12,11 +12,21 @@ from lintra_protocol.encoding.documents import real
 from lintra_protocol.errors import FalseClaimError, InvalidTaskError, RowUnderfilledError
 from lintra_protocol.ideal import client_report, run
 from lintra_protocol.mechanisms import MECHANISMS, AnyMechanism
-from lintra_protocol.mechanisms.encoder import MIN_SIGMA
+from lintra_protocol.mechanisms.noise_law import MIN_SIGMA
 from lintra_protocol.noise.discrete_gaussian import discrete_gaussian
 from lintra_protocol.privacy.statement import Claim
 from support import make_task, nonce, source, uncalibrated
 from support.conformance import Conformance, conformance
+from support.measured import (
+    calibrated_for,
+    document_of,
+    encode_rows,
+    layout_of,
+    measurement_of,
+    noise_sigmas,
+    reports_without_noise,
+    setting_of,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 KINDS = sorted(MECHANISMS)
@@ -48,7 +58,7 @@ def of_kind(member: str) -> Conformance:
 
 
 def calibrated(member: str, given: Claim, row_bound: float = 1.0) -> AnyMechanism:
-    return plain(member, row_bound).calibrated(given, COLUMNS, 1000)
+    return calibrated_for(plain(member, row_bound), COLUMNS, given, 1000)
 
 
 def sparsity_of(member: str) -> int:
@@ -57,7 +67,7 @@ def sparsity_of(member: str) -> int:
 
 def overlaps(member: str) -> bool:
     """Return whether rows of the sketch share a client's noise; not where every row gets a copy of its own."""
-    return sparsity_of(member) > 1 and plain(member).copies == 1
+    return sparsity_of(member) > 1 and layout_of(plain(member))["row"].copies == 1
 
 
 def words(array: IntArray | RingArray) -> list[list[int]]:
@@ -93,26 +103,26 @@ def test_the_servers_result_is_exactly_the_matrix_times_the_noised_rows(member: 
     row_numbers, signs = matrix.entries(np.arange(len(rows)))
     expected = [[0] * task.sketch_words for _ in range(matrix.rows)]
     for own_rows, own_signs, row in zip(row_numbers, signs, noised, strict=True):
-        copies = np.split(row, task.mechanism.copies)
+        copies = np.split(row, task.measurement.layout.num_noised // task.sketch_words)
         for entry, (row_number, sign) in enumerate(zip(own_rows, own_signs, strict=True)):
             for place, word in enumerate(copies[entry % len(copies)]):
                 expected[row_number][place] = (expected[row_number][place] + int(sign) * int(word)) % 2**64
-    for server in range(3 if task.mechanism.smoothing else 0):
+    for server in range(3 if measurement_of(task).smoothing else 0):
         noise = discrete_gaussian(
-            (matrix.rows, task.sketch_words), task.mechanism.smoothing, source(f"server {server}")
+            (matrix.rows, task.sketch_words), measurement_of(task).smoothing, source(f"server {server}")
         )
         for row_number, place in np.ndindex(noise.shape):
             expected[row_number][place] = (expected[row_number][place] + int(noise[row_number, place])) % 2**64
 
     sketch = from_ring(np.array(expected, dtype=object).astype(np.uint64))
-    np.testing.assert_array_equal(release.values, task.mechanism.decode(sketch, COLUMNS))
+    np.testing.assert_array_equal(release.values, measurement_of(task, COLUMNS).decode(sketch))
 
 
 @every_mechanism
 def test_the_servers_matrix_is_applied_modulo_the_ring(member: str) -> None:
     mechanism = calibrated(member, claim())
     matrix = mechanism.public_matrix(9, bytes(32))
-    copies = mechanism.copies
+    copies = layout_of(mechanism).num_noised // layout_of(mechanism).num_released
     shares = np.frombuffer(source(member)(8 * 9 * 4 * copies), np.uint64).reshape(9, 4 * copies)
     sketch = np.zeros((matrix.rows, 4), np.uint64)
     matrix.add_reports(sketch, np.arange(9), shares)
@@ -129,13 +139,15 @@ def test_the_servers_matrix_is_applied_modulo_the_ring(member: str) -> None:
 @pytest.mark.parametrize("row", [[1e17, 0, 0], [1e17, -1e17, 1e17], [3.0, 4.0, 0.0], [-1e-300, 1e17, 0.5]])
 def test_a_hostile_row_is_clipped_into_the_ball_or_box(member: str, row: list[float]) -> None:
     mechanism = calibrated(member, claim())
-    exact = mechanism.encode(np.array([row]), source("noise")) - mechanism.noise(1, COLUMNS, source("noise"))
-    largest = mechanism.largest_word()
+    exact = encode_rows(mechanism, np.array([row]), source("noise")) - measurement_of(mechanism, COLUMNS).noise(
+        1, source("noise")
+    )
+    largest = layout_of(mechanism).bound
     farthest = of_kind(member).squared_length(mechanism, largest, exact.size)
     if "count" in member:
-        farthest += mechanism.count_steps**2
+        farthest += layout_of(mechanism).rows_per_count ** 2
     assert sum(int(word) ** 2 for word in exact[0]) <= farthest
-    assert int(np.abs(exact).max()) <= mechanism.largest_word()
+    assert int(np.abs(exact).max()) <= layout_of(mechanism).bound
 
 
 @every_mechanism
@@ -147,9 +159,9 @@ def test_a_row_that_is_not_finite_makes_a_report_like_any_other(member: str, val
     )
     assert [len(share) for share in lacking.shares] == [len(share) for share in whole.shares]
     rows = task.schema_arrays.normalise(task.schema_arrays.rows(np.array([[9.0, value, -0.5]])))
-    reports = task.mechanism.exact_reports(rows)
-    assert int(np.abs(reports).max()) <= task.mechanism.largest_word()
-    assert reports.any() != task.mechanism.leaves_out
+    reports = reports_without_noise(task, rows)
+    assert int(np.abs(reports).max()) <= layout_of(task).bound
+    assert reports.any() != measurement_of(task).leaves_out
 
 
 @every_mechanism
@@ -159,12 +171,12 @@ def test_what_is_not_finite_is_missing_to_the_encoder_itself_or_refused(member: 
     rows = np.array([[0.1, value, 0.1], [0.1, math.nan, 0.1]])
     if math.isinf(value) and of_kind(member).refuses_infinity:
         with pytest.raises(ValueError, match="finite"):
-            mechanism.exact_reports(rows)
+            reports_without_noise(mechanism, rows)
         return
-    first, missing = mechanism.exact_reports(rows)
-    assert first.any() != mechanism.leaves_out
+    first, missing = reports_without_noise(mechanism, rows)
+    assert first.any() != measurement_of(mechanism).leaves_out
     if math.isinf(value) and of_kind(member).cells:  # which moves nothing: beyond the bounds lie the outer cells
-        assert first.sum() == missing.sum() == COLUMNS * mechanism.largest_word()
+        assert first.sum() == missing.sum() == COLUMNS * layout_of(mechanism).bound
     else:
         np.testing.assert_array_equal(first, missing)
 
@@ -172,9 +184,9 @@ def test_what_is_not_finite_is_missing_to_the_encoder_itself_or_refused(member: 
 @every_mechanism
 def test_measured_noise_is_the_stated_noise_and_this_test_would_notice_if_not(member: str) -> None:
     mechanism = calibrated(member, claim())
-    sample = mechanism.encode(np.zeros((20_000, COLUMNS)), source("sigma"))
-    sample -= mechanism.exact_reports(np.zeros((1, COLUMNS)))
-    stated = mechanism.sigmas(COLUMNS).astype(float)
+    sample = encode_rows(mechanism, np.zeros((20_000, COLUMNS)), source("sigma"))
+    sample -= reports_without_noise(mechanism, np.zeros((1, COLUMNS)))
+    stated = noise_sigmas(mechanism, COLUMNS).astype(float)
     # The chi-square of 20 000 squares has deviation 0.01 around 1; six of them leave a false alarm below 1e-8.
     limit, wrong = of_kind(member).noise_limits
     ratios = np.square(sample / stated).mean(axis=0)
@@ -186,17 +198,21 @@ def test_measured_noise_is_the_stated_noise_and_this_test_would_notice_if_not(me
 @every_mechanism
 def test_no_word_has_less_noise_than_the_least(member: str) -> None:
     mechanism = calibrated(member, claim())
-    assert mechanism.sigmas(COLUMNS).shape == (mechanism.num_words(COLUMNS),)
-    assert mechanism.sigmas(COLUMNS).min() == mechanism.least_sigma >= mechanism.min_sigma
-    assert (mechanism.least_sigma == mechanism.sigma) == of_kind(member).one_sigma
+    assert noise_sigmas(mechanism, COLUMNS).shape == (layout_of(mechanism, COLUMNS).num_noised,)
+    assert (
+        noise_sigmas(mechanism, COLUMNS).min()
+        == layout_of(mechanism).least_sigma
+        >= document_of(mechanism).noise_law.min_sigma(setting_of(mechanism))
+    )
+    assert (layout_of(mechanism).least_sigma == mechanism.sigma) == of_kind(member).one_sigma
 
 
 @every_mechanism
 def test_the_promise_weakens_as_sigma_falls(member: str) -> None:
     mechanism = calibrated(member, claim())
     epsilons = [
-        mechanism.model_copy(update={"sigma": mechanism.sigma * factor // 10})
-        .privacy(claim(), COLUMNS, CLIENTS)
+        measurement_of(mechanism.model_copy(update={"sigma": mechanism.sigma * factor // 10}), COLUMNS, claim())
+        .privacy(CLIENTS)
         .epsilon
         for factor in (40, 20, 10, 5, 2)
     ]
@@ -213,26 +229,28 @@ def test_calibration_keeps_the_claim_and_one_step_less_of_noise_breaks_it(
 ) -> None:
     given = claim(epsilon=epsilon, neighbours=neighbours, max_corrupt_clients=corrupt)
     mechanism = calibrated(member, given)
-    mechanism.check(given, COLUMNS, 1000)
-    assert mechanism.sigma > mechanism.min_sigma >= MIN_SIGMA
+    measurement_of(mechanism, COLUMNS, given).check(1000)
+    assert mechanism.sigma > document_of(mechanism).noise_law.min_sigma(setting_of(mechanism)) >= MIN_SIGMA
     # Calibration keeps 1e-9 of mu for rounding errors; a step of a sigma near 1e8 is less than that.
     less = mechanism.sigma - max(1, mechanism.sigma // 10**7)
     with pytest.raises(FalseClaimError):
-        mechanism.model_copy(update={"sigma": less}).check(given, COLUMNS, 1000)
+        measurement_of(mechanism.model_copy(update={"sigma": less}), COLUMNS, given).check(1000)
 
 
 @every_mechanism
 def test_calibration_never_goes_below_the_coarsest_noise_that_integers_allow(member: str) -> None:
     given = claim(epsilon="1000000", delta="0.9")
     mechanism = plain(member)
-    assert mechanism.smallest_sigma(given, COLUMNS) == mechanism.min_sigma
+    assert measurement_of(mechanism, COLUMNS, given).smallest_sigma() == document_of(mechanism).noise_law.min_sigma(
+        setting_of(mechanism)
+    )
 
 
 @every_mechanism
 @pytest.mark.parametrize("clients", [600, 601, 800, 999])
 def test_what_a_cohort_gives_is_never_worse_than_the_claim(member: str, clients: int) -> None:
     mechanism = calibrated(member, claim())
-    statement = mechanism.privacy(claim(), COLUMNS, clients)
+    statement = measurement_of(mechanism, COLUMNS, claim()).privacy(clients)
     statement.require(claim())
     assert statement.epsilon <= 1
     assert statement.delta_at(1.0) <= 1e-6
@@ -240,14 +258,14 @@ def test_what_a_cohort_gives_is_never_worse_than_the_claim(member: str, clients:
 
 @pytest.mark.parametrize("member", [member for member in MEMBERS if of_kind(member).is_tight])
 def test_at_the_minimum_the_claim_is_used_up(member: str) -> None:
-    assert 0.999 < calibrated(member, claim()).privacy(claim(), COLUMNS, CLIENTS).epsilon <= 1
+    assert 0.999 < measurement_of(calibrated(member, claim()), COLUMNS, claim()).privacy(CLIENTS).epsilon <= 1
 
 
 @every_mechanism
 def test_against_a_null_row_the_same_noise_gives_the_stated_fraction_of_mu(member: str) -> None:
     mechanism = calibrated(member, claim())
-    replaced = mechanism.privacy(claim(), COLUMNS, CLIENTS).mu
-    zeroed = mechanism.privacy(claim(neighbours="zero-out"), COLUMNS, CLIENTS).mu
+    replaced = measurement_of(mechanism, COLUMNS, claim()).privacy(CLIENTS).mu
+    zeroed = measurement_of(mechanism, COLUMNS, claim(neighbours="zero-out")).privacy(CLIENTS).mu
     # Linear mechanisms: B against 2B; tests/kinds has the others.
     if of_kind(member).null_range is not None:
         low, high = of_kind(member).null_range
@@ -262,7 +280,10 @@ def test_against_a_null_row_the_same_noise_gives_the_stated_fraction_of_mu(membe
 def test_every_corrupt_client_weakens_the_promise(member: str) -> None:
     mechanism = calibrated(member, claim(max_corrupt_clients=9))
     matrix = mechanism.public_matrix(CLIENTS, bytes(32))
-    mus = [mechanism.release_privacy(claim(max_corrupt_clients=corrupt), COLUMNS, matrix).mu for corrupt in range(10)]
+    mus = [
+        measurement_of(mechanism, COLUMNS, claim(max_corrupt_clients=corrupt)).release_privacy(matrix).mu
+        for corrupt in range(10)
+    ]
     assert mus == sorted(set(mus))
 
 
@@ -270,8 +291,8 @@ def test_every_corrupt_client_weakens_the_promise(member: str) -> None:
 @pytest.mark.parametrize("clients", [CLIENTS, 900, 901])
 def test_the_matrix_that_is_drawn_gives_what_was_promised_before(member: str, clients: int) -> None:
     mechanism = calibrated(member, claim())
-    promised = mechanism.privacy(claim(), COLUMNS, clients)
-    actual = mechanism.release_privacy(claim(), COLUMNS, mechanism.public_matrix(clients, bytes(32)))
+    promised = measurement_of(mechanism, COLUMNS, claim()).privacy(clients)
+    actual = measurement_of(mechanism, COLUMNS, claim()).release_privacy(mechanism.public_matrix(clients, bytes(32)))
     if sparsity_of(member) == 1:
         assert actual == promised
     else:
@@ -283,24 +304,26 @@ def test_the_matrix_that_is_drawn_gives_what_was_promised_before(member: str, cl
 def test_servers_add_noise_exactly_where_rows_overlap(member: str) -> None:
     mechanism = calibrated(member, claim())
     share = np.zeros((mechanism.num_rows, 50), np.uint64)
-    mechanism.add_server_noise(share, COLUMNS, source("smoothing"))
-    assert share.any() == (mechanism.smoothing > 0) == overlaps(member)
-    assert mechanism.smoothing**2 >= 4 * sparsity_of(member) * overlaps(member)
+    measurement_of(mechanism, COLUMNS).add_server_noise(share, source("smoothing"))
+    assert share.any() == (measurement_of(mechanism).smoothing > 0) == overlaps(member)
+    assert measurement_of(mechanism).smoothing ** 2 >= 4 * sparsity_of(member) * overlaps(member)
 
 
 @every_mechanism
 def test_nothing_is_promised_where_no_honest_client_is_left(member: str) -> None:
     mechanism = calibrated(member, claim())
-    corrupt = mechanism.smallest_row(CLIENTS, claim())
+    corrupt = measurement_of(mechanism, None, claim()).emptiest_row(CLIENTS)
     with pytest.raises(RowUnderfilledError):
-        mechanism.privacy(claim(min_clients=1000, max_corrupt_clients=corrupt), COLUMNS, CLIENTS)
+        measurement_of(mechanism, COLUMNS, claim(min_clients=1000, max_corrupt_clients=corrupt)).privacy(CLIENTS)
 
 
 @every_mechanism
 def test_a_bound_that_is_not_positive_is_refused(member: str) -> None:
     for bound in ("0", "-1"):
         with pytest.raises(InvalidTaskError):
-            calibrated(member, claim()).model_copy(update={"row_bound": bound}).check(claim(), COLUMNS, 1000)
+            measurement_of(calibrated(member, claim()).model_copy(update={"row_bound": bound}), COLUMNS, claim()).check(
+                1000
+            )
 
 
 @pytest.mark.parametrize(
@@ -313,11 +336,11 @@ def test_decoding_undoes_the_grid(member: str, row_bound: float) -> None:
     mechanism = calibrated(member, given, row_bound)
     assert real(row_bound) == getattr(mechanism, "entry_bound", mechanism.row_bound)
     row = np.array([[0.5, -0.25, 0.125]]) * row_bound
-    exact = mechanism.encode(row, source("noise")) - mechanism.noise(1, COLUMNS, source("noise"))
+    exact = encode_rows(mechanism, row, source("noise")) - measurement_of(mechanism, COLUMNS).noise(1, source("noise"))
     matrix = mechanism.public_matrix(1, bytes(32))
-    sketch = np.zeros((matrix.rows, mechanism.sketch_words(COLUMNS)), np.uint64)
+    sketch = np.zeros((matrix.rows, layout_of(mechanism, COLUMNS).num_released), np.uint64)
     matrix.add_reports(sketch, np.arange(1), to_ring(exact))
-    decoded = mechanism.decode(from_ring(sketch), COLUMNS)
+    decoded = measurement_of(mechanism, COLUMNS).decode(from_ring(sketch))
     truth = of_kind(member).decoded(mechanism, row[0], row_bound)
     decoded = np.abs(decoded).max(axis=0, keepdims=True) if mechanism.num_rows > 1 else decoded
     assert np.abs(decoded - truth).max() < 1e-3 * row_bound ** of_kind(member).degree

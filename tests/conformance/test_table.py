@@ -32,6 +32,7 @@ from support import source
 from support.analyzer_world import CLIENTS, Life, living
 from support.conformance import conformance
 from support.kinds import added
+from support.measured import clip_steps, clip_words, layout_of, measurement_of
 from support.seeds import SEED
 from support.tasks import make_task
 
@@ -67,7 +68,7 @@ def of_privacy(kind: str) -> None:
     statement.require(task.claim)
     assert 0 < statement.mu < np.inf
     less = task.mechanism.model_copy(update={"sigma": task.mechanism.sigma * 9 // 10})
-    assert less.privacy(task.claim, 3, 600).epsilon > statement.epsilon
+    assert measurement_of(less, 3, task.claim).privacy(600).epsilon > statement.epsilon
 
 
 FLAGS = PlanFlags(columns=3, clients=2000, epsilon="2", delta="0.00001", corrupt=0, rows=4)
@@ -84,7 +85,7 @@ def of_plan(kind: str) -> None:
     assert option.mechanism.kind == kind
     assert option.deviations, "no deviation of any released number"
     assert min(option.deviations.values()) > 0
-    assert min(option.report_bytes.values()) > 8 * option.mechanism.num_words(3)
+    assert min(option.report_bytes.values()) > 8 * layout_of(option.mechanism, 3).num_noised
 
 
 def of_reading(kind: str) -> None:
@@ -138,23 +139,23 @@ def counting_vectors() -> set[str]:
 
 def of_clip_counter(kind: str) -> None:
     """Clipped rows can be counted: paid for in the claim, planned, read, in vectors, and checked by the audit."""
-    assert MECHANISMS[kind].counts_clipped, "it cannot count"
+    assert "clip counter" in MECHANISMS[kind].allows, "it cannot count"
     option, claim = planned(kind), FLAGS.context(kind).claim
     assert option.deviations["clipped rows"] > 0, "it is not planned"
     counting = option.mechanism
     bare = counting.model_copy(update={"clip_count_weight": "0"})
-    free, paid = (one.privacy(claim, 3, claim.min_clients).mu for one in (bare, counting))
+    free, paid = (measurement_of(one, 3, claim).privacy(claim.min_clients).mu for one in (bare, counting))
     assert 1.01 < paid / free < 1.02, "the claim does not pay for it"
     task = make_task(counting, check=False)
     matrix = counting.public_matrix(claim.min_clients, bytes(32))
     sketch = np.full((matrix.rows, task.sketch_words), 2**20, np.int64)
     clipped = read(task, sketch, matrix.row_counts()).clipped
     assert clipped is not None, "it is not read"
-    assert clipped.estimate == 2**20 / counting.clip_steps
+    assert clipped.estimate == 2**20 / clip_steps(counting)
     assert kind in counting_vectors(), "no vectors"
     faults = [fault for name, fault in AUDITS[kind].faults.items() if name.startswith("free-clip-count")]
     cases = {case.name: case.task.mechanism for case in AUDITS[kind].cases()}
-    assert any(cases[fault.case].clip_words for fault in faults), "no count that is not paid for is planted"
+    assert any(clip_words(cases[fault.case]) for fault in faults), "no count that is not paid for is planted"
 
 
 @cache
@@ -166,7 +167,7 @@ def contributed_vectors() -> set[str]:
 
 def of_contributors(kind: str) -> None:
     """Organisations can contribute: in vectors, asked for, planned, read by rows, and audited."""
-    assert MECHANISMS[kind].takes_contributors, "organisations cannot contribute"
+    assert "contributors" in MECHANISMS[kind].allows, "organisations cannot contribute"
     assert kind in contributed_vectors(), "no vectors"
     specification = KINDS[kind].spec
     assert specification is not None
@@ -185,7 +186,7 @@ def of_contributors(kind: str) -> None:
     reports = [task.encode_contribution(rows, np.arange(250), source(f"{kind} {k}")) for k in range(3)]
     sketch, row_counts = np.sum(reports, axis=0)[np.newaxis], np.array([3])
     assert read(task, sketch, row_counts).table()[1].size > 0, "it is not read"
-    assert number_of_rows(task.mechanism, sketch, row_counts) == 750, "reports are taken for rows"
+    assert number_of_rows(task, sketch, row_counts) == 750, "reports are taken for rows"
     audit = AUDITS[kind].organisations
     assert audit is not None, "no audit"
     cases = {case.name: case for case in audit.cases()}
@@ -305,7 +306,7 @@ async def test_it_is_asked_for_sent_to_three_servers_released_and_read(kind: str
         sketch, _ = life.service.archive.read(record)
         assert task.mechanism.kind == kind
         ideal = life.ideal(task, record.num_clients).values
-        release = task.mechanism.decode(sketch, task.num_columns)
+        release = measurement_of(task, task.num_columns).decode(sketch)
     np.testing.assert_allclose(released(release), released(ideal), rtol=1e-12)
 
 

@@ -31,9 +31,10 @@ from lintra_protocol.errors import LintraError, OutdatedKeyError
 from lintra_protocol.fields.contributors import Contributors
 from lintra_protocol.http import problems
 from lintra_protocol.http import requests as transport
-from lintra_protocol.mechanisms import AnyMechanism, RonGauss, SecondMoment, range_finder
+from lintra_protocol.mechanisms import AnyMechanism, RonGauss, SecondMoment, public_signs, range_finder
 from lintra_protocol.mechanisms import joint_rows as joint
 from lintra_protocol.mechanisms.base import Mechanism
+from lintra_protocol.mechanisms.layout import Products
 from lintra_protocol.messages import documents as messages
 from lintra_protocol.messages import inclusion as proofs
 from lintra_protocol.messages.documents import Census, Cohort, Inventory, Signed
@@ -47,6 +48,15 @@ from lintra_protocol.task import Task
 from lintra_protocol.transforms.orthonormal import frame_digest, orthonormal
 from lintra_protocol.transforms.osnap import BalancedOsnap
 from support import verified_operations
+from support.measured import (
+    document_of,
+    measurement_of,
+    noise_sigmas,
+    reports_without_noise,
+    setting_of,
+    with_contributors,
+    words_of_steps,
+)
 
 FOLDER = Path(__file__).resolve().parents[1] / "vectors"
 FILES = sorted(FOLDER.glob("*.json"))
@@ -122,17 +132,17 @@ def published_sigma(
 
 def products(steps: list[str], intercept: str, trace: bool) -> object:
     mechanism = SecondMoment(row_bound="1", fraction_bits=0, sigma=4, intercept=intercept, trace=trace)
-    return texts(mechanism.encode_exactly(integers(steps)[np.newaxis])[0])
+    return texts(words_of_steps(mechanism, integers(steps)[np.newaxis])[0])
 
 
 def clip_count(mechanism: object, row: list[str | None], outside: bool) -> str:
     numbers = np.array([[math.nan if value is None else float(value) for value in row]])
-    return str(mechanism_of(mechanism).exact_reports(numbers, np.array([outside]))[0, -1])
+    return str(reports_without_noise(mechanism_of(mechanism), numbers, np.array([outside]))[0, -1])
 
 
 def missing_rows(mechanism: object, row: list[str | None], outside: bool) -> object:
     numbers = np.array([[math.nan if value is None else float(value) for value in row]])
-    return texts(mechanism_of(mechanism).exact_reports(numbers, np.array([outside]))[0])
+    return texts(reports_without_noise(mechanism_of(mechanism), numbers, np.array([outside]))[0])
 
 
 def orthonormal_frame(matrix: list[list[int]]) -> dict[str, object]:
@@ -148,7 +158,7 @@ def projected(features: list[str], frame: list[list[int]] | None, fraction_bits:
 def joint_vector(mechanism: object, row: list[str | None]) -> object:
     encoder = mechanism_of(mechanism)
     numbers = np.array([[math.nan if value is None else float(value) for value in row]])
-    return texts(encoder.encode_exactly(encoder.round_rows(numbers))[0])
+    return texts(words_of_steps(encoder, document_of(encoder).clip(numbers, setting_of(encoder)))[0])
 
 
 def deviations_of(mechanism: object) -> dict[str, int]:
@@ -166,28 +176,34 @@ def squared_mu(mechanism: object, honest: int, neighbours: Neighbours) -> list[s
 
 
 def contributed_of(mechanism: object, contributors: object) -> Mechanism:
-    return mechanism_of(mechanism).of_contributors(
-        None if contributors is None else Contributors.from_value(contributors)
+    return with_contributors(
+        mechanism_of(mechanism), None if contributors is None else Contributors.from_value(contributors)
     )
 
 
 def contribution(mechanism: object, contributors: object, rows: list[list[str | None]], persons: list[int]) -> object:
     numbers = np.array([[math.nan if value is None else float(value) for value in row] for row in rows])
-    return texts(contributed_of(mechanism, contributors).exact_contribution(numbers, np.array(persons)))
+    return texts(
+        measurement_of(contributed_of(mechanism, contributors), numbers.shape[1]).exact_contribution(
+            numbers, np.array(persons)
+        )
+    )
 
 
 def smallest_sigma(mechanism: object, columns: int, claim: object, contributors: object = None) -> int:
-    return contributed_of(mechanism, contributors).smallest_sigma(Claim.model_validate(claim), columns)
+    return measurement_of(
+        contributed_of(mechanism, contributors), columns, Claim.model_validate(claim)
+    ).smallest_sigma()
 
 
 def squared_distance(mechanism: object, columns: int, neighbours: Neighbours, contributors: object = None) -> list[str]:
     claim = Claim(epsilon="1", delta="0.000001", min_clients=2, neighbours=neighbours)
-    square = contributed_of(mechanism, contributors).squared_distance(claim, columns)
+    square = measurement_of(contributed_of(mechanism, contributors), columns, claim).squared_distance
     return [str(square.numerator), str(square.denominator)]
 
 
 def omega(seed: str, columns: int, rank: int) -> object:
-    return range_finder.omega(unhex(seed), columns, rank).astype(int).tolist()
+    return public_signs.omega(unhex(seed), columns, rank).astype(int).tolist()
 
 
 def halvings(ranks: list[int]) -> list[int]:
@@ -197,11 +213,11 @@ def halvings(ranks: list[int]) -> list[int]:
 
 def range_projection(row: list[str], signs: list[list[int]], halvings: int, squared_bound: str) -> object:
     matrix = np.array(signs, float)
-    return texts(range_finder.projections(integers(row)[np.newaxis], matrix, halvings, int(squared_bound))[0])
+    return texts(public_signs.projections(integers(row)[np.newaxis], matrix, halvings, int(squared_bound))[0])
 
 
 def range_products(row: list[str], factors: list[str]) -> object:
-    return texts(range_finder.outer_words(integers(row)[np.newaxis], integers(factors)[np.newaxis])[0])
+    return texts(Products(integers(row)[np.newaxis], integers(factors)[np.newaxis]).of_each_row()[0])
 
 
 def make_report(task: str, row: list[str], time: int, random: str) -> dict[str, object]:
@@ -306,7 +322,7 @@ def sketch(mechanism: object, shares: list[list[str]], seed: str) -> Any:
 
 
 def decode(mechanism: object, sketch: list[list[str]], columns: int) -> object:
-    return mechanism_of(mechanism).decode(from_ring(ring(sketch)), columns).tolist()
+    return measurement_of(mechanism_of(mechanism), columns).decode(from_ring(ring(sketch))).tolist()
 
 
 def parse_message(kind: str, text: str) -> object:
@@ -409,7 +425,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "joint_vector": joint_vector,
     "deviations": deviations_of,
     "squared_mu": squared_mu,
-    "sigmas": lambda mechanism, columns: texts(mechanism_of(mechanism).sigmas(columns)),
+    "sigmas": lambda mechanism, columns: texts(noise_sigmas(mechanism_of(mechanism), columns)),
     "squared_distance": squared_distance,
     "omega": omega,
     "halvings": halvings,

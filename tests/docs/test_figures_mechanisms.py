@@ -27,6 +27,7 @@ from lintra_protocol.errors import FalseClaimError
 from lintra_protocol.mechanisms import Histogram, OsnapPublished, SecondMoment, WishartSecondMoment
 from lintra_protocol.privacy.gaussian import gaussian_mu
 from lintra_protocol.privacy.statement import Claim
+from support.measured import calibrated_for, layout_of, measurement_of
 
 DELTA = 1e-6
 MU = gaussian_mu(1, DELTA)
@@ -114,8 +115,8 @@ def test_a_histogram_of_130_cells_has_these_errors() -> None:
     cells, rows = 130, 10_000
     edges = tuple(str(edge) for edge in range(cells))
     promise = Claim(epsilon="1", delta="0.000001", min_clients=rows, max_corrupt_clients=rows * 5 // 100)
-    planned = Histogram(sigma=4, edges=(edges,), levels=(0,)).calibrated(promise, 1, rows)
-    assert planned.num_words(1) == cells
+    planned = calibrated_for(Histogram(sigma=4, edges=(edges,), levels=(0,)), 1, promise, rows)
+    assert layout_of(planned, 1).num_noised == cells
     noise = sqrt(rows) * planned.sigma / planned.indicator
     assert round(noise, 1) == 6.2
     # But for the integer deviation it does not depend on n.
@@ -187,7 +188,7 @@ def test_testing_first_uses_up_this_little_and_pays_from_here_on() -> None:
 def deviation(kind: type[WishartSecondMoment | SecondMoment], promise: Claim, columns: int, weight: str = "0") -> float:
     """Return the deviation of a client's noise in a product, as a part of B^2."""
     plain = kind(row_bound="1", fraction_bits=0, sigma=4, clip_count_weight=weight)
-    found = plain.calibrated(promise, columns, promise.min_clients)
+    found = calibrated_for(plain, columns, promise, promise.min_clients)
     return float(found.sigma * 4.0**-found.fraction_bits)
 
 
@@ -221,10 +222,10 @@ def test_a_clip_counter_costs_wishart_noise_this_much() -> None:
 def test_a_claim_below_the_exact_one_is_refused() -> None:
     asked = OsnapPublished(entry_bound="1", fraction_bits=0, sigma=4, rows=1, published_epsilon="1")
     claim = Claim(epsilon="1.12", delta="0.000001", min_clients=120)
-    noised = asked.calibrated(claim, 1, 1000)
-    statement = noised.privacy(claim, 1, 120)
+    noised = calibrated_for(asked, 1, claim, 1000)
+    statement = measurement_of(noised, 1, claim).privacy(120)
     statement.require(claim)
     assert (float(claim.epsilon), round(statement.epsilon, 3)) == (1.12, 1.115)
     for epsilon in ("1", "1.11"):
         with pytest.raises(FalseClaimError, match=r"give epsilon 1\.115"):
-            asked.calibrated(claim.model_copy(update={"epsilon": epsilon}), 1, 1000)
+            calibrated_for(asked, 1, claim.model_copy(update={"epsilon": epsilon}), 1000)

@@ -28,6 +28,7 @@ from lintra_protocol.privacy.gaussian import gaussian_epsilon, gaussian_mu
 from lintra_protocol.privacy.statement import SMOOTHING, Claim
 from lintra_protocol.privacy.wishart import wishart_delta
 from lintra_protocol.transforms.osnap import BalancedOsnap
+from support.measured import calibrated_for, measurement_of, row_distance, words_of_steps
 from support.worst_rows import worst_pair
 
 DELTA = 1e-6
@@ -65,9 +66,9 @@ def test_how_far_apart_rows_of_a_range_finder_are(columns: int, rank: int, reach
             omega_seed=base64url(bytes([seed] * 32)),
             projected_bound=usual_projected_bound("1", columns, rank),
         )
-        first, second = mechanism.encode_exactly(worst_pair(mechanism, columns, seed)).astype(object)
+        first, second = words_of_steps(mechanism, worst_pair(mechanism, columns, seed)).astype(object)
         squared = Fraction(int(np.square(first - second).sum()), 1)
-        found.append(sqrt(squared / mechanism.squared_row_distance("replace-one")))
+        found.append(sqrt(squared / row_distance(mechanism, "replace-one")))
     assert reached < min(found) < reached + 0.01
 
 
@@ -81,7 +82,7 @@ def test_what_weights_of_joint_releases_cost() -> None:
     def squared(weight: Fraction, histograms: int, tables: int, count_weight: int = 1) -> float:
         given = JointNoise(10**8, 10**4, 4, 2, histograms, weight**2, tables, Fraction(1), Fraction(count_weight) ** 2)
         # For a variance of 2 of a product of a coordinate with itself; here it is q^2 D^2.
-        return 2 * float(given.squared_row_distance("replace-one")) / 10**16
+        return 2 * float(row_distance(given, "replace-one")) / 10**16
 
     alone, tables = squared(Fraction(6, 10), 3, 0), squared(Fraction(6, 10), 3, 5)
     assert (round(alone, 2), round(tables, 2)) == (4.78, 6.78)
@@ -132,7 +133,7 @@ def test_the_two_parts_of_an_example() -> None:
 def of_the_exact_curve(clients: int, columns: int, promise: Claim) -> tuple[float, float, float]:
     """Return mu, the grid's rho, and a planned example's scale over that which the exact curve alone would need."""
     plain = WishartSecondMoment(row_bound="1", fraction_bits=0, sigma=4)
-    planned = plain.calibrated(promise, columns, 10 * clients)
+    planned = calibrated_for(plain, columns, promise, 10 * clients)
     scale, freedom = planned.variance / planned.squared_bound, clients - columns + 1
 
     def excess(candidate: float) -> float:
@@ -145,7 +146,7 @@ def of_the_exact_curve(clients: int, columns: int, promise: Claim) -> tuple[floa
     length = sqrt(planned.variance) * (sqrt(clients) + z)
     moved = z * sqrt(clients) / 2 + fine * 4 * z * length + fine**2 * 4 * (1.4 * clients + 2 * z**2)
     grid = sqrt(words) * moved / sqrt(clients * planned.rounding**2 - 4)
-    return planned.privacy(promise, columns, clients).mu, grid, scale / exact
+    return measurement_of(planned, columns, promise).privacy(clients).mu, grid, scale / exact
 
 
 def test_what_integers_and_composition_cost_wishart_noise() -> None:
@@ -160,7 +161,7 @@ def test_what_integers_and_composition_cost_wishart_noise() -> None:
 
 def test_what_tolerating_a_coalition_costs_in_noise() -> None:
     def noise(mechanism: Sum | Osnap, promise: Claim) -> float:
-        found = mechanism.calibrated(promise, 10, 10 * promise.min_clients)
+        found = calibrated_for(mechanism, 10, promise, 10 * promise.min_clients)
         return found.sigma * 2.0**-found.fraction_bits
 
     def cost(clients: int, per_row: int | None) -> float:

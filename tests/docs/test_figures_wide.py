@@ -12,6 +12,7 @@ from lintra_protocol.fields.schema import Column
 from lintra_protocol.mechanisms import RangeFinder, SecondMoment
 from lintra_protocol.noise.joint_noise import JointNoise
 from lintra_protocol.privacy.statement import Claim
+from support.measured import calibrated_for, layout_of, row_distance
 
 CLAIM = Claim(epsilon="1", delta="0.000001", min_clients=100_000)
 
@@ -35,9 +36,9 @@ def test_where_projections_are_clipped_by_default() -> None:
 
 def test_a_direction_has_so_many_times_the_noise_of_all_second_moments() -> None:
     def ratio(rank: int) -> float:
-        finding = finder(rank).calibrated(CLAIM, 1000, 100_000)
+        finding = calibrated_for(finder(rank), 1000, CLAIM, 100_000)
         own = finding.sigma * float(finding.word_scales()[-1])
-        whole = SecondMoment(row_bound="1", fraction_bits=0, sigma=4).calibrated(CLAIM, 1000, 100_000)
+        whole = calibrated_for(SecondMoment(row_bound="1", fraction_bits=0, sigma=4), 1000, CLAIM, 100_000)
         return own / (whole.sigma * 4.0**-whole.fraction_bits)
 
     assert round(ratio(64), 1) == 2.3
@@ -51,9 +52,9 @@ def test_targets_and_a_constant_cost_the_rest_so_much_noise() -> None:
 
 
 def test_the_bytes_of_wide_reports_and_of_what_servers_keep() -> None:
-    assert 8 * finder(20).num_words(1000) == 160 * 1000
-    assert 8 * finder(64).num_words(1000) == 512 * 1000
-    kept = 10**5 * 8 * finder(20).num_words(1000) / 10**9
+    assert 8 * layout_of(finder(20), 1000).num_noised == 160 * 1000
+    assert 8 * layout_of(finder(64), 1000).num_noised == 512 * 1000
+    kept = 10**5 * 8 * layout_of(finder(20), 1000).num_noised / 10**9
     assert kept == 16
     assert round(kept / 3, 1) == 5.3
 
@@ -70,7 +71,7 @@ def joint(histograms: int, tables: int = 0, classes: int = 2, weight: str = "1",
         num_tables=tables,
         squared_count_weight=Fraction(counts**2),
     )
-    return math.sqrt(noise.squared_row_distance("replace-one"))
+    return math.sqrt(row_distance(noise, "replace-one"))
 
 
 def test_what_histograms_tables_and_counts_cost_all_other_noise() -> None:

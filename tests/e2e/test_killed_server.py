@@ -16,6 +16,7 @@ from lintra_protocol.crypto.ring import FloatArray, IntArray, from_ring, to_ring
 from lintra_protocol.encoding.canonical import base64url, parse_base64url
 from lintra_protocol.ideal import client_report
 from lintra_protocol.task import Task
+from support.measured import measurement_of
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
@@ -119,7 +120,7 @@ def released_after_a_kill(folder: Path, asked: dict[str, object]) -> tuple[Task,
 @pytest.mark.parametrize("kind", ["osnap", "second_moment"])
 def test_no_acknowledged_report_is_lost_and_the_release_is_matrix_times_noised_rows(tmp_path: Path, kind: str) -> None:
     task, released, integers = released_after_a_kill(tmp_path, specification(kind))
-    assert_array_equal(released, task.mechanism.decode(integers, task.num_columns))
+    assert_array_equal(released, measurement_of(task, task.num_columns).decode(integers))
 
 
 def test_where_servers_add_the_noise_the_release_is_matrix_times_bare_rows_and_the_noise_of_three(
@@ -127,7 +128,7 @@ def test_where_servers_add_the_noise_the_release_is_matrix_times_bare_rows_and_t
 ) -> None:
     asked = specification("osnap") | {"mechanism": {"kind": "osnap", "rows": 200}, "noise": "servers"}
     task, released, integers = released_after_a_kill(tmp_path, asked)
-    noise = released - task.mechanism.decode(integers, task.num_columns)
+    noise = released - measurement_of(task, task.num_columns).decode(integers)
     standard = noise / (task.mechanism.sigma * 2.0**-task.mechanism.fraction_bits)
     # 800 words: the mean square of three servers' noise is 3, and leaves 2.5 to 3.5 with a chance of 1 in 1,000. That
     # of two would be in between with a chance of 3 in ten million, that of four with 6 in 1,000.

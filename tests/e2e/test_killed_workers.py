@@ -28,6 +28,7 @@ from lintra_protocol.report.upload import encode_upload
 from lintra_protocol.task import AnalyzerEntry, ServerEntry, Task
 from lintra_server.node import Node
 from lintra_server.settings import Settings
+from support.measured import calibrated_for
 from support.stores import opened
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
@@ -66,7 +67,7 @@ async def registered(service: Service, http: httpx2.AsyncClient) -> tuple[Task, 
             sealing_key=base64url(SealingKey.generate(CLASSICAL, system_randomness).public_bytes),
         ),
         columns=(Column(name="a", lower="-1", upper="1"), Column(name="b", lower="-1", upper="1")),
-        mechanism=Sum(row_bound="1", fraction_bits=0, sigma=4).calibrated(claim, 2, 1000),
+        mechanism=calibrated_for(Sum(row_bound="1", fraction_bits=0, sigma=4), 2, claim, 1000),
         claim=claim,
         max_clients=1000,
         not_before=hour - 1,

@@ -18,6 +18,7 @@ from lintra_protocol.crypto.ring import FloatArray, from_ring, to_ring
 from lintra_protocol.encoding.canonical import parse_base64url
 from lintra_protocol.ideal import client_report
 from lintra_protocol.task import Task
+from support.measured import measurement_of
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
@@ -76,7 +77,7 @@ def sum_of_noised_rows(task: Task, window: int) -> FloatArray:
     total = np.zeros((1, task.num_words), np.uint64)
     for index, row in enumerate(ROWS[window]):
         total += to_ring(task.encode(task.schema_arrays.row(row)[np.newaxis], seeded(window, index)))
-    decoded: FloatArray = task.mechanism.decode(from_ring(total), task.num_columns)
+    decoded: FloatArray = measurement_of(task, task.num_columns).decode(from_ring(total))
     return decoded
 
 

@@ -26,6 +26,7 @@ from lintra_server.node import Node
 from lintra_server.settings import Settings
 from lintra_service.supervisor import HALTED
 from support.failing_disk import EACH, REFUSED, UPLOADS
+from support.measured import calibrated_for
 from support.server_world import ANALYZER, AUTHOR, CLAIM, COLUMNS, MECHANISMS
 
 COMPILER = next(filter(shutil.which, ("cc", "gcc", "clang")), None)
@@ -72,7 +73,7 @@ def founded(tmp_path: Path) -> Path:
             sealing_key=base64url(SealingKey.generate(CLASSICAL, system_randomness).public_bytes),
         ),
         columns=COLUMNS,
-        mechanism=MECHANISMS["sum"].calibrated(CLAIM, len(COLUMNS), 1000),
+        mechanism=calibrated_for(MECHANISMS["sum"], len(COLUMNS), CLAIM, 1000),
         claim=CLAIM,
         max_clients=1000,
         max_missing="0.25",

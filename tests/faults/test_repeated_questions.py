@@ -9,6 +9,7 @@ from lintra_client.ledger.ledger import SELF
 from lintra_client.ledger.prices import price_of
 from lintra_protocol.crypto.ring import FloatArray
 from support import make_task, source
+from support.measured import measurement_of
 
 NUM_TASKS = 1500
 ROW = np.array([0.5, -0.25, 0.125])
@@ -23,7 +24,7 @@ def releases(count: int) -> tuple[FloatArray, FloatArray]:
     rows = np.zeros((count, 8, 3))
     rows[:, 0] = ROW
     noised = task.encode(rows.reshape(-1, 3), source("many tasks")).reshape(count, 8, 3)
-    released = np.stack([task.mechanism.decode(each[np.newaxis], 3).ravel() for each in noised.sum(axis=1)])
+    released = np.stack([measurement_of(task, 3).decode(each[np.newaxis]).ravel() for each in noised.sum(axis=1)])
     return released, task.schema_arrays.normalise(ROW[np.newaxis])[0]
 
 

@@ -37,6 +37,7 @@ from lintra_server.storage.states import BatchStates
 from lintra_server.storage.steps import StepFiles
 from lintra_server.storage.store import Store
 from lintra_server.web.app import create_app
+from support.measured import measurement_of
 from support.server_world import PRECISION, World, a_world, configured, started, token
 from support.stores import allow_any_schema
 
@@ -172,7 +173,7 @@ async def test_a_server_started_again_at_every_step_releases_what_the_ideal_prot
         world.reopen(0)
         shares = [world.opened(server, (await world.release(server, request)).content)[1] for server in range(3)]
         nonces = [parse_base64url(signed.message.nonce) for signed in request.cohorts]
-        values = world.task.mechanism.decode(from_ring(combine(np.stack(shares))), world.task.num_columns)
+        values = measurement_of(world.task, world.task.num_columns).decode(from_ring(combine(np.stack(shares))))
         assert_array_equal(values, ideal.run(world.task, world.rows(12), nonces).values)
 
 

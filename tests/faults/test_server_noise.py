@@ -22,6 +22,7 @@ from lintra_protocol.mechanisms.base import Mechanism
 from lintra_protocol.task import Task
 from lintra_server.storage.parts import NotStartedError
 from lintra_server.storage.states import BatchStates
+from support.measured import measurement_of, noise_sigmas, reports_without_noise, with_server_noise
 from support.server_world import World, a_world, noised_by_servers
 
 REPORTS = 14
@@ -39,7 +40,7 @@ def noise_in(world: World, server: int, content: bytes, reports: int = REPORTS) 
 
 def require_noise(world: World, found: IntArray) -> None:
     """Check that every word has noise of its own deviation: none is far out, and hardly any is 0."""
-    sigmas = world.task.mechanism.sigmas(world.task.num_columns)
+    sigmas = noise_sigmas(world.task, world.task.num_columns)
     assert np.abs(found / sigmas).max() < FAR
     # Of words with a deviation of 100 and more, one in 250 is 0, so that half of them hardly ever are.
     assert sigmas.min() >= 4
@@ -80,7 +81,7 @@ async def test_reports_of_such_a_task_are_the_rows_themselves(tmp_path: Path) ->
     async with a_world(tmp_path, "sum", change=noised_by_servers) as world:
         task = world.task
         rows = np.stack([row for row, _ in world.rows(3)])
-        exact = task.mechanism.exact_reports(task.schema_arrays.normalise(rows))
+        exact = reports_without_noise(task, task.schema_arrays.normalise(rows))
         payloads = [[share[33:] for share in report.shares] for report in world.reports(3)]
         for row, of_servers in zip(exact, payloads, strict=True):
             shares = [np.frombuffer(payload, "<u8") for payload in of_servers]
@@ -194,6 +195,6 @@ async def test_one_row_may_be_filled_by_a_single_client_and_the_gate_stays_open(
         answer = await world.release(0, request)
         assert answer.status_code == 200
         require_noise(world, noise_in(world, 0, answer.content, 12))
-        by_clients = world.task.mechanism.noised_by(0)
+        by_clients = with_server_noise(world.task, 0)
         with pytest.raises(RowUnderfilledError):
-            by_clients.privacy(world.task.claim, world.task.num_columns, 12)
+            measurement_of(by_clients, world.task.num_columns, world.task.claim).privacy(12)

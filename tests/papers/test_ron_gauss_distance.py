@@ -25,6 +25,7 @@ from lintra_protocol.fields.schema import Column, Schema
 from lintra_protocol.mechanisms.ron_gauss import RonGauss
 from lintra_protocol.noise.clipping import quantise
 from lintra_protocol.privacy.statement import SMOOTHING, Claim
+from support.measured import calibrated_for, document_of, measurement_of, noise_sigmas, setting_of, words_of_steps
 
 UNITS = [(1.0, 0.0, None), (1e-6, 0.0, Fraction(1, 1000)), (1e6, -1e7, Fraction(1, 20)), (1e-3, 500.0, Fraction(2))]
 QUESTIONS = [
@@ -54,7 +55,9 @@ def vectors_of(mechanism: RonGauss, columns: tuple[Column, ...]) -> IntArray:
     part = np.vstack([rng.integers(0, 2, (50, 5)), rng.random((50, 5))])
     rows = lower + part * (upper - lower)
     rows[:, 2:] = np.rint(rows[:, 2:])
-    return mechanism.encode_exactly(mechanism.round_rows(Schema(columns).normalise(rows)))
+    return words_of_steps(
+        mechanism, document_of(mechanism).clip(Schema(columns).normalise(rows), setting_of(mechanism))
+    )
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
@@ -67,17 +70,17 @@ def test_no_two_rows_are_farther_apart_than_a_curators_release_promises(
     columns, question = columns_of(half, middle), replace(question, radius=radius)
     claim = Claim(epsilon="1", delta="0.000001", min_clients=300, max_corrupt_clients=299)
     planned = plan_ron_gauss(claim, columns, question, bytes(32))
-    mechanism = planned.calibrated(claim, 5, 300)
-    vectors = vectors_of(mechanism, columns) / np.sqrt(np.square(mechanism.sigmas(5).astype(float)) - SMOOTHING)
+    mechanism = calibrated_for(planned, 5, claim, 300)
+    vectors = vectors_of(mechanism, columns) / np.sqrt(np.square(noise_sigmas(mechanism, 5).astype(float)) - SMOOTHING)
     farthest = max(float(np.square(vectors - vector).sum(axis=1).max()) for vector in vectors) ** 0.5
-    mu = mechanism.privacy(claim, 5, 300).mu
+    mu = measurement_of(mechanism, 5, claim).privacy(300).mu
     assert 0.5 * mu < farthest <= mu
 
     pure = planned.model_copy(update={"fraction_bits": 12})
     scales = pure_scales(pure, Fraction(1), PureShares())
     integers, loss = vectors_of(pure, columns), np.zeros((100, 100))
     each = (scales.counts, scales.sums, scales.products, scales.histograms)
-    for (start, stop), scale in zip(pairwise((0, *pure.layout.ends)), each, strict=True):
+    for (start, stop), scale in zip(pairwise((0, *pure.joint.ends)), each, strict=True):
         if stop > start:
             part = integers[:, np.newaxis, start:stop] - integers[np.newaxis, :, start:stop]
             loss += np.abs(part).sum(axis=2) / float(scale)

@@ -14,6 +14,7 @@ from lintra_protocol.mechanisms.ron_gauss_centred import RonGaussCentred
 from lintra_protocol.privacy.statement import Claim, Neighbours
 from lintra_protocol.transforms.orthonormal import frame, frame_digest
 from support import few
+from support.measured import document_of, layout_of, measurement_of, noise_sigmas, setting_of, words_of_steps
 
 SEED = bytes(range(32))
 NEIGHBOURS: list[Neighbours] = ["replace-one", "zero-out"]
@@ -88,15 +89,15 @@ def centred(draw: st.DrawFn) -> RonGaussCentred:
 def test_no_two_rows_are_farther_apart_than_promised(
     mechanism: RonGauss | RonGaussCentred, one: list[float], other: list[float], neighbours: Neighbours
 ) -> None:
-    reports = mechanism.encode_exactly(mechanism.round_rows(np.array([one, other])))
+    reports = words_of_steps(mechanism, document_of(mechanism).clip(np.array([one, other]), setting_of(mechanism)))
     if neighbours == "zero-out":
         reports[1] = 0
-    weights = [Fraction(mechanism.sigma**2, int(sigma) ** 2) for sigma in mechanism.sigmas(4)]
+    weights = [Fraction(mechanism.sigma**2, int(sigma) ** 2) for sigma in noise_sigmas(mechanism, 4)]
     pairs = zip(*reports.tolist(), weights, strict=True)
     distance = sum(((a - b) ** 2 * weight for a, b, weight in pairs), Fraction(0))
     claim = Claim(epsilon="1", delta="0.000001", min_clients=2, neighbours=neighbours)
-    assert distance <= mechanism.squared_distance(claim, 4)
-    assert np.abs(reports).max() <= mechanism.largest_word()
+    assert distance <= measurement_of(mechanism, 4, claim).squared_distance
+    assert np.abs(reports).max() <= layout_of(mechanism).bound
 
 
 @pytest.mark.slow
@@ -116,10 +117,15 @@ def test_no_vectors_of_a_small_ball_are_farther_apart_than_promised_and_some_are
         )
         grid = [[x / 16, y / 16, k] for x in range(-16, 17) for y in range(-16, 17) for k in range(2)]
         reports = sorted(
-            {tuple(words) for words in mechanism.encode_exactly(mechanism.round_rows(np.array(grid))).tolist()}
+            {
+                tuple(words)
+                for words in words_of_steps(
+                    mechanism, document_of(mechanism).clip(np.array(grid), setting_of(mechanism))
+                ).tolist()
+            }
         )
         # Squares have a little more than twice the variance; the theorem counts them as twice.
-        weights = [1 if sigma == 200 else Fraction(1, 2) for sigma in mechanism.sigmas(3).tolist()]
+        weights = [1 if sigma == 200 else Fraction(1, 2) for sigma in noise_sigmas(mechanism, 3).tolist()]
         distances = {neighbours: Fraction(0) for neighbours in NEIGHBOURS}
         for one in reports:
             for neighbours, others in (("replace-one", reports), ("zero-out", [(0,) * len(one)])):
@@ -129,13 +135,13 @@ def test_no_vectors_of_a_small_ball_are_farther_apart_than_promised_and_some_are
                     distances[neighbours] = max(distances[neighbours], found)
         for neighbours, most in distances.items():
             claim = Claim(epsilon="1", delta="0.000001", min_clients=2, neighbours=neighbours)
-            assert most == mechanism.squared_distance(claim, 3)
+            assert most == measurement_of(mechanism, 3, claim).squared_distance
 
 
 @given(mechanisms(), st.lists(rows, min_size=1, max_size=4))
 @few
 def test_the_coordinates_of_every_row_keep_their_bounds(mechanism: RonGauss, table: list[list[float]]) -> None:
-    steps = mechanism.round_rows(np.array(table))
+    steps = document_of(mechanism).clip(np.array(table), setting_of(mechanism))
     for row in steps.tolist():
         vector = row[1 : 1 + mechanism.dimension]
         assert sum(entry**2 for entry in vector) <= mechanism.bound**2

@@ -9,6 +9,7 @@ from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.encoding.canonical import base64url
 from lintra_protocol.mechanisms.range_finder import RangeFinder, Target
 from support import few
+from support.measured import layout_of, reports_without_noise
 
 EXTREMES = st.sampled_from([0.0, -0.0, 5e-324, 1e290, -1e290, 1e154, -1e17, 2.0**30, 0.5, 1.5, np.nan])
 FLOATS = st.floats(-1e290, 1e290) | EXTREMES
@@ -42,11 +43,11 @@ def test_no_report_leaves_what_the_promise_rests_on(
     )
     if not mechanism.projected_squared_bound:
         return
-    words = [[int(word) for word in report] for report in mechanism.exact_reports(rows)]
+    words = [[int(word) for word in report] for report in reports_without_noise(mechanism, rows)]
     longest, other = mechanism.squared_bound, mechanism.factor_squared_bound
     for report in words:
         # The norm of the products is that of the row times that of q, both checked apart.
         assert sum(word**2 for word in report[:-1]) <= longest * other
         assert 0 <= report[-1] <= longest
-        assert max(map(abs, report)) <= mechanism.largest_word()
+        assert max(map(abs, report)) <= layout_of(mechanism).bound
     assert sum((a - b) ** 2 for a, b in zip(words[0][:-1], words[1][:-1], strict=True)) <= 4 * longest * other

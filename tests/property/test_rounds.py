@@ -13,6 +13,7 @@ from lintra_protocol.ideal import client_report, run, server_sketch_share
 from lintra_protocol.rules.release import check_cohort, draw_matrix, verify_cohorts, verify_inventories
 from lintra_protocol.task import Task
 from support import SEED, few, make_task, nonce, signed_cohorts, signed_inventories
+from support.measured import measurement_of
 
 TASKS = [
     make_task(kind, num_servers=servers, share_form=form, columns=2, min_clients=4, max_missing="0.5")
@@ -44,7 +45,7 @@ def test_the_release_is_the_matrix_times_the_noised_rows(task: Task, block: Floa
     expected = np.zeros((task.mechanism.num_rows, task.num_words), np.int64)
     for row_number, sign, row in zip(row_numbers[:, 0], signs[:, 0], noised, strict=True):
         expected[row_number] += sign * row
-    np.testing.assert_array_equal(release.values, task.mechanism.decode(expected, task.num_columns))
+    np.testing.assert_array_equal(release.values, measurement_of(task, task.num_columns).decode(expected))
 
 
 @few
@@ -69,7 +70,7 @@ def test_reports_that_one_server_lost_are_in_nobodys_sum(task: Task, block: Floa
     kept = [index for index, report in enumerate(reports) if report.report_id not in lost]
     alone = run(task, [(list(block[index]), source(index)) for index in kept], nonces(task))
     assert alone.seed == drawn.seed
-    np.testing.assert_array_equal(task.mechanism.decode(from_ring(sketch), task.num_columns), alone.values)
+    np.testing.assert_array_equal(measurement_of(task, task.num_columns).decode(from_ring(sketch)), alone.values)
 
 
 @few

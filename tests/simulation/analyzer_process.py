@@ -47,6 +47,7 @@ from simulation.reading import read_journal
 from simulation.running import FAST
 from simulation.trouble import Trouble
 from simulation.world import seeded
+from support.measured import measurement_of
 
 T = TypeVar("T")
 
@@ -420,7 +421,7 @@ def _last_look(analyzer: Analyzer, task: Task, known: Known) -> None:
         total = np.zeros((1, task.num_words), np.uint64)
         for report_id in found.cohort:
             total += known.rows[window][report_id]
-        expected = task.mechanism.decode(from_ring(total), task.num_columns)
+        expected = measurement_of(task, task.num_columns).decode(from_ring(total))
         law(np.array_equal(found.values, expected), "a release is not the sum of its cohort", window)
 
 

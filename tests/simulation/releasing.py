@@ -12,6 +12,7 @@ from simulation import verified
 from simulation.books import Course, cohort_of, law, plain_share, plain_total
 from simulation.verified import plain_words
 from simulation.world import World, require_gone
+from support.measured import noise_sigmas
 from vectors import plain
 
 FAR = 12
@@ -53,7 +54,7 @@ def check_share(world: World, course: Course, server: int, document: bytes) -> N
 
 def require_noise(course: Course, found: list[list[int]], exact: list[list[int]], servers: int) -> None:
     """(law) What is beside the reference's sum is noise of so many servers: none of it far out, and not nothing."""
-    sigmas = course.task.mechanism.sigmas(course.task.num_columns).tolist()
+    sigmas = noise_sigmas(course.task, course.task.num_columns).tolist()
     far = FAR * servers**0.5
     words = [
         (plain.lift((noised - without) % plain.RING), sigma)

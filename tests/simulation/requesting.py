@@ -35,6 +35,7 @@ from simulation.books import (
 from simulation.reading import report_ids_of
 from simulation.releasing import check_share, finish
 from simulation.world import World, another_with, identities, mark_edited, registration, remember_secret
+from support.measured import calibrated_for
 from support.server_world import AUTHOR, MECHANISMS
 from vectors import plain
 
@@ -236,7 +237,7 @@ async def register(world: World, course: Course, server: int) -> None:
 async def register_forgetful(world: World, course: Course, server: int) -> None:
     """Bring a task whose author forgot that a corrupt client may have several reports in a release. (law) Refused."""
     claim = course.task.claim.model_copy(update={"max_corrupt_clients": 1})
-    mechanism = MECHANISMS["sum"].calibrated(claim, len(course.task.columns), course.task.max_clients)
+    mechanism = calibrated_for(MECHANISMS["sum"], len(course.task.columns), claim, course.task.max_clients)
     open_to_all = {"client_auth": "none", "token_keys": ()}
     task = course.task.model_copy(update={"claim": claim, "mechanism": mechanism, **open_to_all})
     record = sign(AUTHOR, TaskRecord(definition=task)).canonical()

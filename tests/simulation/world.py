@@ -25,6 +25,7 @@ from simulation.reading import Held, Snapshot, key_file, read_journal
 from simulation.trouble import INJECTED, Trouble
 from simulation.verified import FORGED, forged_report
 from support.checked_world import verified
+from support.measured import calibrated_for
 from support.server_world import ANALYZER, AUTHOR, CLAIM, COLUMNS, MECHANISMS, PRECISION, START, noised_by_servers
 
 SMALL_SIZES = (8, 10, 25)
@@ -198,7 +199,7 @@ def new_course(world: World) -> Course:
             identity_key=ANALYZER.public_key, sealing_key=base64url(world.analyzer_key.public_bytes)
         ),
         columns=columns,
-        mechanism=mechanism.calibrated(CLAIM, len(columns), capacity),
+        mechanism=calibrated_for(mechanism, len(columns), CLAIM, capacity),
         claim=CLAIM,
         max_clients=capacity,
         max_missing="0.25",

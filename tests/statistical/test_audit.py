@@ -27,6 +27,7 @@ from lintra_protocol.rules.release import Drawn
 from lintra_protocol.task import Task
 from lintra_protocol.transforms.osnap import BalancedOsnap
 from support.audit_cases import CASES, reached
+from support.measured import clip_steps
 
 SEED = bytes(range(32))
 
@@ -70,7 +71,7 @@ def least_epsilon(outcome: Outcome, trials: int) -> float:
         return 0.85 * claimed.epsilon
     mechanism = cast("WishartSecondMoment", case.task.mechanism)
     mu = DISTANCES[case.name] * mechanism.squared_bound / mechanism.variance / claimed.honest_clients**0.5
-    mu = hypot(mu, mechanism.clip_steps / (mechanism.sigma * claimed.honest_clients**0.5))
+    mu = hypot(mu, clip_steps(mechanism) / (mechanism.sigma * claimed.honest_clients**0.5))
     return gaussian_epsilon(least_bound(mu, trials), claimed.delta)
 
 

@@ -15,9 +15,17 @@ from lintra_analysis.kinds.decode import read
 from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.fields.contributors import Contributors
 from lintra_protocol.mechanisms import SecondMoment, Sum
-from lintra_protocol.mechanisms.contributed import Contributed
 from lintra_protocol.privacy.statement import Claim
 from support import columns_of, make_task, source
+from support.measured import (
+    InSetting,
+    calibrated_for,
+    exact_count_words,
+    measurement_of,
+    noise_sigmas,
+    setting_of,
+    with_contributors,
+)
 
 DRAWS = 4000
 ORGANISATIONS = 3
@@ -31,7 +39,7 @@ def calibrated(kind: str, rows: int = 2, claim: Claim = CLAIM) -> Mechanism:
     bare: Mechanism = Sum(row_bound="1", fraction_bits=0, sigma=4)
     if kind == "second_moment":
         bare = SecondMoment(row_bound="1", fraction_bits=0, sigma=4, intercept="0.5")
-    return bare.of_contributors(held).calibrated(claim, 2, 5)
+    return calibrated_for(with_contributors(bare, held), 2, claim, 5)
 
 
 def worst_persons(kind: str, rows: int) -> tuple[FloatArray, FloatArray]:
@@ -42,9 +50,9 @@ def worst_persons(kind: str, rows: int) -> tuple[FloatArray, FloatArray]:
     return np.tile([1.0, 0.0], (rows, 1)), np.tile([-0.25, (1 - 0.25**2) ** 0.5], (rows, 1))
 
 
-def distance_of(mechanism: Contributed, first: IntArray, second: IntArray, noise: IntArray) -> float:
+def distance_of(mechanism: InSetting, first: IntArray, second: IntArray, noise: IntArray) -> float:
     """Return the mu that separates two neighbours, estimated from draws of the honest organisation's noise."""
-    weights = 1 / np.square(mechanism.sigmas(2).astype(np.float64))
+    weights = 1 / np.square(noise_sigmas(mechanism, 2).astype(np.float64))
     moved = (first - second)[: weights.size].astype(np.float64)
     scores = (noise * weights) @ moved
     # The log-likelihood ratio of equal Gaussians is linear: means differ by |moved|^2, and this is its deviation.
@@ -53,11 +61,16 @@ def distance_of(mechanism: Contributed, first: IntArray, second: IntArray, noise
 
 def measured(kind: str, mechanism: Mechanism, change: Callable[[IntArray], IntArray] = lambda noise: noise) -> float:
     """Return the same for the worst persons among 20 others, with noise as it is drawn or after a fault."""
-    rows = mechanism.contributors.rows_per_person if mechanism.contributors else 1
+    rows = setting_of(mechanism).contributors.rows_per_person if setting_of(mechanism).contributors else 1
     others = np.random.default_rng(3).uniform(-0.5, 0.5, (20, 2))
     persons = np.concatenate([np.zeros(rows, np.int64), 1 + np.arange(20)])
-    sums = [mechanism.exact_contribution(np.concatenate([own, others]), persons) for own in worst_persons(kind, rows)]
-    noise = change(mechanism.noise(DRAWS, 2, source(f"{kind} {rows}")))
+    sums = [
+        measurement_of(mechanism, np.concatenate([own, others]).shape[1]).exact_contribution(
+            np.concatenate([own, others]), persons
+        )
+        for own in worst_persons(kind, rows)
+    ]
+    noise = change(measurement_of(mechanism, 2).noise(DRAWS, source(f"{kind} {rows}")))
     return distance_of(mechanism, sums[0], sums[1], noise)
 
 
@@ -66,14 +79,14 @@ def measured(kind: str, mechanism: Mechanism, change: Callable[[IntArray], IntAr
 def test_a_person_among_one_honest_organisation_is_as_private_as_promised(kind: str, rows: int) -> None:
     """The deviation of 4000 draws is known to 1.1 %: a false alarm beyond 6 % has a chance below 1e-7."""
     mechanism = calibrated(kind, rows)
-    promised = mechanism.privacy(CLAIM, 2, ORGANISATIONS).mu
+    promised = measurement_of(mechanism, 2, CLAIM).privacy(ORGANISATIONS).mu
     assert 0.94 * promised < measured(kind, mechanism) < 1.06 * promised
 
 
 @pytest.mark.parametrize("kind", ["sum", "second_moment"])
 def test_planted_faults_are_seen(kind: str) -> None:
     mechanism = calibrated(kind)
-    promised = mechanism.privacy(CLAIM, 2, ORGANISATIONS).mu
+    promised = measurement_of(mechanism, 2, CLAIM).privacy(ORGANISATIONS).mu
     honest_to_all = CLAIM.model_copy(update={"max_corrupt_clients": 0})
     faults = {
         "sigma planned with K and not K - t": measured(kind, calibrated(kind, 2, honest_to_all)),
@@ -96,16 +109,19 @@ def test_intervals_of_coefficients_cover_as_often_as_they_say_with_one_honest_of
     """95 % of 1200 releases: a false alarm has a chance of 2e-3; with twice the noise they must cover less."""
     held = Contributors(rows_per_person=1, organisations_per_person=1, max_rows=4000, count=count)
     claim = Claim(epsilon="1", delta="0.000001", min_clients=5, max_corrupt_clients=4)
-    bare = SecondMoment(row_bound="2", fraction_bits=0, sigma=4, intercept="1").of_contributors(held)
-    mechanism, columns = bare.calibrated(claim, 3, 5), columns_of("abc")
+    bare = with_contributors(SecondMoment(row_bound="2", fraction_bits=0, sigma=4, intercept="1"), held)
+    mechanism, columns = calibrated_for(bare, 3, claim, 5), columns_of("abc")
     task = make_task(mechanism, columns=columns, claim=claim, max_clients=5, max_missing="0", contributors=held)
     random, runs = np.random.default_rng(7), 1200
     rows = random.uniform(-1, 1, (15_000, 3))
     rows[:, 2] = 0.6 * rows[:, 0] - 0.3 * rows[:, 1] + 0.2 * rows[:, 2]
-    exact = sum(mechanism.exact_contribution(part, np.arange(len(part))) for part in np.split(rows, 5))
+    exact = sum(
+        measurement_of(mechanism, part.shape[1]).exact_contribution(part, np.arange(len(part)))
+        for part in np.split(rows, 5)
+    )
     truth = np.linalg.lstsq(np.column_stack([np.ones(len(rows)), rows[:, :2]]), rows[:, 2], rcond=None)[0][1:]
-    noise = mechanism.noise(5 * runs, 3, source("coverage")).reshape(runs, 5, -1).sum(axis=1)
-    whole = np.pad(noise, ((0, 0), (0, mechanism.exact_count_words)))
+    noise = measurement_of(mechanism, 3).noise(5 * runs, source("coverage")).reshape(runs, 5, -1).sum(axis=1)
+    whole = np.pad(noise, ((0, 0), (0, exact_count_words(mechanism))))
     shares = {}
     for scale, draws in ((1.0, whole), (2.0, whole[:200])):
         covered = []

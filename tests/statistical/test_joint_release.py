@@ -14,6 +14,16 @@ from lintra_protocol.crypto.ring import FloatArray, from_ring, to_ring
 from lintra_protocol.mechanisms.ron_gauss import RonGauss
 from lintra_protocol.privacy.statement import Claim, Neighbours
 from support import source
+from support.measured import (
+    calibrated_for,
+    document_of,
+    encode_rows,
+    layout_of,
+    measurement_of,
+    noise_sigmas,
+    setting_of,
+    words_of_steps,
+)
 
 CLIENTS = 4
 LIMIT = float(stats.norm.isf(5e-7))
@@ -34,20 +44,22 @@ def claim(neighbours: Neighbours = "replace-one") -> Claim:
 @cache
 def planned(name: str, neighbours: Neighbours = "replace-one") -> RonGauss:
     plain = RonGauss.model_validate({"row_bound": "0.8", "fraction_bits": 0, "sigma": 4} | OPTIONS[name])
-    return plain.calibrated(claim(neighbours), 4, 100)
+    return calibrated_for(plain, 4, claim(neighbours), 100)
 
 
 def releases(mechanism: RonGauss, victim: FloatArray, runs: int, random_bytes: RandomBytes) -> FloatArray:
     """Return `runs` sums in ring units, shape `(runs, w)`: one victim among clients whose rows are zero."""
-    total = np.zeros((runs, mechanism.num_words(4)), np.uint64)
+    total = np.zeros((runs, layout_of(mechanism, 4).num_noised), np.uint64)
     for client in range(CLIENTS):
         rows = np.tile(victim if client == 0 else np.zeros(4), (runs, 1))
-        total += to_ring(mechanism.encode(rows, random_bytes))
+        total += to_ring(encode_rows(mechanism, rows, random_bytes))
     return from_ring(total).astype(np.float64)
 
 
 def exact(mechanism: RonGauss, row: FloatArray) -> FloatArray:
-    return mechanism.encode_exactly(mechanism.round_rows(row[np.newaxis]))[0].astype(np.float64)
+    return words_of_steps(mechanism, document_of(mechanism).clip(row[np.newaxis], setting_of(mechanism)))[0].astype(
+        np.float64
+    )
 
 
 def worst_rows(mechanism: RonGauss) -> tuple[FloatArray, FloatArray]:
@@ -55,7 +67,9 @@ def worst_rows(mechanism: RonGauss) -> tuple[FloatArray, FloatArray]:
     rng = np.random.default_rng(5)
     rows = rng.uniform(-1, 1, (4000, 4)) * rng.choice([0.03, 0.1, 0.3, 1], (4000, 1))
     rows[:, 2], rows[:, 3] = rng.integers(0, 2, 4000), rng.integers(0, 3, 4000)
-    reports = mechanism.encode_exactly(mechanism.round_rows(rows)) / mechanism.sigmas(4)
+    reports = words_of_steps(mechanism, document_of(mechanism).clip(rows, setting_of(mechanism))) / noise_sigmas(
+        mechanism, 4
+    )
     squares = np.square(reports).sum(axis=1)
     distances = squares[:, np.newaxis] + squares - 2 * reports @ reports.T
     first, second = np.unravel_index(np.argmax(distances), distances.shape)
@@ -80,7 +94,7 @@ def test_the_noise_of_repeated_releases_has_the_stated_law_and_this_test_would_n
     row = np.array([0.3, -0.2, 1, 2])
     noise = releases(mechanism, row, runs, source(f"law {name}")) - exact(mechanism, row)
     noise -= exact(mechanism, np.zeros(4)) * (CLIENTS - 1)
-    stated = mechanism.sigmas(4) * CLIENTS**0.5
+    stated = noise_sigmas(mechanism, 4) * CLIENTS**0.5
     covariance = (noise / stated).T @ (noise / stated) / runs
     diagonal, others = np.diag(covariance), covariance[~np.eye(len(covariance), dtype=bool)]
     # Each diagonal entry is a mean of squares of deviation sqrt(2/runs), each other one a mean of products.
@@ -95,16 +109,16 @@ def test_the_noise_of_repeated_releases_has_the_stated_law_and_this_test_would_n
 @pytest.mark.parametrize("name", OPTIONS)
 def test_the_worst_rows_reach_the_promise_and_none_exceed_it(name: str) -> None:
     mechanism = planned(name)
-    promised = float(mechanism.squared_distance(claim(), 4)) ** 0.5 / mechanism.sigma
+    promised = float(measurement_of(mechanism, 4, claim()).squared_distance) ** 0.5 / mechanism.sigma
     one, other = (exact(mechanism, row) for row in worst_rows(mechanism))
-    assert 0.998 * promised < float(np.linalg.norm((one - other) / mechanism.sigmas(4))) <= promised
+    assert 0.998 * promised < float(np.linalg.norm((one - other) / noise_sigmas(mechanism, 4))) <= promised
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["two classes", "a numeric label"])
 def test_the_worst_rows_are_told_apart_as_well_as_promised_and_better_with_a_tenth_less_noise(name: str) -> None:
     mechanism = planned(name)
-    promised = mechanism.privacy(claim(), 4, CLIENTS).mu
+    promised = measurement_of(mechanism, 4, claim()).privacy(CLIENTS).mu
     pair = worst_rows(mechanism)
     mu, deviation = measured_mu(mechanism, mechanism, pair, 60_000, f"audit {name}")
     assert LIMIT * deviation < TOLERANCE * promised

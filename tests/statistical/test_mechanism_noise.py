@@ -13,6 +13,17 @@ from lintra_protocol.mechanisms import MECHANISMS, RangeFinder
 from lintra_protocol.mechanisms.base import Mechanism
 from lintra_protocol.privacy.statement import Claim
 from support import source, uncalibrated
+from support.measured import (
+    calibrated_for,
+    document_of,
+    encode_rows,
+    layout_of,
+    measurement_of,
+    noise_sigmas,
+    reports_without_noise,
+    setting_of,
+    words_of_steps,
+)
 
 # What few clients' Wishart noise gives is no Gaussian law (test_wishart_sum.py), and the worst rows of a joint sum are
 # found by search (test_joint_release.py).
@@ -33,7 +44,7 @@ def calibrated(kind: str) -> Mechanism:
     if isinstance(asked, RangeFinder):
         # The bound is nearly reached where projections are short: by a factor of sqrt(1 - C^2 r / (B^2 d)), here .990.
         asked = asked.model_copy(update={"projected_bound": "0.2"})
-    mechanism: Mechanism = asked.calibrated(CLAIM, COLUMNS, 1000)
+    mechanism: Mechanism = calibrated_for(asked, COLUMNS, CLAIM, 1000)
     return mechanism
 
 
@@ -57,10 +68,10 @@ def releases(mechanism: Mechanism, row: list[float], label: str) -> IntArray:
     """Return `ROUNDS` released sketches, shape `(ROUNDS, m, w/c)`: one client has `row`, all others the null row."""
     rows = np.zeros((ROUNDS * CLIENTS, COLUMNS))
     rows[::CLIENTS] = row
-    noised = mechanism.encode(rows, source(label))
+    noised = encode_rows(mechanism, rows, source(label))
     # A row of zeros lies in a cell of a histogram; the null row does not, and in other mechanisms it is that row.
-    noised[~rows.any(axis=1)] -= mechanism.exact_reports(np.zeros((1, COLUMNS)))
-    reports = to_ring(noised).reshape(ROUNDS, CLIENTS, mechanism.copies, -1)
+    noised[~rows.any(axis=1)] -= reports_without_noise(mechanism, np.zeros((1, COLUMNS)))
+    reports = to_ring(noised).reshape(ROUNDS, CLIENTS, layout_of(mechanism).blocks[0].copies, -1)
     matrix = mechanism.public_matrix(CLIENTS, bytes(32))
     # One round after another lies beside its neighbours, so that one call adds all of them up.
     sketch = np.zeros((matrix.rows, ROUNDS * reports.shape[3]), np.uint64)
@@ -71,7 +82,9 @@ def releases(mechanism: Mechanism, row: list[float], label: str) -> IntArray:
 def deviations(mechanism: Mechanism) -> FloatArray:
     """Return the stated deviation of every released word, shape `(m, w/c)`."""
     counts = mechanism.public_matrix(CLIENTS, bytes(32)).row_counts()
-    stated: FloatArray = np.sqrt(counts)[:, np.newaxis] * mechanism.sigmas(COLUMNS)[: mechanism.sketch_words(COLUMNS)]
+    stated: FloatArray = (
+        np.sqrt(counts)[:, np.newaxis] * noise_sigmas(mechanism, COLUMNS)[: layout_of(mechanism, COLUMNS).num_released]
+    )
     return stated
 
 
@@ -81,8 +94,8 @@ def smoothing_of(sparsity: int, rounds: int = 40) -> tuple[int, FloatArray]:
     shares = np.zeros((rounds, 8, 100), np.uint64)
     random_bytes = source(f"smoothing {sparsity}")
     for share in shares:
-        mechanism.add_server_noise(share, 2, random_bytes)
-    return mechanism.smoothing, from_ring(shares).astype(np.float64)
+        measurement_of(mechanism, 2).add_server_noise(share, random_bytes)
+    return measurement_of(mechanism).smoothing, from_ring(shares).astype(np.float64)
 
 
 @pytest.mark.parametrize("sparsity", [2, 4])
@@ -159,7 +172,10 @@ def test_the_best_guess_at_one_row_succeeds_as_often_as_mu_says_and_not_more(kin
     if isinstance(mechanism, RangeFinder):
         first, second = orthogonal_to_the_projection(mechanism)
     samples = [releases(mechanism, row, f"guess {row}") / deviations(mechanism) for row in (first, second)]
-    exact = [mechanism.encode_exactly(mechanism.round_rows(np.array([row]))) for row in (first, second)]
+    exact = [
+        words_of_steps(mechanism, document_of(mechanism).clip(np.array([row]), setting_of(mechanism)))
+        for row in (first, second)
+    ]
     row_number, sign = (int(part[0, 0]) for part in mechanism.public_matrix(CLIENTS, bytes(32)).entries(np.arange(1)))
     scale = deviations(mechanism)[row_number]
     points = [sign * one[0] / scale for one in exact]
@@ -167,7 +183,7 @@ def test_the_best_guess_at_one_row_succeeds_as_often_as_mu_says_and_not_more(kin
     threshold = float((points[0] + points[1]) @ direction / 2)
     right = (samples[0][:, row_number] @ direction > threshold).mean() / 2
     right += (samples[1][:, row_number] @ direction < threshold).mean() / 2
-    mu = mechanism.privacy(CLAIM, COLUMNS, CLIENTS).mu
+    mu = measurement_of(mechanism, COLUMNS, CLAIM).privacy(CLIENTS).mu
     # 8000 guesses: one deviation is at most 0.0056; five leave a false alarm below 1e-6.
     assert abs(right - success(mu)) < 5 * 0.0056
     assert abs(right - success(mu * 1.3)) > 5 * 0.0056
@@ -188,7 +204,7 @@ def test_copies_show_a_row_once_in_each_of_their_rows_and_mu_counts_all_of_them(
     # By symmetry the optimal test adds up all words of the victim's rows, each with the sign of its entry.
     shown = [signs[0] @ sample[:, row_numbers[0]].sum(axis=2).T for sample in samples]
     right = (shown[0] > 0).mean() / 2 + (shown[1] < 0).mean() / 2
-    mu = mechanism.privacy(CLAIM, COLUMNS, CLIENTS).mu
+    mu = measurement_of(mechanism, COLUMNS, CLAIM).privacy(CLIENTS).mu
     assert mu == pytest.approx(2 * 2**20 * math.sqrt(COLUMNS * (1 / 12 + 1 / 12)) / mechanism.sigma)
     # 8000 guesses: one deviation is at most 0.0056; five leave a false alarm below 1e-6. One copy would show less.
     assert abs(right - success(mu)) < 5 * 0.0056

@@ -9,6 +9,7 @@ from lintra_analysis.plan.flags import PlanFlags
 from lintra_protocol.mechanisms.range_finder import RangeFinder
 from lintra_protocol.privacy.gaussian import gaussian_mu
 from support import source
+from support.measured import encode_rows, measurement_of
 
 CLIENTS, COLUMNS, BLOCK = 4000, 128, 200
 
@@ -24,9 +25,10 @@ def test_a_released_word_has_the_planned_deviation_around_the_sum_of_clipped_pro
     rows = rng.normal(size=(CLIENTS, COLUMNS)) * np.arange(1, COLUMNS + 1) ** -0.5
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     total = sum(
-        mechanism.encode(rows[start : start + BLOCK], random_bytes).sum(axis=0) for start in range(0, CLIENTS, BLOCK)
+        encode_rows(mechanism, rows[start : start + BLOCK], random_bytes).sum(axis=0)
+        for start in range(0, CLIENTS, BLOCK)
     )
-    released = mechanism.unpack(mechanism.decode(np.array([total]), COLUMNS)).projected
+    released = mechanism.unpack(measurement_of(mechanism, COLUMNS).decode(np.array([total]))).projected
     bound, projection = float(mechanism.projected_bound), mechanism.signs(COLUMNS) / math.sqrt(mechanism.rank)
     seen = rows @ projection
     seen *= np.minimum(1.0, bound / np.linalg.norm(seen, axis=1))[:, np.newaxis]

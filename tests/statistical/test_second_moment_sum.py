@@ -14,6 +14,7 @@ from lintra_protocol.mechanisms import SecondMoment
 from lintra_protocol.privacy.gaussian import gaussian_mu
 from lintra_protocol.privacy.statement import Claim
 from support import source
+from support.measured import calibrated_for, measurement_of
 
 CLIENTS, CORRUPT, COLUMNS, ROUNDS = 400, 100, 3, 1600
 CLAIM = Claim(epsilon="1", delta="0.000001", min_clients=CLIENTS, max_corrupt_clients=CORRUPT)
@@ -22,15 +23,18 @@ OPTIONS = [pytest.param("0", False, marks=pytest.mark.slow), ("0.5", True)]
 
 def calibrated(intercept: str, trace: bool) -> SecondMoment:
     plain = SecondMoment(row_bound="1", fraction_bits=0, sigma=4, intercept=intercept, trace=trace)
-    return plain.calibrated(CLAIM, COLUMNS, 10 * CLIENTS)
+    return calibrated_for(plain, COLUMNS, CLAIM, 10 * CLIENTS)
 
 
 @cache
 def honest_noise(mechanism: SecondMoment, clients: int) -> FloatArray:
     """Return the summed noise of some clients in `ROUNDS` releases, decoded; shape `(ROUNDS, q, q)`."""
     random_bytes = source(f"noise {mechanism.trace} {clients}")
-    sums = [mechanism.noise(clients, COLUMNS, random_bytes).sum(axis=0, keepdims=True) for _ in range(ROUNDS)]
-    return np.array([mechanism.decode(total, COLUMNS) for total in sums])
+    sums = [
+        measurement_of(mechanism, COLUMNS).noise(clients, random_bytes).sum(axis=0, keepdims=True)
+        for _ in range(ROUNDS)
+    ]
+    return np.array([measurement_of(mechanism, COLUMNS).decode(total) for total in sums])
 
 
 def central_deviation(intercept: str) -> float:

@@ -23,7 +23,9 @@ from lintra_protocol.privacy.gaussian import gaussian_mu
 from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.transforms.orthonormal import frame
 from support import source
+from support.joint_words import spread
 from support.made_projected_sums import isotropic, numeric, released
+from support.measured import calibrated_for, encode_rows, measurement_of, noise_sigmas
 
 DIGITS = Path(__file__).resolve().parents[2] / "benchmarks" / "data" / "classes" / "uci_digits.npz"
 COLUMNS = (mapped_column("a", -1, 1), mapped_column("b", -1, 1), category_column("kind", ("x", "y")))
@@ -40,18 +42,18 @@ def test_clients_and_curator_give_the_same_law_and_5_per_cent_more_noise_is_reje
     # deviation of their mean 1.4 %. Five per cent in the deviation is ten in the square: 5 deviations of the
     # difference (2 %); the limit of 3.5 leaves a false alarm of 5e-4.
     rows, claim = few_rows(), Claim(epsilon="2", delta="0.00001", min_clients=40)
-    mechanism = plan_ron_gauss(claim, COLUMNS, QUESTION, bytes(32)).calibrated(claim, 3, 40)
+    mechanism = calibrated_for(plan_ron_gauss(claim, COLUMNS, QUESTION, bytes(32)), 3, claim, 40)
     exact = exact_sum(mechanism, COLUMNS, rows)[0]
     schema, stream, rounds = Schema(COLUMNS), source("clients"), 600
-    reports = mechanism.encode(np.tile(schema.normalise(rows), (rounds, 1)), stream).reshape(rounds, 40, -1)
-    ours = (reports.sum(axis=1) - exact) / (40**0.5 * mechanism.sigmas(3))
+    reports = encode_rows(mechanism, np.tile(schema.normalise(rows), (rounds, 1)), stream).reshape(rounds, 40, -1)
+    ours = (reports.sum(axis=1) - exact) / (40**0.5 * noise_sigmas(mechanism, 3))
     alone = Claim(epsilon="2", delta="0.00001", min_clients=40, max_corrupt_clients=39)
-    central = plan_ron_gauss(claim, COLUMNS, QUESTION, bytes(32)).calibrated(alone, 3, 40)
+    central = calibrated_for(plan_ron_gauss(claim, COLUMNS, QUESTION, bytes(32)), 3, alone, 40)
     step = 2.0 ** (central.fraction_bits - mechanism.fraction_bits)
-    once = central.noise(rounds, 3, source("curator"))
+    once = measurement_of(central, 3).noise(rounds, source("curator"))
     # In real units: the sums' step is 2^-f, the products' 4^-f, the counts' 1 / U.
-    units = mechanism.layout.fill(1.0, step, step**2, step**2, 1.0)
-    curator = once / units / (40**0.5 * mechanism.sigmas(3))
+    units = spread(mechanism.joint, 1.0, step, step**2, step**2, 1.0)
+    curator = once / units / (40**0.5 * noise_sigmas(mechanism, 3))
 
     def alike(scale: float) -> bool:
         gap = np.square(ours).mean() - np.square(scale * curator).mean()

@@ -12,6 +12,7 @@ from lintra_protocol.mechanisms import WishartSecondMoment
 from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.privacy.wishart import wishart_delta
 from support import source
+from support.measured import encode_rows, measurement_of
 
 CLIENTS, COLUMNS, ROUNDS = 25, 3, 6000
 FREEDOM = CLIENTS - COLUMNS + 1
@@ -30,8 +31,8 @@ def wishart(mechanism: WishartSecondMoment, label: str, row: tuple[float, ...] =
     """Return the examples' sums in units of v, shape `(ROUNDS, d, d)`, plus one client's row; no mean taken off."""
     rows = np.zeros((ROUNDS * CLIENTS, COLUMNS))
     rows[::CLIENTS] = row
-    reports = mechanism.encode(rows, source(label)).reshape(ROUNDS, CLIENTS, -1).sum(axis=1)
-    matrices = np.array([mechanism.decode(each[np.newaxis], COLUMNS) for each in reports])
+    reports = encode_rows(mechanism, rows, source(label)).reshape(ROUNDS, CLIENTS, -1).sum(axis=1)
+    matrices = np.array([measurement_of(mechanism, COLUMNS).decode(each[np.newaxis]) for each in reports])
     found: FloatArray = matrices * 4.0**mechanism.fraction_bits / mechanism.variance + CLIENTS * np.eye(COLUMNS)
     return found
 
@@ -83,4 +84,4 @@ def test_the_best_event_tells_a_row_from_the_null_row_as_often_as_the_curve_says
     assert abs(measured - stated) < limit
     assert abs(measured - wishart_delta(epsilon, FREEDOM, weight * 2, "zero-out")) > limit
     claim = Claim(epsilon=str(epsilon), delta="0.5", min_clients=CLIENTS, neighbours="zero-out")
-    assert measured - limit < mechanism.privacy(claim, COLUMNS, CLIENTS).delta_at(epsilon)
+    assert measured - limit < measurement_of(mechanism, COLUMNS, claim).privacy(CLIENTS).delta_at(epsilon)

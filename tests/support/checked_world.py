@@ -20,6 +20,7 @@ from lintra_protocol.rules.verification import ChecksRequest, VerdictRequest, Ve
 from lintra_protocol.task import Task
 from lintra_protocol.verification.parameters import Parameters
 from lintra_protocol.verification.proof import ProvenRows, prove
+from support.measured import calibrated_for
 from support.server_world import World, seeded
 
 Change = Callable[[ProvenRows], ProvenRows]
@@ -34,7 +35,7 @@ def verified(task: Task) -> Task:
     """Return the same task with proofs, and noise that keeps the claim beside what shares of proven reports show."""
     task = task.model_copy(update={"verification": "norm", "max_rejected": "0.1"})
     for _ in range(3):  # the bound on reports follows from the noise, and what shares show from the bound
-        noise = task.mechanism.calibrated(task.noise_claim, len(task.columns), task.max_clients)
+        noise = calibrated_for(task, len(task.columns), task.noise_claim, task.max_clients)
         task = task.model_copy(update={"mechanism": noise})
     return task
 

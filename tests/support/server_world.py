@@ -52,6 +52,7 @@ from lintra_server.storage import database
 from lintra_server.web.app import create_app
 from lintra_server.web.upload_route import UploadRoute
 from support.compiled_once import create_engine
+from support.measured import calibrated_for, with_server_noise
 
 vars(database)["create_engine"] = create_engine
 jobs.ANSWER_SECONDS = 60.0  # tests of one request expect its answer, however busy the machine is
@@ -87,7 +88,7 @@ POLICY = Policy(allowed_authors="any", open=True)
 
 def noised_by_servers(task: Task) -> Task:
     """Return the same task with noise of its servers, as much as keeps the claim."""
-    told = task.mechanism.noised_by(task.num_servers)
+    told = with_server_noise(task, task.num_servers)
     noise = told.calibrated(task.noise_claim, len(task.columns), task.max_clients)
     return task.model_copy(update={"mechanism": noise, "noise": "servers"})
 
@@ -315,7 +316,7 @@ def new_world(
         ),
         analyzer=AnalyzerEntry(identity_key=ANALYZER.public_key, sealing_key=base64url(sealing_key.public_bytes)),
         columns=columns,
-        mechanism=MECHANISMS[mechanism].calibrated(claim, len(columns), max_clients),
+        mechanism=calibrated_for(MECHANISMS[mechanism], len(columns), claim, max_clients),
         claim=claim,
         max_clients=max_clients,
         max_missing="0.25",

@@ -8,10 +8,13 @@ from lintra_protocol.encoding.canonical import base64url
 from lintra_protocol.encoding.documents import real
 from lintra_protocol.fields.schema import Column
 from lintra_protocol.mechanisms import AnyMechanism
+from lintra_protocol.mechanisms.measurement import Measurement
+from lintra_protocol.mechanisms.setting import Setting
 from lintra_protocol.privacy.shares_seen import claim_for_noise
 from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.task import AnalyzerEntry, ServerEntry, Task
 from support.conformance import Small, conformance
+from support.measured import InSetting
 from support.seeds import SEED, identity, sealing_key
 
 NOT_BEFORE = 1
@@ -74,12 +77,16 @@ def make_task(
     claim = claim or Claim(
         epsilon=real(epsilon), delta=real(delta), min_clients=min_clients, max_corrupt_clients=max_corrupt_clients
     )
+    if isinstance(mechanism, InSetting):
+        setting, mechanism = mechanism.setting, mechanism.mechanism
+        fields = {"contributors": setting.contributors, **fields}
+        fields.setdefault("noise", "servers" if setting.noising_servers else "clients")
     if isinstance(mechanism, str):
         asked = uncalibrated(mechanism, row_bound, rows, sparsity, len(columns))
         verified, clients_noise = fields.get("verification", "none") != "none", fields.get("noise") != "servers"
         kept = claim_for_noise(claim, clients_noise=clients_noise) if verified else claim
-        asked = asked.noised_by(0 if clients_noise else num_servers)
-        mechanism = asked.calibrated(kept, len(columns), max_clients)
+        setting = Setting(noising_servers=0 if clients_noise else num_servers)
+        mechanism = Measurement(asked, len(columns), setting, kept).calibrated(max_clients).mechanism
     urls = urls or [f"http://server-{index}.test" for index in range(num_servers)]
     servers = tuple(
         ServerEntry(url=url, identity_key=identity(f"server {index}").public_key) for index, url in enumerate(urls)

@@ -7,7 +7,10 @@ from typing import TypeVar
 from lintra_protocol.encoding.documents import Real, fraction, real
 from lintra_protocol.errors import FalseClaimError, InvalidTaskError
 from lintra_protocol.mechanisms.base import Mechanism
-from lintra_protocol.mechanisms.row_count import CountedRows
+from lintra_protocol.mechanisms.layout import CLIPPED
+from lintra_protocol.mechanisms.measurement import Measurement
+from lintra_protocol.mechanisms.setting import Setting
+from lintra_protocol.noise.discrete_gaussian import MAX_SIGMA
 from lintra_protocol.privacy.statement import Claim, Neighbours
 
 USUAL_WEIGHT: Real = "0.2"
@@ -29,16 +32,17 @@ def with_clip_count(mechanism: Counting, neighbours: Neighbours, weight: Real | 
         InvalidTaskError: a weight was given for a mechanism that cannot count, or is out of range.
     """
     if weight is None:
-        weight = USUAL_WEIGHT if mechanism.counts_clipped else "0"
+        weight = USUAL_WEIGHT if "clip counter" in mechanism.allows else "0"
     if fraction(weight) == 0:
         return mechanism
-    if not mechanism.counts_clipped:
+    if "clip counter" not in mechanism.allows:
         raise InvalidTaskError(f"clip_count_weight: {mechanism.kind} cannot count clipped rows; leave it out or use 0")
     if not 0 < fraction(weight) <= 1:
         raise InvalidTaskError(f"clip_count_weight lies between 0 and 1, got {weight}")
     if neighbours == "zero-out" and fraction(mechanism.row_bound) > 0:
-        fine = mechanism.model_copy(update={"fraction_bits": _FINE_BITS})
-        nearer = fine.squared_row_distance(neighbours) / fine.squared_row_distance("replace-one")
+        fine = mechanism.model_copy(update={"fraction_bits": _FINE_BITS, "sigma": MAX_SIGMA})
+        replaced = fine.squared_distance("replace-one", 1, Setting())
+        nearer = fine.squared_distance(neighbours, 1, Setting()) / replaced
         weight = real(f"{float(fraction(weight)) * math.sqrt(nearer):.6g}")
     return mechanism.model_copy(update={"clip_count_weight": weight})
 
@@ -59,22 +63,19 @@ def calibrated_counting(
         return calibrate(mechanism)
 
 
-def clip_count_deviation(mechanism: Mechanism, num_clients: int, num_servers: int = 0) -> dict[str, float]:
+def clip_count_deviation(measurement: Measurement, num_clients: int, num_servers: int = 0) -> dict[str, float]:
     """Return the deviation of the count of so many rows, under its name among an option's; nothing without a count.
 
     Where servers add smoothing noise, that of `num_servers` counts as well.
     """
-    if not mechanism.clip_words:
+    layout, draws = measurement.layout, measurement.setting.draws(num_clients)
+    if CLIPPED not in layout:
         return {}
-    variance = mechanism.draws(num_clients) * mechanism.sigma**2 + num_servers * mechanism.smoothing**2
-    return {"clipped rows": math.sqrt(variance) / mechanism.clip_steps}
+    return {"clipped rows": float(layout.deviation(CLIPPED, draws, num_servers * measurement.smoothing**2))}
 
 
-def row_count_deviation(mechanism: CountedRows, num_clients: int, relative: float = 1.0) -> dict[str, float]:
-    """Return the deviation of the number of rows that are not left out; nothing where every report is a row.
-
-    `mechanism` is calibrated; `relative` is the deviation of the count word's noise, in multiples of `sigma`.
-    """
-    if not mechanism.count_words:
+def row_count_deviation(measurement: Measurement, num_clients: int) -> dict[str, float]:
+    """Return the deviation of the number of rows that are not left out; nothing where every report is a row."""
+    if "count" not in measurement.layout:
         return {}
-    return {"rows": relative * math.sqrt(mechanism.draws(num_clients)) * mechanism.sigma / mechanism.count_steps}
+    return {"rows": math.sqrt(measurement.setting.draws(num_clients)) * measurement.layout.count_deviation}

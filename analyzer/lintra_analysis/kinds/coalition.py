@@ -1,11 +1,14 @@
 """Coalitions of clients in a plan: how large a one is tolerated by default, and what a sketch's rows allow."""
 
+from dataclasses import replace
 from fractions import Fraction
+from typing import cast
 
 from lintra_protocol.encoding.documents import Real, fraction, real_below
 from lintra_protocol.errors import RowUnderfilledError
 from lintra_protocol.mechanisms import Osnap
 from lintra_protocol.mechanisms.collusion import default_corrupt_clients, half_of
+from lintra_protocol.mechanisms.measurement import Measurement
 from lintra_protocol.privacy.bisection import bisect_whole
 from lintra_protocol.privacy.limits import usual_delta
 from lintra_protocol.privacy.statement import Claim, Neighbours, NoiseBy, Threat
@@ -71,33 +74,33 @@ def most_rows(claim: Claim, noising_servers: int = 0) -> int:
     return most
 
 
-def calibrated_sketch(mechanism: Osnap, claim: Claim, num_columns: int, max_clients: int) -> Osnap:
-    """Return a calibrated sketch (see `Osnap.calibrated`); where the coalition is too large, the largest is named.
+def calibrated_sketch(measurement: Measurement, max_clients: int) -> Osnap:
+    """Return a calibrated sketch; where the coalition is too large, the largest is named.
 
     Raises:
         RowUnderfilledError: the coalition is too large for these rows.
     """
     try:
-        return mechanism.calibrated(claim, num_columns, max_clients)
+        return cast("Osnap", measurement.calibrated(max_clients).mechanism)
     except RowUnderfilledError as error:
-        largest = largest_coalition(mechanism, claim)
+        largest, claim = largest_coalition(measurement), measurement.claim
         if claim.max_corrupt_clients <= largest:
             raise
         raise RowUnderfilledError(
-            f"{error.detail}; the largest max_corrupt_clients that {mechanism.rows} rows tolerate is {largest} "
+            f"{error.detail}; the largest max_corrupt_clients that {measurement.num_rows} rows tolerate is {largest} "
             f"({claim.threat}), fewer rows tolerate more"
         ) from None
 
 
-def largest_coalition(mechanism: Osnap, claim: Claim) -> int:
+def largest_coalition(measurement: Measurement) -> int:
     """Return the largest t that a sketch tolerates: some honest client is left behind every row."""
 
     def holds(corrupt: int) -> bool:
-        changed = claim.model_copy(update={"max_corrupt_clients": corrupt})
+        changed = measurement.claim.model_copy(update={"max_corrupt_clients": corrupt})
         try:
-            mechanism.planned_for(changed).privacy(changed, 1, claim.min_clients)
+            replace(measurement, claim=changed).planned().privacy(measurement.claim.min_clients)
         except RowUnderfilledError:
             return False
         return True
 
-    return bisect_whole(0, claim.min_clients, holds)
+    return bisect_whole(0, measurement.claim.min_clients, holds)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar, cast
 
 from lintra_analysis.kinds.clip_count import with_clip_count
 from lintra_analysis.kinds.options import Count, MechanismSpecification
@@ -14,9 +14,10 @@ from lintra_protocol.encoding.documents import Real, fraction
 from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.fields.contributors import Contributors
 from lintra_protocol.fields.schema import Column, Schema
-from lintra_protocol.mechanisms import AnyMechanism
 from lintra_protocol.mechanisms.base import Mechanism
-from lintra_protocol.mechanisms.encoder import MIN_SIGMA
+from lintra_protocol.mechanisms.measurement import Measurement
+from lintra_protocol.mechanisms.noise_law import MIN_SIGMA
+from lintra_protocol.mechanisms.setting import Setting
 from lintra_protocol.privacy.statement import Claim, NoiseBy
 from lintra_protocol.task import Task
 from lintra_protocol.task_terms import MAX_WORDS
@@ -136,20 +137,29 @@ class CalibrationContext(Generic[S]):
             raise InvalidTaskError(f"row_bound: must be positive, got {self.row_bound}")
         return {"row_bound": self.row_bound, "fraction_bits": 0, "sigma": MIN_SIGMA}
 
-    def in_setting(self, mechanism: M) -> M:
-        """Return a mechanism that knows who contributes, and who adds the noise."""
-        return mechanism.of_contributors(self.contributors).noised_by(self.noising_servers)
+    @property
+    def setting(self) -> Setting:
+        """Return who contributes, and who adds the noise."""
+        return Setting(self.contributors, self.noising_servers)
+
+    def measured(self, mechanism: Mechanism, claim: Claim | None = None) -> Measurement:
+        """Return a mechanism in this setting, whose noise has to keep a claim: that of the context if not given."""
+        num_columns = self.num_columns(takes_levels="levels" in mechanism.allows)
+        return Measurement(mechanism, num_columns, self.setting, claim or self.claim)
 
     def counting(self, mechanism: M) -> M:
         """Return a mechanism that counts clipped rows, if it can and the options do not forbid it."""
         return with_clip_count(mechanism, self.claim.neighbours, self.clip_weight)
 
     def calibrated(self, mechanism: M, claim: Claim) -> M:
-        """Return a mechanism with the smallest noise that keeps a claim (see `Mechanism.calibrated`)."""
-        mechanism = self.in_setting(mechanism)
-        num_columns = self.num_columns(takes_levels=mechanism.takes_levels)
-        require_size(mechanism, num_columns)
-        return mechanism.calibrated(claim, num_columns, self.max_clients)
+        """Return a mechanism with the smallest noise that keeps a claim (see `Measurement.calibrated`).
+
+        Raises:
+            InvalidTaskError: a report or a release would be too large.
+        """
+        measured = self.measured(mechanism, claim)
+        require_size(measured)
+        return cast("M", measured.calibrated(self.max_clients).mechanism)
 
     def measurement(self, mechanism: M, claim: Claim | None = None) -> tuple[Claim, M]:
         """Return a claim, that of the context if not given, and the mechanism that keeps it and counts clipped rows."""
@@ -157,15 +167,15 @@ class CalibrationContext(Generic[S]):
         return claim, self.calibrated(self.counting(mechanism), claim)
 
 
-def require_size(mechanism: AnyMechanism, num_columns: int) -> None:
+def require_size(measurement: Measurement) -> None:
     """Check the sizes of a report and of a release, without making either.
 
     Raises:
         InvalidTaskError: too large; the detail has both numbers.
     """
-    words = mechanism.num_words(num_columns)
+    words = measurement.layout.num_words
     if words > MAX_WORDS:
         raise InvalidTaskError(f"a report of {words} words exceeds {MAX_WORDS}; use a sketch, or fewer dimensions")
-    released = mechanism.num_rows * mechanism.sketch_words(num_columns)
+    released = measurement.num_rows * measurement.layout.num_released
     if released > MAX_SKETCH_WORDS:
         raise InvalidTaskError(f"a sketch of {released} words exceeds {MAX_SKETCH_WORDS}; ask for fewer rows")

@@ -21,8 +21,8 @@ from lintra_protocol.crypto.ring import IntArray
 from lintra_protocol.encoding.documents import Real, fraction, real
 from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.fields.schema import Column, Name
-from lintra_protocol.mechanisms.encoder import MIN_SIGMA
 from lintra_protocol.mechanisms.histogram import MAX_CELLS, Histogram
+from lintra_protocol.mechanisms.noise_law import MIN_SIGMA
 from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.task import Task
 
@@ -126,7 +126,7 @@ def read(task: Task, mechanism: Histogram, sketch: IntArray, row_counts: IntArra
     """Return the rows in each cell of each column, from a sketch of shape `(1, w)`."""
     del earlier
     num_reports = int(row_counts.sum())
-    counts = mechanism.by_column(mechanism.decode(sketch, task.num_columns))
+    counts = mechanism.by_column(task.measurement.decode(sketch))
     cells = CellCounts(
         columns=scaled_columns(task),
         edges=tuple(np.array([float(fraction(end)) for end in ends]) for ends in mechanism.edges),
@@ -134,8 +134,8 @@ def read(task: Task, mechanism: Histogram, sketch: IntArray, row_counts: IntArra
         counts=tuple(own[:-1] for own in counts),
         missing=np.array([own[-1] for own in counts]),
         noise_sd=math.sqrt(num_reports) * mechanism.sigma / mechanism.indicator,
-        num_clients=number_of_rows(mechanism, sketch, row_counts),
-        counted=mechanism.counts_noisily,
+        num_clients=number_of_rows(task, sketch, row_counts),
+        counted=task.setting.count == "noisy",
     )
     return Release(cells=cells)
 

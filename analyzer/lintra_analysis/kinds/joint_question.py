@@ -17,8 +17,8 @@ from lintra_protocol.encoding.documents import Real, fraction, real
 from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.fields.contributors import Contributors
 from lintra_protocol.fields.schema import Column
-from lintra_protocol.mechanisms.encoder import MIN_SIGMA
 from lintra_protocol.mechanisms.joint_rows import feature_width
+from lintra_protocol.mechanisms.noise_law import MIN_SIGMA
 from lintra_protocol.mechanisms.projected import MAX_FEATURES, MAX_FRAME_WORK, NO_LABEL
 from lintra_protocol.mechanisms.ron_gauss import RonGauss
 from lintra_protocol.privacy.discrete import discrete_mu
@@ -121,8 +121,7 @@ def plan_ron_gauss(
         edges=tuple(chosen.get(number, ()) for number in range(len(columns))) if chosen else (),
         count_weight=question.count_weight or "1",
     )
-    held = planned.of_contributors(contributors)
-    return with_pairs(held, claim, columns, question.pairs, question.pair_weight or "1")
+    return with_pairs(planned, claim, columns, question.pairs, question.pair_weight or "1", contributors)
 
 
 def usual_radius(columns: Sequence[Column], question: JointQuestion) -> float:

@@ -45,10 +45,10 @@ def build(context: CalibrationContext[OsnapSpecification]) -> tuple[Claim, Osnap
     rows = options.rows or default_rows(claim, num_columns, context.noising_servers, options.sparsity)
     if claim.min_clients < rows:
         raise RowUnderfilledError(f"{rows} rows need at least as many clients, min_clients is {claim.min_clients}")
-    plain = context.in_setting(Osnap.model_validate({**fields, "rows": rows, "sparsity": options.sparsity}))
-    mechanism = context.counting(plain)
-    require_size(mechanism, num_columns)
-    return claim, calibrated_sketch(mechanism, claim, num_columns, context.max_clients)
+    plain = Osnap.model_validate({**fields, "rows": rows, "sparsity": options.sparsity})
+    measured = context.measured(context.counting(plain))
+    require_size(measured)
+    return claim, calibrated_sketch(measured, context.max_clients)
 
 
 def default_rows(claim: Claim, num_columns: int, noising_servers: int = 0, sparsity: int = 1) -> int:
@@ -76,14 +76,14 @@ def predict(context: CalibrationContext[OsnapSpecification], mechanism: Osnap) -
     sparsity, leverage = mechanism.sparsity, None
     if sparsity > 1:
         # Noised by a server, a row is hidden s times over by one draw in each of its rows.
-        leverage = float(fraction(mechanism.leverage)) if mechanism.shares_noise else float(sparsity)
+        leverage = float(fraction(mechanism.leverage)) if mechanism.shares_noise(context.setting) else float(sparsity)
     return predict_sketch(context, mechanism, leverage)
 
 
 def _warnings(task: Task, mechanism: Osnap) -> list[str]:
     found, rows, columns = (
         row_bound_warnings(task, mechanism),
-        balanced_rows(task.claim, task.num_columns, mechanism.noising_servers),
+        balanced_rows(task.claim, task.num_columns, task.setting.noising_servers),
         task.num_columns,
     )
     if rows < 4 * columns:

@@ -14,7 +14,7 @@ from lintra_analysis.kinds.prediction import Expected
 from lintra_analysis.kinds.sketches import band_of_signed_rows, predict_sketch, read_sketch, rows_of_a_report
 from lintra_protocol.encoding.documents import fraction
 from lintra_protocol.errors import InvalidTaskError
-from lintra_protocol.mechanisms.encoder import MIN_SIGMA
+from lintra_protocol.mechanisms.noise_law import MIN_SIGMA
 from lintra_protocol.mechanisms.osnap_published import OsnapPublished, row_bound_of
 from lintra_protocol.privacy.statement import Claim
 
@@ -63,8 +63,7 @@ def build(context: CalibrationContext[OsnapPublishedSpecification]) -> tuple[Cla
 
 def predict(context: CalibrationContext[OsnapPublishedSpecification], mechanism: OsnapPublished) -> Expected:
     """Predict the error of an entry and of the Gram matrix."""
-    claim = context.claim
-    statement = mechanism.privacy(claim, context.num_columns(), claim.min_clients)
+    statement = context.measured(mechanism).privacy(context.claim.min_clients)
     return predict_sketch(context, mechanism, statement.leverage)
 
 

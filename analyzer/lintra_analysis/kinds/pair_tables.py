@@ -12,8 +12,9 @@ from typing import Literal
 
 from lintra_protocol.encoding.documents import Real, fraction
 from lintra_protocol.errors import InvalidTaskError
+from lintra_protocol.fields.contributors import Contributors
 from lintra_protocol.fields.schema import Column
-from lintra_protocol.mechanisms.encoder import MIN_SIGMA
+from lintra_protocol.mechanisms.noise_law import MIN_SIGMA
 from lintra_protocol.mechanisms.ron_gauss import RonGauss
 from lintra_protocol.privacy.discrete import discrete_mu
 from lintra_protocol.privacy.statement import MAX_SLACK, Claim
@@ -39,6 +40,7 @@ def with_pairs(
     columns: Sequence[Column],
     wanted: Sequence[Sequence[str]] | Literal["rule"],
     weight: Real,
+    contributors: Contributors | None = None,
 ) -> RonGauss:
     """Return a mechanism that counts pairs of columns.
 
@@ -49,7 +51,7 @@ def with_pairs(
         InvalidTaskError: a pair names no two different columns that have cells.
     """
     if wanted == "rule":
-        return _by_rule(mechanism, claim, weight)
+        return _by_rule(mechanism, claim, weight, contributors)
     if not wanted:
         return mechanism
     names = {column.name: number for number, column in enumerate(columns)}
@@ -58,14 +60,18 @@ def with_pairs(
         numbers = sorted({names[name] for name in pair if name in names})
         if len(pair) != 2 or len(numbers) != 2:
             raise InvalidTaskError(f"pairs: expected the names of two different columns, got {', '.join(pair)}")
-        if missing := [columns[number].name for number in numbers if not mechanism.cells_before_merging(number)]:
+        if missing := [
+            columns[number].name for number in numbers if not mechanism.counted.cells_before_merging(number)
+        ]:
             raise InvalidTaskError(f"pairs: {missing[0]!r} has no histogram, whose cells a pair needs; give it bins")
         pairs.add((numbers[0], numbers[1]))
-    side = side_of_tables(mechanism, claim, len(pairs), weight)
+    side = side_of_tables(mechanism, claim, len(pairs), weight, contributors)
     return _counting(mechanism, tuple(sorted(pairs)), FINER * max(1, side), weight)
 
 
-def side_of_tables(mechanism: RonGauss, claim: Claim, num_pairs: int, weight: Real) -> int:
+def side_of_tables(
+    mechanism: RonGauss, claim: Claim, num_pairs: int, weight: Real, contributors: Contributors | None = None
+) -> int:
     """Return b, so that tables of b by b cells have the expected total variation `GOAL` by noise.
 
     Organisations are taken to have `max_rows` each.
@@ -79,27 +85,28 @@ def side_of_tables(mechanism: RonGauss, claim: Claim, num_pairs: int, weight: Re
     honest = claim.min_clients - claim.max_corrupt_clients
     mu = discrete_mu(float(fraction(claim.epsilon)), claim.noise_delta, MAX_SLACK)
     deviation = sqrt(claim.min_clients / max(1, honest) * num_pairs * float(distance / squared)) / mu
-    rows, held = claim.min_clients, mechanism.contributors
-    if held is not None:
-        rows *= held.max_rows
-        deviation *= held.rows_per_person * held.organisations_per_person
+    rows = claim.min_clients
+    if contributors is not None:
+        rows *= contributors.max_rows
+        deviation *= contributors.rows_per_person * contributors.organisations_per_person
     return floor(sqrt(GOAL * rows * 2 * sqrt(pi / 2) / deviation))
 
 
-def _by_rule(mechanism: RonGauss, claim: Claim, weight: Real) -> RonGauss:
-    counted = [number for number in range(len(mechanism.levels)) if mechanism.cells_before_merging(number) > 1]
+def _by_rule(mechanism: RonGauss, claim: Claim, weight: Real, contributors: Contributors | None) -> RonGauss:
+    before = mechanism.counted.cells_before_merging
+    counted = [number for number in range(len(mechanism.levels)) if before(number) > 1]
     every = list(combinations(counted, 2))
     of_label = [pair for pair in every if mechanism.label in pair]
     for pairs in (every, of_label):
         if not pairs:
             continue
-        side = side_of_tables(mechanism, claim, len(pairs), weight)
+        side = side_of_tables(mechanism, claim, len(pairs), weight, contributors)
         if side < LEAST_CELLS:
             continue
         # More than the cells of the finest histogram changes nothing.
-        for finer in range(min(FINER * side, max(map(mechanism.cells_before_merging, counted))), LEAST_CELLS - 1, -1):
+        for finer in range(min(FINER * side, max(map(before, counted))), LEAST_CELLS - 1, -1):
             made = _counting(mechanism, tuple(pairs), finer, weight)
-            if sum(made.tables) <= MAX_WORDS:
+            if sum(made.counted.tables) <= MAX_WORDS:
                 return made
     return mechanism
 
@@ -107,7 +114,7 @@ def _by_rule(mechanism: RonGauss, claim: Claim, weight: Real) -> RonGauss:
 def _counting(mechanism: RonGauss, pairs: tuple[tuple[int, int], ...], side: int, weight: Real) -> RonGauss:
     paired = {column for pair in pairs for column in pair}
     cells = (
-        0 if number not in paired else levels or min(side, mechanism.cells_before_merging(number))
+        0 if number not in paired else levels or min(side, mechanism.counted.cells_before_merging(number))
         for number, levels in enumerate(mechanism.levels)
     )
     return mechanism.model_copy(update={"pairs": pairs, "pair_bins": tuple(cells), "pair_weight": weight})

@@ -14,6 +14,7 @@ from lintra_protocol.crypto.sealing import HYBRID
 from lintra_protocol.crypto.sharing import SEED_BYTES
 from lintra_protocol.mechanisms.base import LOG_MAX_WRAP, Mechanism
 from lintra_protocol.mechanisms.collusion import epsilons_if_colluding
+from lintra_protocol.mechanisms.measurement import Measurement
 from lintra_protocol.privacy.bisection import bisect_whole
 from lintra_protocol.privacy.discrete import discrete_epsilon
 from lintra_protocol.privacy.statement import MAX_SLACK
@@ -63,36 +64,39 @@ def planned_mechanism(kind: str, context: CalibrationContext[Any]) -> PlannedMec
     described = KINDS[kind]
     if described.follows == context.options.kind:
         first_claim, first = KINDS[described.follows].build(context)
-        d, clients = _num_columns(context, first), context.claim.min_clients
-        mu = first.privacy(first_claim, d, clients).mu
+        clients = context.claim.min_clients
+        mu = context.measured(first, first_claim).privacy(clients).mu
         context = replace(context, first=FirstRound(first_claim, first, mu))
     claim, mechanism = described.build(context)
     expected = described.predict(context, mechanism)
-    d = _num_columns(context, mechanism)
-    statement = mechanism.privacy(claim, d, claim.min_clients)
-    epsilon, sizes = statement.epsilon, report_bytes(mechanism.num_words(d), context.num_servers)
+    measured = context.measured(mechanism, claim)
+    statement = measured.privacy(claim.min_clients)
+    epsilon, sizes = statement.epsilon, report_bytes(measured.layout.num_words, context.num_servers)
     if context.first is not None:
         mu = math.hypot(context.first.mu, statement.mu)
         epsilon = discrete_epsilon(mu, context.claim.noise_delta, 2 * MAX_SLACK)
-        before = report_bytes(context.first.mechanism.num_words(d), context.num_servers)
+        before = report_bytes(context.measured(context.first.mechanism).layout.num_words, context.num_servers)
         sizes = {form: size + before[form] for form, size in sizes.items()}
     return PlannedMechanism(
         mechanism=mechanism,
         sigma=expected.sigma,
-        leverage=expected.leverage or 1 / mechanism.honest_draws(mechanism.smallest_row(claim.min_clients, claim)),
+        leverage=expected.leverage or 1 / measured.setting.honest_draws(measured.emptiest_row(claim.min_clients)),
         epsilon=epsilon,
-        if_colluding=epsilons_if_colluding(mechanism, claim, d),
+        if_colluding=epsilons_if_colluding(measured, claim),
         deviations=expected.deviations,
         predicted=expected.moments,
         report_bytes=sizes,
-        headroom_bits=RING_BITS - 1 - math.log2(mechanism.largest_total(context.max_clients)),
-        max_clients=_largest(lambda clients: mechanism.log_wrap_probability(d, clients) <= LOG_MAX_WRAP),
-        verified=verified_option(mechanism, d, context.num_servers, claim, context.max_clients),
+        headroom_bits=RING_BITS - 1 - math.log2(_largest_total(measured, context.max_clients)),
+        max_clients=_largest(lambda clients: measured.log_wrap_probability(clients) <= LOG_MAX_WRAP),
+        verified=verified_option(measured, context.num_servers, context.max_clients),
     )
 
 
-def _num_columns(context: CalibrationContext[Any], mechanism: Mechanism) -> int:
-    return context.num_columns(takes_levels=mechanism.takes_levels)
+def _largest_total(measurement: Measurement, num_clients: int) -> int:
+    """Return the largest absolute value of a released number without noise."""
+    behind = {False: measurement.fullest_row(num_clients), True: num_clients}
+    rows = measurement.setting.rows_per_report
+    return max(behind[block.is_total] * rows * block.bound for block in measurement.layout.blocks)
 
 
 def report_bytes(num_words: int, num_servers: int) -> dict[str, int]:

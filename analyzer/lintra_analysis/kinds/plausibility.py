@@ -11,7 +11,6 @@ import numpy as np
 from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.encoding.documents import fraction
 from lintra_protocol.mechanisms import Histogram, SecondMoment, Sum
-from lintra_protocol.mechanisms.base import Mechanism
 from lintra_protocol.mechanisms.range_finder import RangeFinder
 from lintra_protocol.task import Task
 
@@ -21,20 +20,20 @@ DEVIATIONS = 5.0
 
 def of_second_moment(task: Task, mechanism: SecondMoment, sketch: IntArray, row_counts: IntArray) -> list[str]:
     """Return what is impossible about sums of products, shape `(1, w)`, in words."""
-    rows = _most_rows(mechanism, sketch, row_counts)
+    rows = _most_rows(task, sketch, row_counts)
     size = mechanism.num_factors(task.num_columns)
-    matrix = mechanism.decode(sketch, task.num_columns)[-size:, -size:]
+    matrix = task.measurement.decode(sketch)[-size:, -size:]
     noise = math.sqrt(int(row_counts.sum())) * mechanism.sigma * 4.0**-mechanism.fraction_bits
     names, largest = _factors(task, mechanism)
     square = DEVIATIONS * math.sqrt(2) * noise
     own, most = np.diagonal(matrix), rows * largest**2 + square
-    found = of_count(mechanism, sketch, row_counts)
+    found = of_count(task, sketch, row_counts)
     found += [f"the squares of {names[i]!r} are negative" for i in np.flatnonzero(own < -square)]
     found += [f"the squares of {names[i]!r} exceed what its bounds allow" for i in np.flatnonzero(own > most)]
     lengths = np.sqrt(np.maximum(own, 0) + square)
     for i, j in np.argwhere(np.triu(np.abs(matrix) > np.outer(lengths, lengths) + DEVIATIONS * noise, 1)):
         found.append(f"the products of {names[i]!r} and {names[j]!r} exceed the root of their squares' product")
-    if float(own.sum()) > rows * mechanism.person_norm**2 + square * math.sqrt(own.size):
+    if float(own.sum()) > rows * (task.measurement.person_norm or 0.0) ** 2 + square * math.sqrt(own.size):
         found.append("all squares together exceed what the norm bound allows")
     least = float(np.linalg.eigvalsh(matrix)[0])
     if least < -(2 * math.sqrt(own.size) + DEVIATIONS) * noise:
@@ -54,21 +53,19 @@ def _factors(task: Task, mechanism: SecondMoment) -> tuple[list[str], FloatArray
 
 def of_sum(task: Task, mechanism: Sum, sketch: IntArray, row_counts: IntArray) -> list[str]:
     """Return what is impossible about sums of rows, shape `(1, w)`, in words."""
-    rows = _most_rows(mechanism, sketch, row_counts)
+    rows = _most_rows(task, sketch, row_counts)
     noise = math.sqrt(int(row_counts.sum())) * mechanism.sigma * 2.0**-mechanism.fraction_bits
-    sums = np.abs(mechanism.decode(sketch, task.num_columns))
+    sums = np.abs(task.measurement.decode(sketch))
     beyond = np.flatnonzero(sums > rows * _largest(task) + DEVIATIONS * noise)
     words = [f"the sum of {task.encoded_columns[i].name!r} exceeds what its bounds allow" for i in beyond]
-    return of_count(mechanism, sketch, row_counts) + words
+    return of_count(task, sketch, row_counts) + words
 
 
 def of_histogram(task: Task, mechanism: Histogram, sketch: IntArray, row_counts: IntArray) -> list[str]:
     """Return what is impossible about rows in cells, shape `(1, w)`, in words."""
-    found, rows = of_count(mechanism, sketch, row_counts), mechanism.released_rows(sketch)
+    found, rows = of_count(task, sketch, row_counts), task.measurement.counted_rows(sketch)
     noise = DEVIATIONS * math.sqrt(int(row_counts.sum())) * mechanism.sigma / mechanism.indicator
-    for column, cells in zip(
-        task.columns, mechanism.by_column(mechanism.decode(sketch, task.num_columns)), strict=True
-    ):
+    for column, cells in zip(task.columns, mechanism.by_column(task.measurement.decode(sketch)), strict=True):
         if float(cells.min()) < -noise:
             found.append(f"a cell of {column.name!r} holds fewer than 0 rows")
         if abs(float(cells.sum()) - rows) > noise * math.sqrt(2 * cells.size):
@@ -78,9 +75,9 @@ def of_histogram(task: Task, mechanism: Histogram, sketch: IntArray, row_counts:
 
 def of_range(task: Task, mechanism: RangeFinder, sketch: IntArray, row_counts: IntArray) -> list[str]:
     """Return what is impossible about products with projected rows, shape `(1, w)`, in words."""
-    rows, found = _most_rows(mechanism, sketch, row_counts), of_count(mechanism, sketch, row_counts)
+    rows, found = _most_rows(task, sketch, row_counts), of_count(task, sketch, row_counts)
     noise = DEVIATIONS * math.sqrt(int(row_counts.sum())) * mechanism.sigma
-    values = mechanism.unpack(mechanism.decode(sketch, task.num_columns))
+    values = mechanism.unpack(task.measurement.decode(sketch))
     scales, bound = mechanism.word_scales(), float(fraction(mechanism.row_bound))
     longest = rows * _largest(task) * float(fraction(mechanism.projected_bound)) + noise * float(scales[-1])
     beyond = np.flatnonzero(np.abs(values.projected).max(axis=1) > longest)
@@ -90,25 +87,25 @@ def of_range(task: Task, mechanism: RangeFinder, sketch: IntArray, row_counts: I
     return found
 
 
-def of_count(mechanism: Mechanism, sketch: IntArray, row_counts: IntArray) -> list[str]:
+def of_count(task: Task, sketch: IntArray, row_counts: IntArray) -> list[str]:
     """Return in words if a sum, shape `(1, w)`, counts more rows than so many organisations can have."""
-    if mechanism.contributors is None:
+    if task.contributors is None:
         return []
-    most, rows = int(row_counts.sum()) * mechanism.contributors.max_rows, mechanism.released_rows(sketch)
-    doubt = DEVIATIONS * _noise_of_the_count(mechanism, row_counts)
+    most, rows = int(row_counts.sum()) * task.contributors.max_rows, task.measurement.counted_rows(sketch)
+    doubt = DEVIATIONS * _noise_of_the_count(task, row_counts)
     if -doubt <= rows <= most + doubt:
         return []
     return [f"{rows:,.0f} rows are not between 0 and {most:,}, what so many organisations may contribute"]
 
 
-def _most_rows(mechanism: Mechanism, sketch: IntArray, row_counts: IntArray) -> float:
-    rows = max(mechanism.released_rows(sketch), 1.0)
-    return rows + DEVIATIONS * _noise_of_the_count(mechanism, row_counts)
+def _most_rows(task: Task, sketch: IntArray, row_counts: IntArray) -> float:
+    rows = max(task.measurement.counted_rows(sketch), 1.0)
+    return rows + DEVIATIONS * _noise_of_the_count(task, row_counts)
 
 
-def _noise_of_the_count(mechanism: Mechanism, row_counts: IntArray) -> float:
+def _noise_of_the_count(task: Task, row_counts: IntArray) -> float:
     """Return the deviation of the number of rows; 0 where it is exact."""
-    step = mechanism.count_deviation if mechanism.counts_noisily else 0.0
+    step = task.measurement.layout.count_deviation if task.setting.count == "noisy" else 0.0
     return math.sqrt(int(row_counts.sum())) * step
 
 

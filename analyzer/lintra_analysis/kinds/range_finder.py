@@ -217,15 +217,15 @@ def predict(context: CalibrationContext[RangeFinderSpecification], mechanism: Ra
     if mechanism.trace:
         deviations["trace"] = root * mechanism.sigma * 4.0**-mechanism.fraction_bits
     deviations = {name: float(value) for name, value in deviations.items()}
-    return Expected(float(scales[-1]), deviations | clip_count_deviation(mechanism, clients))
+    return Expected(float(scales[-1]), deviations | clip_count_deviation(context.measured(mechanism), clients))
 
 
 def read(task: Task, mechanism: RangeFinder, sketch: IntArray, row_counts: IntArray, earlier: Earlier) -> Release:
     """Return products of all columns with projected ones, from a sketch of shape `(1, w)`."""
     del earlier
     columns, num_reports = scaled_columns(task), int(row_counts.sum())
-    num_rows = number_of_rows(mechanism, sketch, row_counts)
-    found = mechanism.unpack(mechanism.decode(sketch, task.num_columns))
+    num_rows = number_of_rows(task, sketch, row_counts)
+    found = mechanism.unpack(task.measurement.decode(sketch))
     # Noise has the same deviation in every word; what a word is worth differs from block to block.
     deviations = math.sqrt(num_reports) * mechanism.sigma * mechanism.word_scales()
     own = deviations[int(mechanism.has_intercept) :]

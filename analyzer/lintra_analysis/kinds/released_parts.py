@@ -14,7 +14,7 @@ from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.encoding.documents import fraction
 from lintra_protocol.fields.schema import Column
 from lintra_protocol.mechanisms.base import Mechanism
-from lintra_protocol.mechanisms.row_count import CountedRows
+from lintra_protocol.mechanisms.layout import CLIPPED, ROWS
 from lintra_protocol.task import Task
 
 
@@ -44,13 +44,14 @@ def band_of_sums(task: Task, mechanism: Mechanism, row_counts: IntArray, deviati
 
     `mechanism` is its mechanism; B is the largest word of a report. `row_counts` are c of each row, shape `(m,)`.
     """
+    del mechanism
+    layout, setting = task.measurement.layout, task.setting
     counts = row_counts[:, np.newaxis].astype(np.float64)
-    draws = mechanism.draws_in_rows(row_counts)[:, np.newaxis].astype(np.float64)
-    sigmas = np.pad(mechanism.sigmas(task.num_columns), (0, mechanism.exact_count_words))
-    noise = np.sqrt(draws) * sigmas[: task.sketch_words].astype(np.float64)
-    band: FloatArray = counts * float(mechanism.largest_report_word()) + deviations * noise
-    if mechanism.exact_count_words and mechanism.contributors is not None:
-        band[:, -1] = counts[:, 0] * mechanism.contributors.max_rows
+    draws = np.array([[setting.draws(int(count))] for count in row_counts], np.float64)
+    noise = np.sqrt(draws) * layout.sigmas[: layout.num_released].astype(np.float64)
+    band: FloatArray = counts * float(setting.rows_per_report * layout.bound) + deviations * noise
+    if ROWS in layout:
+        band[:, layout.released(ROWS)] = counts * setting.rows_per_report
     return band
 
 
@@ -64,58 +65,53 @@ def clipped_rows(
     `rows_of_a_report` is s, how many rows a report enters. `shrunk_only` says whether a row within its columns' bounds
     is shrunk to `row_bound` and nothing else, so that it is known how far clipping can have moved it.
     """
-    mechanism = task.mechanism
-    if not mechanism.clip_words:
+    measurement, layout = task.measurement, task.measurement.layout
+    if CLIPPED not in layout:
         return None
     num_clients = int(row_counts.sum()) // rows_of_a_report
-    variance = mechanism.draws(num_clients) * mechanism.sigma**2 + task.num_servers * mechanism.smoothing**2
-    sd = math.sqrt(variance) / mechanism.clip_steps
-    counted = ClippedRows(mechanism.clipped_rows(sketch), sd, num_clients)
+    sd = layout.deviation(CLIPPED, task.setting.draws(num_clients), task.num_servers * measurement.smoothing**2)
+    counted = ClippedRows(measurement.clipped_rows(sketch), float(sd), num_clients)
     if not shrunk_only:
         return counted
     farthest = task.schema_arrays.largest_norm()
-    return replace(counted, row_bound=float(fraction(mechanism.row_bound)), farthest=farthest)
+    return replace(counted, row_bound=float(fraction(task.mechanism.row_bound)), farthest=farthest)
 
 
-def counted_rows(
-    mechanism: CountedRows, sketch: IntArray, row_counts: IntArray, relative: float = 1.0
-) -> RowCount | None:
+def counted_rows(task: Task, sketch: IntArray, row_counts: IntArray) -> RowCount | None:
     """Return how many rows were not left out, or None if every report is a row.
 
-    `sketch` has shape `(1, w)`, in ring units; `row_counts` are the reports in the one row, shape `(1,)`. `relative` is
-    the deviation of the count word's noise, in multiples of `sigma`.
+    `sketch` has shape `(1, w)`, in ring units; `row_counts` are the reports in the one row, shape `(1,)`.
     """
-    if not mechanism.count_words:
+    measurement, num_clients = task.measurement, int(row_counts.sum())
+    if "count" not in measurement.layout:
         return None
-    num_clients = int(row_counts.sum())
-    sd = relative * math.sqrt(mechanism.draws(num_clients)) * mechanism.sigma / mechanism.count_steps
-    return RowCount(mechanism.counted_rows(sketch), sd, num_clients, mechanism.contributors is not None)
+    sd = math.sqrt(task.setting.draws(num_clients)) * measurement.layout.count_deviation
+    return RowCount(measurement.counted_rows(sketch), sd, num_clients, task.contributors is not None)
 
 
-def number_of_rows(mechanism: Mechanism, sketch: IntArray, row_counts: IntArray) -> int:
+def number_of_rows(task: Task, sketch: IntArray, row_counts: IntArray) -> int:
     """Return how many rows a release is about: the reports, or where organisations contribute the rows they counted.
 
     At least one, and a whole number also where the count carries noise. `sketch` has shape `(1, w)`, in ring units;
     `(m, w/c)` where every report is a row. `row_counts` are the reports in each row, shape `(m,)`; each report enters
     one of them.
     """
-    if mechanism.contributors is None:
+    if task.contributors is None:
         return int(row_counts.sum())
-    return max(round(mechanism.released_rows(sketch)), 1)
+    return max(round(task.measurement.counted_rows(sketch)), 1)
 
 
-def norm_of_rows(mechanism: CountedRows) -> float:
+def norm_of_rows(task: Task) -> float:
     """Return the largest norm of a row in normalised units; of contributions, that of all rows of a person together."""
-    if mechanism.contributors is None:
-        return float(fraction(mechanism.row_bound))
-    return mechanism.person_norm
+    norm = None if task.contributors is None else task.measurement.person_norm
+    return float(fraction(task.mechanism.row_bound)) if norm is None else norm
 
 
 def scaled_columns(task: Task) -> tuple[ScaledColumn, ...]:
     """Return the columns of a task as a release has them."""
     found = []
     for held in task.columns:
-        spread = held.kind == "category" and not task.mechanism.takes_levels
+        spread = held.kind == "category" and "levels" not in task.mechanism.allows
         found += [_scaled(c, held if spread else None) for c in (held.indicators() if spread else (held,))]
     return tuple(found)
 

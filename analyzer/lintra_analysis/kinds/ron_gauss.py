@@ -25,6 +25,7 @@ from lintra_protocol.crypto.ring import IntArray
 from lintra_protocol.encoding.documents import Real, fraction, real
 from lintra_protocol.fields.schema import Column, Name
 from lintra_protocol.mechanisms.ron_gauss import RonGauss
+from lintra_protocol.mechanisms.setting import Setting
 from lintra_protocol.privacy.statement import Claim, PrivacyStatement
 from lintra_protocol.task import Task
 
@@ -103,7 +104,9 @@ def build(context: CalibrationContext[RonGaussSpecification]) -> tuple[Claim, Ro
 def predict(context: CalibrationContext[RonGaussSpecification], mechanism: RonGauss) -> Expected:
     """Predict the deviations of what is released, and the error of the products."""
     size, step = mechanism.num_coordinates, 2.0**-mechanism.fraction_bits
-    deviations = released_deviations(mechanism, context.claim.min_clients)
+    clients = context.claim.min_clients
+    deviations = released_deviations(mechanism, clients)
+    deviations |= clip_count_deviation(context.measured(mechanism), clients)
     error = mechanism.num_blocks * (deviations["product"] ** 2 * size * (size - 1) + deviations["square"] ** 2 * size)
     moments = predict_moments(context, error, trace=products_trace(context, mechanism), columns=size)
     return Expected(mechanism.sigma * step**2, deviations, moments)
@@ -119,11 +122,11 @@ def released_deviations(mechanism: RonGauss, clients: int) -> dict[str, float]:
     }
     if mechanism.num_classes > 1:
         deviations["count"] = root * own.counts / mechanism.indicator
-    if mechanism.histogram_columns:
+    if mechanism.counted.histogram_columns:
         deviations["cell"] = root * own.histograms / mechanism.indicator
     if mechanism.pairs:
         deviations["pair"] = root * own.tables / mechanism.indicator
-    return deviations | clip_count_deviation(mechanism, clients)
+    return deviations
 
 
 def products_trace(context: CalibrationContext[RonGaussSpecification], mechanism: RonGauss) -> float:
@@ -151,7 +154,7 @@ def projected_sums(
     noisy sum, shape `(1, w)`, in ring units; `num_rows` is n, how many rows were added. `noise` holds deviations of the
     whole noise (see `noise_law`); `promise` is to the people behind the rows.
     """
-    parts = mechanism.unpack(mechanism.decode(total, len(columns)))
+    parts = mechanism.unpack(mechanism.decode(mechanism.layout(len(columns), Setting()), total))
     own = iter(parts.histograms)
     by_column = [next(own) if cells else np.empty(0) for cells in mechanism.bins]
     order = [number for number in range(len(columns)) if number != mechanism.label]
@@ -197,7 +200,7 @@ def read(task: Task, mechanism: RonGauss, sketch: IntArray, row_counts: IntArray
     """Return the joint sums that clients and curators alike release, from a sketch of shape `(1, w)`."""
     del earlier
     num_reports = int(row_counts.sum())
-    num_rows = number_of_rows(mechanism, sketch, row_counts)
+    num_rows = number_of_rows(task, sketch, row_counts)
     promise = promise_of(task.privacy(num_reports), mechanism.kind, num_rows)
     noise = noise_law(mechanism, num_reports)
     sums = projected_sums(mechanism, task.columns, sketch, num_rows, noise, promise)

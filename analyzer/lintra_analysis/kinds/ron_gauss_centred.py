@@ -27,10 +27,11 @@ from lintra_protocol.crypto.ring import IntArray
 from lintra_protocol.encoding.documents import Real, fraction, real
 from lintra_protocol.errors import InvalidAnalysisError, InvalidTaskError
 from lintra_protocol.fields.schema import Column
-from lintra_protocol.mechanisms.encoder import MIN_SIGMA
 from lintra_protocol.mechanisms.joint_rows import FEATURE_BITS
+from lintra_protocol.mechanisms.noise_law import MIN_SIGMA
 from lintra_protocol.mechanisms.ron_gauss import RonGauss
 from lintra_protocol.mechanisms.ron_gauss_centred import MAX_CENTRE, RonGaussCentred
+from lintra_protocol.mechanisms.setting import Setting
 from lintra_protocol.privacy.statement import Claim, PrivacyStatement
 from lintra_protocol.task import Task
 
@@ -134,7 +135,8 @@ def predict(context: CalibrationContext[Any], mechanism: RonGaussCentred) -> Exp
     clients, size, step = context.claim.min_clients, mechanism.num_coordinates, 4.0**-mechanism.fraction_bits
     product = sqrt(clients) * mechanism.sigma * step
     deviations = {} if context.first is None else released_deviations(context.first.mechanism, clients)
-    deviations |= {"product": product, "square": sqrt(2) * product} | clip_count_deviation(mechanism, clients)
+    deviations |= {"product": product, "square": sqrt(2) * product}
+    deviations |= clip_count_deviation(context.measured(mechanism), clients)
     error = mechanism.num_blocks * product**2 * size * (size + 1)
     trace = None if context.first is None else products_trace(context, context.first.mechanism)
     return Expected(mechanism.sigma * step, deviations, predict_moments(context, error, trace=trace, columns=size))
@@ -154,7 +156,7 @@ def centred_products(
     noisy sum, shape `(1, w)`, in ring units; `num_rows` is n, how many rows were added. `num_draws` says how often one
     client's noise is in the sum; n if not given.
     """
-    products = mechanism.unpack(mechanism.decode(total, len(columns)))
+    products = mechanism.unpack(mechanism.decode(mechanism.layout(len(columns), Setting()), total))
     no_cells = (0,) * len(columns)
     units = np.full(mechanism.num_coordinates, 2.0**-mechanism.fraction_bits)
     if mechanism.has_numeric_label:
@@ -177,7 +179,7 @@ def centred_products(
 def read(task: Task, mechanism: RonGaussCentred, sketch: IntArray, row_counts: IntArray, earlier: Earlier) -> Release:
     """Return products about class means from a sketch of shape `(1, w)`, beside the first round's release if given."""
     num_reports = int(row_counts.sum())
-    num_rows = number_of_rows(mechanism, sketch, row_counts)
+    num_rows = number_of_rows(task, sketch, row_counts)
     promise = promise_of(task.privacy(num_reports), mechanism.kind, num_rows)
     second = centred_products(mechanism, task.columns, sketch, num_rows, promise, num_reports)
     second = replace(second, clipped=clipped_rows(task, sketch, row_counts, shrunk_only=False))

@@ -30,7 +30,7 @@ from lintra_protocol.crypto.ring import IntArray
 from lintra_protocol.encoding.documents import fraction, real, real_below
 from lintra_protocol.errors import InvalidAnalysisError, InvalidTaskError
 from lintra_protocol.mechanisms.directions import BASIS_BITS, directions, encode_basis
-from lintra_protocol.mechanisms.encoder import MIN_SIGMA
+from lintra_protocol.mechanisms.noise_law import MIN_SIGMA
 from lintra_protocol.mechanisms.second_moment import SecondMoment
 from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.task import Task
@@ -116,7 +116,7 @@ def predict(context: CalibrationContext[SecondMomentSpecification], mechanism: S
     """
     clients, d = context.claim.min_clients, context.num_columns()
     sigma = mechanism.sigma * 4.0**-mechanism.fraction_bits
-    variance = mechanism.draws(clients) * sigma**2
+    variance = context.setting.draws(clients) * sigma**2
     # Least squares over d noisy squares and their noisy sum: each keeps d / (d + 1) of its variance.
     square = 2 * variance * (d / (d + 1) if mechanism.trace else 1)
     deviations = {"product": math.sqrt(variance), "square": math.sqrt(square)}
@@ -124,8 +124,8 @@ def predict(context: CalibrationContext[SecondMomentSpecification], mechanism: S
         constant = mechanism.intercept_steps * 2.0**-mechanism.fraction_bits
         deviations["sum"] = math.sqrt(variance) / constant
         deviations["mean"] = deviations["sum"] / clients
-    deviations |= row_count_deviation(mechanism, clients, math.sqrt(2))
-    deviations |= clip_count_deviation(mechanism, clients)
+    deviations |= row_count_deviation(context.measured(mechanism), clients)
+    deviations |= clip_count_deviation(context.measured(mechanism), clients)
     return Expected(sigma, deviations, predict_moments(context, variance * d * (d - 1) + square * d))
 
 
@@ -133,20 +133,20 @@ def read(task: Task, mechanism: SecondMoment, sketch: IntArray, row_counts: IntA
     """Return the sum of products from a sketch of shape `(1, w)`; an intercept becomes its first column, always 1."""
     del earlier
     columns, num_reports = scaled_columns(task), int(row_counts.sum())
-    num_rows = number_of_rows(mechanism, sketch, row_counts)
-    values = mechanism.decode(sketch, task.num_columns)
-    row_bound, exact = norm_of_rows(mechanism), ""
+    num_rows = number_of_rows(task, sketch, row_counts)
+    values = task.measurement.decode(sketch)
+    row_bound, exact = norm_of_rows(task), ""
     along = _directions(mechanism, columns)
     if along is not None:
         names = [ScaledColumn(name, 0.0, 1.0, -row_bound, row_bound) for name in along.names]
         columns = (*names, *(columns[place] for place in mechanism.targets))
     trace_columns = len(columns) if mechanism.trace else 0
     # Products are counted in squared steps. The diagonal's noise is sqrt(2) times this, rounded up to an integer.
-    noise_sd = math.sqrt(mechanism.draws(num_reports)) * mechanism.sigma * 4.0**-mechanism.fraction_bits
+    noise_sd = math.sqrt(task.setting.draws(num_reports)) * mechanism.sigma * 4.0**-mechanism.fraction_bits
     if mechanism.intercept_steps:
         constant = mechanism.intercept_steps * 2.0**-mechanism.fraction_bits
         row_bound = math.hypot(row_bound, constant)
-        if not mechanism.count_words:
+        if "count" not in task.measurement.layout:
             values[0, 0], exact = mechanism.intercept_square(num_rows), INTERCEPT
         columns = (ScaledColumn(INTERCEPT, 0.0, 1 / constant, 1.0, 1.0), *columns)
     moments = SecondMomentSum(
@@ -158,7 +158,7 @@ def read(task: Task, mechanism: SecondMoment, sketch: IntArray, row_counts: IntA
         trace_columns=trace_columns,
         exact=exact,
         clipped=clipped_rows(task, sketch, row_counts),
-        counted=counted_rows(mechanism, sketch, row_counts, math.sqrt(2)),
+        counted=counted_rows(task, sketch, row_counts),
     )
     return Release(moments=moments, directions=along)
 

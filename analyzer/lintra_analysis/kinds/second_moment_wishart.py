@@ -35,7 +35,7 @@ def predict(context: CalibrationContext[WishartSecondMomentSpecification], mecha
     step = 4.0**-mechanism.fraction_bits
     variance = clients * (mechanism.variance**2 + mechanism.rounding**2) * step**2
     deviations = {"product": math.sqrt(variance), "square": math.sqrt(2 * variance)}
-    deviations |= clip_count_deviation(mechanism, clients)
+    deviations |= clip_count_deviation(context.measured(mechanism), clients)
     return Expected(mechanism.sigma * step, deviations, predict_moments(context, variance * d * (d + 1)))
 
 
@@ -47,7 +47,7 @@ def read(
     num_clients, step = int(row_counts.sum()), 2.0**-mechanism.fraction_bits
     # The clients have taken the mean off their examples' products, so that nothing is left to debias.
     noise_sd = math.sqrt(num_clients) * math.hypot(mechanism.variance, mechanism.rounding) * step**2
-    values = mechanism.decode(sketch, task.num_columns)
+    values = task.measurement.decode(sketch)
     row_bound = float(fraction(mechanism.row_bound))
     clipped = clipped_rows(task, sketch, row_counts)
     columns = scaled_columns(task)

@@ -14,6 +14,8 @@ from lintra_analysis.releases.sketch import Sketch
 from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.encoding.documents import fraction
 from lintra_protocol.mechanisms import Osnap, OsnapPublished
+from lintra_protocol.mechanisms.layout import CLIPPED
+from lintra_protocol.mechanisms.setting import Setting
 from lintra_protocol.task import Task
 
 AnySketch = Osnap | OsnapPublished
@@ -31,11 +33,11 @@ def sketch_error(clients: int, columns: int, row_norm: float, rows: float, varia
     return max(sampling, 0.0) + 2 * variance * (columns + 1) * trace + rows * variance**2 * columns * (columns + 1)
 
 
-def entry_variance(mechanism: AnySketch, clients: int) -> float:
+def entry_variance(mechanism: AnySketch, setting: Setting, clients: int) -> float:
     """Return the variance of the noise in an entry, n sigma^2/m, or N sigma^2/s of servers' noise; no smoothing."""
     sigma = mechanism.sigma * 2.0**-mechanism.fraction_bits
-    if mechanism.noising_servers:
-        return mechanism.noising_servers * sigma**2 / mechanism.sparsity
+    if setting.noising_servers:
+        return setting.noising_servers * sigma**2 / mechanism.sparsity
     return clients * sigma**2 / mechanism.rows
 
 
@@ -44,10 +46,10 @@ def predict_sketch(
 ) -> Expected:
     """Predict the error of an entry and of the Gram matrix."""
     clients, d, step = context.claim.min_clients, context.num_columns(), 2.0**-mechanism.fraction_bits
-    variance = entry_variance(mechanism, clients)
-    smoothing = context.num_servers * (mechanism.smoothing * step) ** 2 / mechanism.sparsity
+    variance = entry_variance(mechanism, context.setting, clients)
+    smoothing = context.num_servers * (context.measured(mechanism).smoothing * step) ** 2 / mechanism.sparsity
     deviations = {"entry": math.sqrt(variance + smoothing)}
-    deviations |= clip_count_deviation(mechanism, clients, context.num_servers)
+    deviations |= clip_count_deviation(context.measured(mechanism), clients, context.num_servers)
     error = sketch_error(clients, d, context.row_norm, mechanism.rows, variance)
     return Expected(mechanism.sigma * step, deviations, predict_moments(context, error), leverage)
 
@@ -67,18 +69,23 @@ def read_sketch(
     """
     del earlier
     step, sparsity = 2.0**-mechanism.fraction_bits, mechanism.sparsity
-    smoothing = task.num_servers * float(mechanism.smoothing * step) ** 2
+    smoothing = task.num_servers * float(task.measurement.smoothing * step) ** 2
     moments = Sketch(
         columns=scaled_columns(task),
-        values=mechanism.decode(sketch, task.num_columns),
+        values=task.measurement.decode(sketch),
         row_counts=row_counts,
-        noise_variance=(mechanism.draws_in_rows(row_counts) * np.float64(mechanism.sigma * step) ** 2 + smoothing)
+        noise_variance=(draws_in_rows(task, row_counts) * np.float64(mechanism.sigma * step) ** 2 + smoothing)
         / sparsity,
         num_clients=int(row_counts.sum()) // sparsity,
         row_bound=float(fraction(mechanism.row_bound)),
         clipped=clipped_rows(task, sketch, row_counts, rows_of_a_report=sparsity, shrunk_only=shrunk_only),
     )
     return Release(moments=moments)
+
+
+def draws_in_rows(task: Task, row_counts: IntArray) -> IntArray:
+    """Return how many draws of noise each row carries, shape `(m,)`, from the reports in it."""
+    return np.array([task.setting.draws(int(count)) for count in row_counts], np.int64)
 
 
 def rows_of_a_report(mechanism: AnySketch) -> int:
@@ -95,17 +102,17 @@ def band_of_signed_rows(task: Task, mechanism: AnySketch, row_counts: IntArray, 
     servers add the noise it is N sigma^2 everywhere.
     """
     counts, sigma = row_counts.astype(np.float64), float(mechanism.sigma)
-    noise = mechanism.draws_in_rows(row_counts).astype(np.float64) * sigma**2
-    smoothing = task.num_servers * float(mechanism.smoothing) ** 2
+    noise = draws_in_rows(task, row_counts).astype(np.float64) * sigma**2
+    smoothing = task.num_servers * float(task.measurement.smoothing) ** 2
     band: FloatArray = np.repeat(
         deviations * np.sqrt(counts * float(mechanism.largest_entry) ** 2 + noise + smoothing)[:, np.newaxis],
         task.sketch_words,
         axis=1,
     )
-    if mechanism.clip_words:
+    if CLIPPED in task.measurement.layout:
         num_clients = int(row_counts.sum()) // mechanism.sparsity
-        beside = mechanism.noising_servers * sigma**2 + smoothing
-        total = mechanism.draws(num_clients) * sigma**2 + smoothing
+        beside = task.setting.noising_servers * sigma**2 + smoothing
+        total = task.setting.draws(num_clients) * sigma**2 + smoothing
         band[:, -1] = deviations * math.sqrt(beside)
-        band[0, -1] = num_clients * mechanism.clip_steps + deviations * math.sqrt(total)
+        band[0, -1] = num_clients * task.measurement.layout[CLIPPED].bound + deviations * math.sqrt(total)
     return band

@@ -1,6 +1,5 @@
 """`sum`: the totals of the columns."""
 
-import math
 from typing import ClassVar, Literal
 
 from lintra_analysis.kinds.clip_count import clip_count_deviation, row_count_deviation
@@ -48,21 +47,21 @@ def build(context: CalibrationContext[SumSpecification]) -> tuple[Claim, Sum]:
 def predict(context: CalibrationContext[SumSpecification], mechanism: Sum) -> Expected:
     """Predict the error of a sum and of a mean, whatever the number of columns."""
     sigma, clients = mechanism.sigma * 2.0**-mechanism.fraction_bits, context.claim.min_clients
-    total = math.sqrt(mechanism.draws(clients)) * sigma
+    total = float(context.measured(mechanism).layout.deviation("row", context.setting.draws(clients)))
     deviations = {"sum": total, "mean": total / clients}
-    deviations |= row_count_deviation(mechanism, clients)
-    deviations |= clip_count_deviation(mechanism, clients)
+    deviations |= row_count_deviation(context.measured(mechanism), clients)
+    deviations |= clip_count_deviation(context.measured(mechanism), clients)
     return Expected(sigma, deviations)
 
 
 def read(task: Task, mechanism: Sum, sketch: IntArray, row_counts: IntArray, earlier: Earlier) -> Release:
     """Return the totals of the columns, from a sketch of shape `(1, w)`."""
     del earlier
-    num_rows = number_of_rows(mechanism, sketch, row_counts)
-    noise_sd = math.sqrt(mechanism.draws(int(row_counts.sum()))) * mechanism.sigma * 2.0**-mechanism.fraction_bits
-    values = mechanism.decode(sketch, task.num_columns)
-    clipped, row_bound = clipped_rows(task, sketch, row_counts), norm_of_rows(mechanism)
-    counted = counted_rows(mechanism, sketch, row_counts)
+    num_rows = number_of_rows(task, sketch, row_counts)
+    noise_sd = float(task.measurement.layout.deviation("row", task.setting.draws(int(row_counts.sum()))))
+    values = task.measurement.decode(sketch)
+    clipped, row_bound = clipped_rows(task, sketch, row_counts), norm_of_rows(task)
+    counted = counted_rows(task, sketch, row_counts)
     return Release(totals=Totals(scaled_columns(task), values, noise_sd, num_rows, row_bound, clipped, counted))
 
 

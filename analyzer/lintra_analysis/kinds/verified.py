@@ -8,9 +8,8 @@ from lintra_analysis.kinds.wording import size
 from lintra_protocol.crypto.sealing import HYBRID
 from lintra_protocol.crypto.sharing import SEED_BYTES
 from lintra_protocol.encoding.documents import fraction
-from lintra_protocol.mechanisms.base import Mechanism
+from lintra_protocol.mechanisms.measurement import Measurement
 from lintra_protocol.privacy.shares_seen import LARGEST_PART, SharesSeen
-from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.report.upload import frame_bytes
 from lintra_protocol.verification.parameters import Parameters, noised_bound
 
@@ -37,19 +36,17 @@ class VerifiedOption:
     server_seconds: float
 
 
-def verified_option(
-    mechanism: Mechanism, num_columns: int, num_servers: int, claim: Claim, max_clients: int
-) -> VerifiedOption | None:
+def verified_option(measurement: Measurement, num_servers: int, max_clients: int) -> VerifiedOption | None:
     """Return what verified reports take; None where they are not offered, or shares would cost too much of delta."""
-    longest = mechanism.squared_report_bound()
-    if longest is None or mechanism.contributors is not None:
+    longest, setting, claim = measurement.squared_length, measurement.setting, measurement.claim
+    if longest is None or setting.contributors is not None:
         return None
-    variances = [int(sigma) ** 2 for sigma in mechanism.report_sigmas(num_columns)]
+    clients_noise = not setting.noising_servers
+    variances = [int(sigma) ** 2 * clients_noise for sigma in measurement.layout.sigmas]
     try:
-        sizes = Parameters(mechanism.report_words(num_columns), num_servers, noised_bound(longest, variances))
+        sizes = Parameters(measurement.layout.num_words, num_servers, noised_bound(longest, variances))
     except ValueError:
         return None
-    clients_noise = not mechanism.noising_servers
     seen = SharesSeen.of(sizes.padded, sizes.squared_bound, sizes.word_bits, max_clients, clients_noise=clients_noise)
     price = seen.price(fraction(claim.epsilon))
     if price > LARGEST_PART * fraction(claim.delta):
@@ -77,9 +74,9 @@ def server_seconds(sizes: Parameters) -> float:
     return _EACH + _FOR_A_WORD * sizes.padded
 
 
-def in_words(sizes: Parameters, mechanism: Mechanism, price: Fraction) -> str:
+def in_words(sizes: Parameters, measurement: Measurement, price: Fraction) -> str:
     """Return what an author should know of verified reports, in one sentence."""
-    moved = influence(sizes, mechanism.squared_report_bound() or sizes.squared_bound)
+    moved = influence(sizes, measurement.squared_length or sizes.squared_bound)
     return (
         f"reports are verified: one hostile client can move a sum by {moved:.3g} times the longest honest report, not "
         f"more; a server stores at most {size(sizes.payload_bytes)} a report and says {size(sizes.check_bytes)} of it, "

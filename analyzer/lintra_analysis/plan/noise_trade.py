@@ -6,7 +6,7 @@ assumption which nobody checks. Servers' noise has N times that variance, for an
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from lintra_analysis.kinds.context import CalibrationContext
@@ -14,6 +14,7 @@ from lintra_analysis.kinds.planned import PlannedMechanism
 from lintra_protocol.errors import LintraError
 from lintra_protocol.mechanisms.base import Mechanism
 from lintra_protocol.mechanisms.collusion import half_of
+from lintra_protocol.mechanisms.setting import Setting
 
 
 @dataclass(frozen=True)
@@ -55,12 +56,11 @@ class Trade:
 def trade_of(context: CalibrationContext[Any], planned: PlannedMechanism) -> Trade | None:
     """Return the trade of a mechanism, whichever of both it was planned for; None if servers cannot add its noise."""
     mechanism, claim = planned.mechanism, context.claim
-    if not mechanism.servers_may_noise:
+    if "server noise" not in mechanism.allows or context.first is not None:
         return None
-    by_clients = mechanism.noised_by(0)
-    verified = planned.verified if mechanism.noising_servers == 0 else None
+    verified = planned.verified if context.noise == "clients" else None
     return Trade(
-        clients=_over_a_curator(by_clients, context),
+        clients=_over_a_curator(mechanism, context),
         servers=context.num_servers,
         corrupt=claim.max_corrupt_clients,
         influence=None if verified is None else verified.influence,
@@ -77,8 +77,8 @@ def _over_a_curator(mechanism: Mechanism, context: CalibrationContext[Any]) -> f
         claim = claim.model_copy(update={"delta_coalition": half_of(claim.delta)})
     alone = claim.model_copy(update={"max_corrupt_clients": 0})
     try:
-        honest = mechanism.smallest_row(claim.min_clients, claim)
-        everybody = mechanism.smallest_row(claim.min_clients, alone)
+        measured = replace(context.measured(mechanism), setting=Setting(context.contributors))
+        honest, everybody = (replace(measured, claim=each).emptiest_row(claim.min_clients) for each in (claim, alone))
     except LintraError:
         return math.inf
     return everybody / honest if honest > 0 else math.inf

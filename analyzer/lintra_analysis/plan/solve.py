@@ -14,6 +14,7 @@ from lintra_analysis.plan.baselines import sensitivity
 from lintra_analysis.plan.flags import PlanFlags
 from lintra_protocol.encoding.documents import Real, real
 from lintra_protocol.errors import InvalidTaskError, LintraError
+from lintra_protocol.mechanisms.layout import CLIPPED
 from lintra_protocol.privacy.bisection import NoBoundaryError, smallest_whole
 from lintra_protocol.privacy.gaussian import gaussian_epsilon
 
@@ -28,8 +29,10 @@ def smallest_epsilon(flags: PlanFlags, sigma: float) -> PlanFlags:
         raise InvalidTaskError(f"sigma must be positive, got {sigma}")
     context = flags.context("osnap")
     claim, planned = context.claim, planned_mechanism("osnap", context)
-    honest = planned.mechanism.honest_draws(claim.min_clients - claim.max_corrupt_clients)
-    counter = planned.mechanism.clip_steps * 2.0**-planned.mechanism.fraction_bits / math.sqrt(honest)
+    measured = context.measured(planned.mechanism)
+    honest = measured.setting.honest_draws(claim.min_clients - claim.max_corrupt_clients)
+    steps = measured.layout[CLIPPED].bound if CLIPPED in measured.layout else 0
+    counter = steps * 2.0**-planned.mechanism.fraction_bits / math.sqrt(honest)
     mu = math.hypot(sensitivity(context) * math.sqrt(planned.leverage), counter) / sigma
     # What the lattice and the rounding of sigma cost is found by trying: a few steps of a millionth.
     for step in range(100):

@@ -93,7 +93,7 @@ def _built(
         windows = _windows(asked)
         context = context_of(asked, random_bytes, len(servers))
         claim, mechanism = measurement_of(asked, context, verification)
-        if asked.mechanism.clip_count_weight not in (None, "0") and not mechanism.clip_words:
+        if asked.mechanism.clip_count_weight not in (None, "0") and mechanism.clip_count_weight == "0":
             raise InvalidTaskError(f"clip_count_weight: {mechanism.kind} cannot count clipped rows; leave it out")
         task = Task(
             salt=base64url(random_bytes(SALT_BYTES)),
@@ -187,7 +187,7 @@ def warnings_of(task: Task) -> list[str]:
             "collude they see every row"
         )
     if task.verified is not None and task.shares_seen is not None:
-        found.append(in_words(task.verified, mechanism, task.shares_seen.price(fraction(task.claim.epsilon))))
+        found.append(in_words(task.verified, task.measurement, task.shares_seen.price(fraction(task.claim.epsilon))))
         found.append(
             f"a batch closes with {fewest_reports(task):,} reports, so that {task.claim.min_clients:,} are left if "
             "as many are rejected as may be; max_rejected says how many, and verification none closes without proofs"

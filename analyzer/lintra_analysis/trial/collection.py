@@ -48,7 +48,7 @@ class Collected:
     def noise(self) -> float:
         """Return the deviation of a released product of two columns, in normalised units."""
         mechanism = self.task.mechanism
-        draws = mechanism.draws(self.privacy.num_clients)
+        draws = self.task.setting.draws(self.privacy.num_clients)
         return math.sqrt(draws) * mechanism.sigma * 2.0**-mechanism.sigma_bits
 
 
@@ -70,7 +70,7 @@ def collect(
     checked = task.schema_arrays.rows(rows)
     nonces = [random_bytes(NONCE_BYTES) for _ in range(task.num_servers)]
     normalised = (task.schema_arrays.normalise(checked[own]) for own, _ in files)
-    exact = [task.mechanism.exact_contribution(own, of) for own, (_, of) in zip(normalised, files, strict=True)]
+    exact = [task.measurement.exact_contribution(own, of) for own, (_, of) in zip(normalised, files, strict=True)]
     made = _contributed(task, exact, random_bytes, said) if files else _reports(task, checked, random_bytes, said)
     return replace(added_up(task, made, nonces, random_bytes), contributions=tuple(exact))
 
@@ -92,7 +92,7 @@ def _contributed(
     """Yield the report of each organisation."""
     for number, contribution in enumerate(exact, 1):
         said(f"making the reports of organisations: {number:,} of {len(exact):,}")
-        noised = task.mechanism.noised(contribution, task.num_columns, random_bytes)
+        noised = task.measurement.noised(contribution, random_bytes)
         yield [make_report(task, noised, task.not_before, random_bytes)]
 
 
@@ -109,7 +109,7 @@ def added_up(task: Task, made: Iterable[list[Report]], nonces: Sequence[bytes], 
         shares += np.stack([server_sketch_share(task, server, some, ones) for server in range(task.num_servers)])
         found += [report.report_id for report in some]
     for share in shares:
-        task.mechanism.add_server_noise(share, task.num_columns, random_bytes)
+        task.measurement.add_server_noise(share, random_bytes)
     check_cohort(task, len(found), len(found))
     drawn = draw_matrix(task, BATCH, ReportIds.of(sorted(found)).root, nonces, len(found))
     return Collected(task, read(task, from_ring(combine(shares)), drawn.matrix.row_counts()), drawn.privacy)

@@ -181,7 +181,7 @@ def foresee(
         others={} if release is None else _others(release),
         prospects=None if known is None else _prospects(task, *known, each or 1),
         organisation_rows=each,
-        if_colluding=epsilons_if_colluding(task.mechanism, task.claim, task.num_columns, task.shares_seen),
+        if_colluding=epsilons_if_colluding(task.measurement, task.claim, task.shares_seen),
         together=Together.of(task),
         warnings=tuple(warnings_of(task)),
     )
@@ -238,15 +238,22 @@ def _without_noise(task: Task, rows: FloatArray, each: int | None) -> Release:
     `task` may have contributors; `rows` has shape `(n, d)`, in users' units. `each` says how many rows every
     organisation has.
     """
-    mechanism = task.mechanism
     clients, normalised = task.claim.min_clients, task.schema_arrays.normalise(rows)
     if each is None:
         mean = _mean_report(task, normalised, task.schema_arrays.outside(rows))
     else:
-        mean = mechanism.exact_sum(normalised, np.arange(len(rows))) / np.float64(len(rows))
-        mean = np.append(mean, [1.0] * mechanism.exact_count_words)
+        mean = _mean_of_everybody(task, normalised)
     sums: IntArray = np.rint(mean * clients * (each or 1)).astype(np.int64)[np.newaxis]
     return read(task, sums, np.array([clients], np.int64))
+
+
+def _mean_of_everybody(task: Task, normalised: FloatArray) -> FloatArray:
+    """Return the mean of the noiseless contributions of rows, each that of a person of its own."""
+    known, most = task.mechanism.with_centre_for_missing(normalised), task.setting.rows_per_report
+    parts = [known[start : start + most] for start in range(0, len(known), most)]
+    total = sum(task.measurement.exact_contribution(part, np.arange(len(part))) for part in parts)
+    mean: FloatArray = np.asarray(total) / np.float64(len(known))
+    return mean
 
 
 def _mean_report(task: Task, normalised: FloatArray, outside: NDArray[np.bool_]) -> FloatArray:
@@ -254,7 +261,7 @@ def _mean_report(task: Task, normalised: FloatArray, outside: NDArray[np.bool_])
     total, together = np.zeros(task.num_words), max(1, _WORDS_TOGETHER // task.num_words)
     for start in range(0, len(normalised), together):
         some = slice(start, start + together)
-        total += task.mechanism.exact_reports(normalised[some], outside[some]).sum(axis=0, dtype=np.float64)
+        total += task.measurement.exact_reports(normalised[some], outside[some]).sum(axis=0, dtype=np.float64)
     return total / len(normalised)
 
 

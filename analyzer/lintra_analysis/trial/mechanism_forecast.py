@@ -55,7 +55,7 @@ def foresee_sketch(task: Task, rows: FloatArray) -> SketchForesight | None:
     # A sample of nothing but centres would have no length at all.
     length = max(length, bound * 1e-9)
     clients, d = claim.min_clients, task.num_columns
-    variance = entry_variance(cast("AnySketch", mechanism), clients)
+    variance = entry_variance(cast("AnySketch", mechanism), task.setting, clients)
     trace = clients * length**2
     return SketchForesight(
         rows=m,

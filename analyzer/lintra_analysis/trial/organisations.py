@@ -218,7 +218,7 @@ def pooled_of(
     task = collected.task
     return PooledComparison(
         promised_to=collected.privacy.persons,
-        colluding=epsilons_if_colluding(task.mechanism, task.claim, task.num_columns),
+        colluding=epsilons_if_colluding(task.measurement, task.claim),
         organisations=len(whose.organisations),
         dropped_rows=dropped_rows,
         r2=R2OverAll(r2_of_coefficients(_shown(answer.estimate), rows), answer.r2.non_private),
@@ -246,7 +246,7 @@ def _person_bound(bounds: Bounds, rows: FloatArray, pairs: IntArray, rows_per_pe
 def _by_itself(collected: Collected, contribution: IntArray, random_bytes: RandomBytes) -> Collected:
     """Return what one organisation could release by itself with the same promise: its sum with noise of its own."""
     task = collected.task
-    noised = task.mechanism.noised(contribution, task.num_columns, random_bytes)
+    noised = task.measurement.noised(contribution, random_bytes)
     alone = replace(collected.privacy, num_clients=1, honest_clients=1)
     return Collected(task, read(task, noised[np.newaxis], np.array([1], np.int64)), alone)
 

@@ -92,7 +92,7 @@ def _organisations(task: Task) -> Iterator[str]:
         return
     yield (
         f"Promised ({claim.neighbours}) to {held.persons}, if at most {claim.max_corrupt_clients} of the organisations "
-        f"collude; {task.mechanism.clipping_rule()}."
+        f"collude; {task.measurement.clipping_rule()}."
     )
     yield (
         "Promised to an organisation: nothing about its own sums, which nobody sees unless all others, all servers but "

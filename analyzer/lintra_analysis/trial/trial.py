@@ -100,7 +100,7 @@ def try_table(
         specification |= contributors_of(whose, bounds, complete, persons)
     collected = collect(specification, block, now, random_bytes, said, () if whose is None else whose.files)
     said("estimating, with and without privacy")
-    rows = EncodedRows.of(bounds, block[whole], persons, collected.task.mechanism.person_norm)
+    rows = EncodedRows.of(bounds, block[whole], persons, collected.task.measurement.person_norm)
     answer = (
         directions_of(collected, rows)
         if wide

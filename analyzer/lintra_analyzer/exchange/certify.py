@@ -106,21 +106,21 @@ def _window(task: Task, batch: int, first: int | None, privacy: PrivacyStatement
 
 
 def _noise(task: Task, row_counts: IntArray) -> RecordedNoise:
-    mechanism = task.mechanism
+    mechanism, measurement = task.mechanism, task.measurement
     exponent = mechanism.sigma_bits
     step = 2.0**-exponent
     smallest, largest = int(row_counts.min()), int(row_counts.max())
-    servers = task.num_servers * mechanism.smoothing**2
+    servers = task.num_servers * measurement.smoothing**2
 
     def deviation(row: int) -> float:
-        return step * math.sqrt((mechanism.draws(row) * mechanism.sigma**2 + servers) / rows_of_a_report(task))
+        return step * math.sqrt((task.setting.draws(row) * mechanism.sigma**2 + servers) / rows_of_a_report(task))
 
     return RecordedNoise(
         sigma=mechanism.sigma,
         step_bits=exponent,
         step=rounded_up(Decimal(2) ** -exponent),
-        smoothing=mechanism.smoothing,
-        servers=mechanism.noising_servers,
+        smoothing=measurement.smoothing,
+        servers=task.setting.noising_servers,
         fewest_reports=smallest,
         most_reports=largest,
         smallest_sd=rounded_up(deviation(smallest)),

@@ -146,9 +146,7 @@ def verify_judged(judgement: Judgement, verdicts: Sequence[Signed[Verdict]]) -> 
 
 def _drawn(task: Task, batch: int, report_ids: ReportIds, nonces: Sequence[bytes], first: int | None) -> FrozenCohort:
     drawn = draw_matrix(task, batch, report_ids.root, nonces, len(report_ids), first, shows_coalitions=True)
-    colluding = released_epsilons_if_colluding(
-        task.mechanism, task.claim, task.num_columns, drawn.matrix, task.shares_seen
-    )
+    colluding = released_epsilons_if_colluding(task.measurement, task.claim, drawn.matrix, task.shares_seen)
     return FrozenCohort(report_ids, drawn.seed, drawn.privacy, drawn.matrix.row_counts(), colluding, first)
 
 

@@ -94,7 +94,7 @@ class ReleaseJob:
             self._now(),
             tuple(exchange.verdicts()),
         )
-        values = task.mechanism.decode(result.sketch, task.num_columns)
+        values = task.measurement.decode(result.sketch)
         # Files first: a record in the database always has its numbers. A crash in between leaves files without
         # record, and the next attempt writes its own.
         self._archive.write(signed, result.sketch, cohort.row_counts, values)

@@ -274,8 +274,8 @@ def view_of(task: Task, states: list[ServerState], counters: list[Counters | Non
     found = counters or [None] * len(states)
     sizes = [block_bytes(task, server, 1) for server in range(task.num_servers)]
     privacy = task.privacy(task.claim.min_clients)
-    colluding = epsilons_if_colluding(task.mechanism, task.claim, task.num_columns, task.shares_seen)
-    log_wrap = task.mechanism.log_wrap_probability(task.num_columns, task.max_clients)
+    colluding = epsilons_if_colluding(task.measurement, task.claim, task.shares_seen)
+    log_wrap = task.measurement.log_wrap_probability(task.max_clients)
     return TaskView(
         **vars(summary_of(task, states)),
         definition=task,

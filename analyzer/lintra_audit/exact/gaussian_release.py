@@ -5,6 +5,7 @@ largest distance of two encoded rows and the price of integers are taken from th
 (docs/explanation/privacy.md).
 """
 
+from dataclasses import replace
 from math import hypot, sqrt
 
 import numpy as np
@@ -17,6 +18,7 @@ from lintra_curator.ndis.linear import SparseSketch, absence_pair, ltm_certifica
 from lintra_curator.ndis.profile_evaluation import delta
 from lintra_protocol.crypto.ring import IntArray
 from lintra_protocol.encoding.documents import fraction
+from lintra_protocol.mechanisms.layout import CLIPPED
 from lintra_protocol.task import Task
 from lintra_protocol.transforms.base import PublicMatrix
 
@@ -29,20 +31,19 @@ def sketch_of(matrix: PublicMatrix) -> SparseSketch:
 
 def audit_gaussian_release(task: Task, matrix: PublicMatrix) -> TaskAudit:
     """Audit what a release under a matrix that was really drawn tells."""
-    if task.mechanism.noising_servers:
+    if task.setting.noising_servers:
         return audit_server_release(task, matrix, sketch_of(matrix))
-    mechanism, claim = task.mechanism, task.noise_claim
-    stated = mechanism.release_privacy(claim, task.num_columns, matrix)
+    mechanism, measurement, claim = task.mechanism, task.measurement, task.noise_claim
+    stated = measurement.release_privacy(matrix)
     sketch = sketch_of(matrix)
-    corrupt = min(mechanism.quota(claim), claim.max_corrupt_clients)
+    corrupt = min(measurement.quota, claim.max_corrupt_clients)
     exact = sketch.layout == "block" or sketch.sparsity == 1
     audited = sketch if exact else sketch.without(worst_coalition(sketch, corrupt))
     # Totals bypass the matrix and have a pair of their own; several copies of a row are farther apart than one.
     null = claim.model_copy(update={"neighbours": "zero-out"})
-    beside = mechanism.clip_steps if matrix.totals else 0
+    beside = measurement.layout[CLIPPED].bound if matrix.totals else 0
     distance, norm = (
-        sqrt((mechanism.squared_distance(each, task.num_columns) - beside**2) / mechanism.copies)
-        for each in (claim, null)
+        sqrt((replace(measurement, claim=each).squared_distance - beside**2) / matrix.copies) for each in (claim, null)
     )
     epsilon, behind = claim.float_epsilon, matrix.num_clients - claim.max_corrupt_clients
     recomputed = ltm_certificate(
@@ -55,7 +56,7 @@ def audit_gaussian_release(task: Task, matrix: PublicMatrix) -> TaskAudit:
     mu = hypot(recomputed.mu or 0.0, beside / (sqrt(behind) * mechanism.sigma))
     promised = (epsilon, claim.float_delta - float(fraction(claim.delta_coalition)))
     audit = audit_pair(GaussianPair([0.0], [1.0], [mu**2]), [promised], neighbour=f"client {recomputed.worst_client}")
-    if mechanism.contributors is not None:
+    if task.contributors is not None:
         # The participation of an organisation is public, and nothing is promised about its own sums.
         return TaskAudit(stated, recomputed, mu, corrupt, audit, None)
     absence = ltm_certificate(

@@ -4,6 +4,7 @@ Every released word has noise of its own, so the other clients do not matter. A 
 column, as it was drawn, times the distance of two encoded rows (docs/explanation/privacy.md#noise-by-servers).
 """
 
+from dataclasses import replace
 from math import hypot, sqrt
 
 import numpy as np
@@ -15,6 +16,7 @@ from lintra_curator.ndis.linear import SketchCertificate, SparseSketch
 from lintra_curator.ndis.profile_evaluation import delta
 from lintra_protocol.crypto.ring import IntArray
 from lintra_protocol.encoding.documents import fraction
+from lintra_protocol.mechanisms.layout import CLIPPED
 from lintra_protocol.task import Task
 from lintra_protocol.transforms.base import PublicMatrix
 
@@ -31,10 +33,11 @@ def audit_server_release(task: Task, matrix: PublicMatrix, sketch: SparseSketch)
     `task` is one whose servers add the noise.
     """
     mechanism, claim = task.mechanism, task.noise_claim
-    stated = mechanism.release_privacy(claim, task.num_columns, matrix)
-    beside = mechanism.clip_steps if matrix.totals else 0
+    measurement = task.measurement
+    stated = measurement.release_privacy(matrix)
+    beside = measurement.layout[CLIPPED].bound if matrix.totals else 0
     null = claim.model_copy(update={"neighbours": "zero-out"})
-    distance, norm = (sqrt(mechanism.squared_distance(each, task.num_columns) - beside**2) for each in (claim, null))
+    distance, norm = (sqrt(replace(measurement, claim=each).squared_distance - beside**2) for each in (claim, null))
     norms = squared_norms(sketch)
     worst, epsilon, sigma = int(np.argmax(norms)), claim.float_epsilon, float(mechanism.sigma)
 

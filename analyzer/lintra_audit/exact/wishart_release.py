@@ -6,6 +6,7 @@ against the claim, and against the statement at many epsilons.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from math import exp, expm1, hypot, sqrt
 from typing import cast
 
@@ -19,6 +20,7 @@ from lintra_curator.ndis.gaussian_pair import GaussianPair
 from lintra_curator.ndis.linear import ltm_certificate
 from lintra_curator.second_moment.curves import wishart_delta
 from lintra_protocol.encoding.documents import fraction
+from lintra_protocol.mechanisms.layout import CLIPPED
 from lintra_protocol.mechanisms.second_moment_wishart import WishartSecondMoment
 from lintra_protocol.privacy.bisection import bisect
 from lintra_protocol.privacy.gaussian import gaussian_delta
@@ -43,8 +45,9 @@ def audit_wishart_release(task: Task, matrix: PublicMatrix) -> TaskAudit:
     ones.
     """
     mechanism, claim = cast("WishartSecondMoment", task.mechanism), task.claim
-    stated = mechanism.release_privacy(claim, task.num_columns, matrix)
-    corrupt = min(mechanism.quota(claim), claim.max_corrupt_clients)
+    measurement = replace(task.measurement, claim=claim)
+    stated = measurement.release_privacy(matrix)
+    corrupt = min(measurement.quota, claim.max_corrupt_clients)
     freedom = matrix.num_clients - corrupt - task.num_columns + 1
     weight = mechanism.squared_bound / mechanism.variance
     epsilon, delta = claim.float_epsilon, claim.float_delta
@@ -55,7 +58,8 @@ def audit_wishart_release(task: Task, matrix: PublicMatrix) -> TaskAudit:
     # The failure that joins the coalition's share in the statement.
     failure = stated.delta_coalition - float(fraction(claim.delta_coalition))
     # Beside the products a clip counter is a Gaussian release of its own.
-    counter = mechanism.clip_steps / (sqrt(matrix.num_clients - corrupt) * mechanism.sigma)
+    steps = measurement.layout[CLIPPED].bound if CLIPPED in measurement.layout else 0
+    counter = steps / (sqrt(matrix.num_clients - corrupt) * mechanism.sigma)
     mu = hypot(max(_mu_above(at, curve(at), failure) for at in _EPSILONS * epsilon), counter)
     found = beside_gaussian(curve, counter, epsilon) if counter else curve(epsilon)
     promised = (epsilon, delta - float(fraction(claim.delta_coalition)))
@@ -66,7 +70,7 @@ def audit_wishart_release(task: Task, matrix: PublicMatrix) -> TaskAudit:
     certificate = ltm_certificate(
         sketch,
         sigma=float(mechanism.sigma),
-        distance=sqrt(mechanism.squared_row_distance(claim.neighbours)),
+        distance=sqrt(mechanism.squared_distance(claim.neighbours, task.num_columns, task.setting)),
         epsilon=epsilon,
         corrupt=corrupt,
     )

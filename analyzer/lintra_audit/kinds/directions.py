@@ -20,8 +20,10 @@ from lintra_protocol.crypto.randomness import RandomBytes
 from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.fields.contributors import Contributors
 from lintra_protocol.mechanisms.base import Mechanism
-from lintra_protocol.mechanisms.contributed import by_number_of_rows
 from lintra_protocol.mechanisms.directions import BASIS_BITS, along, directions, encode_basis
+from lintra_protocol.mechanisms.layout import CLIPPED, ROWS, Layout
+from lintra_protocol.mechanisms.measurement import Measurement
+from lintra_protocol.mechanisms.persons import by_number_of_rows
 from lintra_protocol.mechanisms.second_moment import SecondMoment
 from lintra_protocol.noise.clipping import quantise
 from lintra_protocol.task import Task
@@ -91,7 +93,7 @@ def farthest(task: Task, cosine: float) -> Pair:
     else:
         second = cosine * first + (1 - cosine**2) ** 0.5 * plane[:, 1]
     bound = float(mechanism.row_bound)
-    if not mechanism.clip_words:
+    if CLIPPED not in task.measurement.layout:
         return HOSTILE * bound * second, HOSTILE * bound * first
     # One row just inside both bounds, also when it is rounded; the other is clipped.
     joined = float(np.linalg.norm(second @ _joining(mechanism, task.num_columns)))
@@ -120,36 +122,45 @@ def twin(task: Task) -> Task:
 # --- mistakes ---------------------------------------------------------------------------------------------------
 
 
-def _clipped_once(mechanism: Mechanism, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
+def _clipped_once(measurement: Measurement, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
     """Encode what is joined as it is: the row was clipped before."""
-    second, basis = _held(mechanism, rows.shape[-1])
+    second, basis = _held(measurement.mechanism, rows.shape[-1])
     steps = quantise(rows.reshape(-1, rows.shape[-1]) * 2.0**second.fraction_bits, second.squared_bound)
-    exact = second.encode_exactly(along(steps, basis, second.targets)).reshape(*rows.shape[:2], -1)
-    return exact + encode(mechanism, rows, random_bytes) - noiseless(mechanism, rows)
+    return _with_words_of(measurement, along(steps, basis, second.targets), rows, random_bytes)
 
 
-def _unclipped_target(mechanism: Mechanism, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
+def _unclipped_target(measurement: Measurement, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
     """Encode with unclipped targets from the file."""
-    second, basis = _held(mechanism, rows.shape[-1])
+    second, basis = _held(measurement.mechanism, rows.shape[-1])
     flat = np.clip(rows.reshape(-1, rows.shape[-1]), -1, 1)
-    joined = second.round_rows(flat)
+    joined = second.clip(flat, measurement.setting)
     joined[:, basis.shape[1] :] = np.rint(flat[:, list(second.targets)] * 2.0**second.fraction_bits)
-    exact = second.encode_exactly(joined).reshape(*rows.shape[:2], -1)
-    return exact + encode(mechanism, rows, random_bytes) - noiseless(mechanism, rows)
+    return _with_words_of(measurement, joined, rows, random_bytes)
 
 
 def _persons_clipped_once(task: Task, organisation: int, file: File, runs: int, random_bytes: RandomBytes) -> IntArray:
     """Encode an organisation's file with persons' rows that are clipped together, and not again along directions."""
     second, basis = _held(task.mechanism, task.num_columns)
     exact = exact_contribution(task, file)
-    once = np.zeros_like(exact[: second.num_words(task.num_columns)])
+    layout, setting = task.measurement.layout, task.setting
+    once = np.zeros(layout.num_noised, np.int64)
     for places in by_number_of_rows(file.persons):
-        whole = second.filled(file.rows)[places].reshape(len(places), -1)
-        steps = quantise(whole * 2.0**second.fraction_bits, second.squared_person_bound)
-        once += second.sum_of_steps(along(steps.reshape(-1, task.num_columns), basis, second.targets))
+        whole = second.with_centre_for_missing(file.rows)[places].reshape(len(places), -1)
+        steps = quantise(whole * 2.0**second.fraction_bits, second.person_bound(setting))
+        mapped = along(steps.reshape(-1, task.num_columns), basis, second.targets)
+        once += Layout(layout.blocks[: len(layout.blocks) - (ROWS in layout)]).summed(second.fill(mapped, setting))
     reports = contribute(task, organisation, file, runs, random_bytes)
     reports[:, : once.size] += once - exact[: once.size]
     return reports
+
+
+def _with_words_of(measurement: Measurement, steps: IntArray, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
+    """Return reports of rows of shape `(runs, clients, d)` with noise, whose clipped rows are `steps`."""
+    exact = noiseless(measurement, rows)
+    wrong = measurement.layout.reports(
+        {CLIPPED: exact.reshape(-1, exact.shape[-1])[:, -1:], **measurement.mechanism.fill(steps, measurement.setting)}
+    )
+    return wrong.reshape(exact.shape) + encode(measurement, rows, random_bytes) - exact
 
 
 FAULTS = {

@@ -16,6 +16,8 @@ from lintra_protocol.crypto.randomness import RandomBytes
 from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.mechanisms.base import Mechanism
 from lintra_protocol.mechanisms.histogram import Histogram
+from lintra_protocol.mechanisms.layout import Layout
+from lintra_protocol.mechanisms.measurement import Measurement
 from lintra_protocol.noise.discrete_gaussian import discrete_gaussian
 from lintra_protocol.privacy.statement import Neighbours
 from lintra_protocol.task import Task
@@ -73,9 +75,9 @@ def twin(task: Task) -> Task:
     return twin_of(task, small, min(task.claim.min_clients, MAX_CLIENTS), numbers(columns))
 
 
-def _closed_cells(mechanism: Mechanism, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
+def _closed_cells(measurement: Measurement, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
     """Encode with cells closed on both sides: a value on an inner edge counts in both."""
-    noised, own = encode(mechanism, rows, random_bytes), cast("Histogram", mechanism)
+    noised, own = encode(measurement, rows, random_bytes), cast("Histogram", measurement.mechanism)
     start = 0
     for column, ends in enumerate(own.edges):
         for cell, edge in enumerate(ends[1:-1]):
@@ -84,15 +86,15 @@ def _closed_cells(mechanism: Mechanism, rows: FloatArray, random_bytes: RandomBy
     return noised
 
 
-def _noise_of_one_column(mechanism: Mechanism, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
+def _noise_of_one_column(measurement: Measurement, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
     """Encode with the noise that one column alone would need."""
-    exact = noiseless(mechanism, rows)
-    alone = round(mechanism.sigma / len(cast("Histogram", mechanism).edges) ** 0.5)
+    exact = noiseless(measurement, rows)
+    alone = round(measurement.mechanism.sigma / len(cast("Histogram", measurement.mechanism).edges) ** 0.5)
     return exact + discrete_gaussian(exact.shape, alone, random_bytes)
 
 
-def _last_cells(mechanism: Mechanism, num_columns: int) -> slice:
-    words = mechanism.num_words(num_columns)
+def _last_cells(layout: Layout) -> slice:
+    words = layout.num_words
     # The last cell is that of missing values.
     return slice(words - 2, words - 1)
 

@@ -16,6 +16,7 @@ from lintra_audit.trials.worlds import Pair, hostile_rows, one_step, opposite
 from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.encoding.documents import Real
 from lintra_protocol.mechanisms import AnyMechanism
+from lintra_protocol.mechanisms.measurement import Measurement
 from lintra_protocol.task import Task
 from lintra_protocol.transforms.base import PublicMatrix
 
@@ -44,7 +45,7 @@ def gaussian_test(scene: Scene, reports: Reports) -> OptimalTest:
     """Form the adversary's optimal test for independent Gaussian words, from the rows that it knows."""
     means = [scene.applied(scene.honest, world[scene.honest]).astype(np.float64) for world in reports]
     midpoint: FloatArray = (means[0] + means[1]) / 2
-    sigmas = scene.task.mechanism.sigmas(scene.task.num_columns)
+    sigmas = scene.task.measurement.layout.sigmas
     return joined(
         [
             likelihood_ratio(
@@ -59,9 +60,9 @@ def gaussian_test(scene: Scene, reports: Reports) -> OptimalTest:
     )
 
 
-def stated_variances(mechanism: AnyMechanism, num_columns: int) -> FloatArray:
-    """Return the variance of one client's noise in every word, as the mechanism's deviations say; shape `(w,)`."""
-    result: FloatArray = mechanism.sigmas(num_columns).astype(np.float64) ** 2
+def stated_variances(measurement: Measurement) -> FloatArray:
+    """Return the variance of one client's noise in every word, as the layout's deviations say; shape `(w,)`."""
+    result: FloatArray = measurement.layout.sigmas.astype(np.float64) ** 2
     return result
 
 
@@ -101,7 +102,7 @@ class KindAudit:
     twin: Callable[[Task], Task] = twin_with_mu
     kept: Callable[[Task], str] = field(default=lambda task: "mu")
     test: Callable[[Scene, Reports], OptimalTest] = gaussian_test
-    variances: Callable[[AnyMechanism, int], FloatArray] = stated_variances
+    variances: Callable[[Measurement], FloatArray] = stated_variances
     excess: float = 0.0
     claimed_elsewhere: Callable[[AnyMechanism], Real | None] = field(default=lambda mechanism: None)
     of_task: Callable[[Task, PublicMatrix], TaskAudit] = audit_gaussian_release

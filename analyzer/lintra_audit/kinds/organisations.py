@@ -1,6 +1,7 @@
 """Cases and planted faults of organisations, the same for every mechanism that takes their contributions."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -10,6 +11,7 @@ from lintra_audit.trials.organisation_faults import ORGANISATION_FAULTS
 from lintra_protocol.fields.contributors import Contributors
 from lintra_protocol.fields.schema import Column
 from lintra_protocol.mechanisms import AnyMechanism
+from lintra_protocol.mechanisms.setting import Setting
 from lintra_protocol.privacy.statement import Neighbours
 from lintra_protocol.task import Task
 
@@ -158,8 +160,8 @@ def _held(rows: int, *, organisations_per_person: int = 1, **given: Any) -> Cont
 
 def _exactly_counted(task: Task) -> Task:
     """Return a task of the same noise that counts rows exactly, against the rule."""
-    held = task.mechanism.contributors
+    held = task.contributors
     if held is None:
         raise ValueError("only organisations count rows")
-    exact = task.mechanism.of_contributors(held.model_copy(update={"count": "exact"}))
-    return unchecked_task(exact, task.claim, task.columns)
+    setting = Setting(held.model_copy(update={"count": "exact"}))
+    return unchecked_task(replace(task.measurement, setting=setting, claim=task.claim), task.columns)

@@ -7,7 +7,7 @@ from lintra_audit.kinds.kind_audit import KindAudit, Planted
 from lintra_audit.trials.case import Case, make_case_task, numbers
 from lintra_audit.trials.faults import FAULTS, only_for, without_noise_in, without_room_for_the_count
 from lintra_audit.trials.twins import MAX_CLIENTS, small_claim, task_of_claim, twin_of
-from lintra_protocol.mechanisms.base import Mechanism
+from lintra_protocol.mechanisms.layout import CLIPPED
 from lintra_protocol.mechanisms.osnap import Osnap
 from lintra_protocol.task import Task
 
@@ -45,7 +45,7 @@ def twin(task: Task) -> Task:
     rows = min(mechanism.rows, 4 if several else 3)
     clients = min(task.claim.min_clients, MAX_CLIENTS * rows)
     small = mechanism.model_copy(update={"rows": rows, "sparsity": 2 if several else 1})
-    if not mechanism.shares_noise:
+    if not mechanism.shares_noise(task.setting):
         return twin_of(task, small, clients, columns)
     # With several entries per column so small a cohort has none to spare.
     claim = small_claim(task, clients, corrupt=0)
@@ -54,13 +54,7 @@ def twin(task: Task) -> Task:
 
 def kept(task: Task) -> str:
     """Return what the twin keeps: mu, or the claim where mu depends on the matrix."""
-    return "claim" if cast("Osnap", task.mechanism).shares_noise else "mu"
-
-
-def _counter(mechanism: Mechanism, num_columns: int) -> slice:
-    """Return where clipped rows are counted: last."""
-    words = mechanism.num_words(num_columns)
-    return slice(words - mechanism.clip_words, words)
+    return "claim" if cast("Osnap", task.mechanism).shares_noise(task.setting) else "mu"
 
 
 def _sketch(rows: int, sparsity: int = 1) -> Osnap:
@@ -90,7 +84,7 @@ AUDIT = KindAudit(
         ),
         "bare-clip-count-of-sketches": Planted(
             "clipped rows are counted beside the sketch without any noise",
-            without_noise_in("osnap", _counter),
+            without_noise_in("osnap", lambda layout: layout.sent(CLIPPED)),
             "osnap-2-count",
             frozenset({"black box", "noise law"}),
         ),

@@ -15,9 +15,10 @@ from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.encoding.documents import Real, fraction, real
 from lintra_protocol.errors import InvalidTaskError, LintraError
 from lintra_protocol.mechanisms.base import Mechanism
+from lintra_protocol.mechanisms.measurement import Measurement
 from lintra_protocol.mechanisms.osnap_published import OsnapPublished, row_bound_of
+from lintra_protocol.mechanisms.setting import Setting
 from lintra_protocol.privacy.bisection import bisect
-from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.task import Task
 
 COHORTS = (120, 240, 480, 960)
@@ -66,40 +67,40 @@ def twin(task: Task) -> Task:
     for clients in COHORTS:
         claim = small_claim(task, clients)
         try:
-            return task_of(_with_mu(asked, claim, mu), claim, numbers(1))
+            return task_of(_with_mu(Measurement(asked, 1, Setting(), claim), mu), numbers(1))
         except LintraError:
             continue
     raise InvalidTaskError(f"no cohort of up to {COHORTS[-1]} clients has a published noise with mu {mu:.4g}")
 
 
-def _with_mu(mechanism: OsnapPublished, claim: Claim, mu: float) -> OsnapPublished:
-    """Return the mechanism asked for the epsilon whose published noise has a mu, on a grid where it fits."""
-    mechanism = mechanism.model_copy(update={"fraction_bits": min(mechanism.fraction_bits, 12)})
+def _with_mu(measurement: Measurement, mu: float) -> Measurement:
+    """Return the measurement asked for the epsilon whose published noise has a mu, on a grid where it fits."""
+    measurement = measurement.changed(fraction_bits=min(measurement.mechanism.fraction_bits, 12))
 
-    def asked_for(epsilon: float) -> OsnapPublished:
-        asked = mechanism.model_copy(update={"published_epsilon": real(f"{epsilon:.9g}")})
-        return asked.model_copy(update={"sigma": asked.smallest_sigma(claim, 1)})
+    def asked_for(epsilon: float) -> Measurement:
+        asked = measurement.changed(published_epsilon=real(f"{epsilon:.9g}"))
+        return asked.changed(sigma=asked.smallest_sigma())
 
-    low, _ = bisect(
-        1e-6, 64.0, lambda epsilon: asked_for(epsilon).privacy(claim, 1, claim.min_clients).mu <= mu, width=1e-9
-    )
+    clients = measurement.claim.min_clients
+    low, _ = bisect(1e-6, 64.0, lambda epsilon: asked_for(epsilon).privacy(clients).mu <= mu, width=1e-9)
     return asked_for(low)
 
 
-def _one_noise(mechanism: Mechanism, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
+def _one_noise(measurement: Measurement, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
     """Encode with one noise for all copies of a row."""
-    exact = noiseless(mechanism, rows)
+    exact = noiseless(measurement, rows)
     runs, clients, columns = rows.shape
-    noise = mechanism.noise(runs * clients, columns, random_bytes).reshape(exact.shape)
-    first, counter = np.split(noise, [columns], axis=-1)[0], noise[..., mechanism.copies * columns :]
-    result: IntArray = exact + np.concatenate([first] * mechanism.copies + [counter], axis=-1)
+    copies = measurement.layout["row"].copies
+    noise = measurement.noise(runs * clients, random_bytes).reshape(exact.shape)
+    first, counter = np.split(noise, [columns], axis=-1)[0], noise[..., copies * columns :]
+    result: IntArray = exact + np.concatenate([first] * copies + [counter], axis=-1)
     return result
 
 
-def _unclipped(mechanism: Mechanism, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
+def _unclipped(measurement: Measurement, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
     """Encode with entries clipped to the norm of a row, sqrt(d) times and 5 % beyond their bound."""
-    published = cast("OsnapPublished", mechanism)
-    wide = published.model_copy(update={"entry_bound": real(f"{float(fraction(published.row_bound)) * 1.05:.9g}")})
+    published = cast("OsnapPublished", measurement.mechanism)
+    wide = measurement.changed(entry_bound=real(f"{float(fraction(published.row_bound)) * 1.05:.9g}"))
     runs, clients, columns = rows.shape
     return wide.encode(rows.reshape(-1, columns), random_bytes).reshape(runs, clients, -1)
 

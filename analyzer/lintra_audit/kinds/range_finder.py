@@ -1,5 +1,6 @@
 """The audits of `range_finder`: rows that share the longest projection and are opposite orthogonally to it."""
 
+from fractions import Fraction
 from functools import partial
 from math import sqrt
 from typing import cast
@@ -18,8 +19,12 @@ from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.encoding.canonical import base64url
 from lintra_protocol.encoding.documents import fraction
 from lintra_protocol.mechanisms.base import Mechanism
-from lintra_protocol.mechanisms.range_finder import RangeFinder, Target, outer_words
+from lintra_protocol.mechanisms.layout import CLIPPED, Products
+from lintra_protocol.mechanisms.measurement import Measurement
+from lintra_protocol.mechanisms.range_finder import RangeFinder, Target
+from lintra_protocol.mechanisms.setting import Setting
 from lintra_protocol.noise.clipping import quantise
+from lintra_protocol.privacy.statement import Neighbours
 from lintra_protocol.task import Task
 
 _NUM_COLUMNS, _NUM_CLIENTS = 12, 6
@@ -92,7 +97,7 @@ def farthest(task: Task) -> Pair:
     best = (bound**2 / float(a @ a) - float(mechanism.intercept) ** 2 / beside) / 2
     a *= sqrt(min(max(best, 0.0), 1.0))
     free = np.linalg.svd(seen)[0][:, -1] * sqrt(bound**2 - float(a @ a))
-    if not mechanism.clip_words:
+    if CLIPPED not in task.measurement.layout:
         return a + free, a - free
     # With a clip counter one row is clipped and the other stays inside both bounds, also when it is rounded.
     margin = 2 * sqrt(task.num_columns) * 2.0**-mechanism.fraction_bits
@@ -121,61 +126,65 @@ def twin(task: Task) -> Task:
 
 
 def _with_projection(
-    mechanism: Mechanism, rows: FloatArray, random_bytes: RandomBytes, projected: IntArray
+    measurement: Measurement, rows: FloatArray, random_bytes: RandomBytes, projected: IntArray
 ) -> IntArray:
     """Encode rows of shape `(runs, clients, d)` of a task without further fields, given what stands for p."""
-    steps = mechanism.round_rows(rows.reshape(-1, rows.shape[-1]))
-    exact = outer_words(steps, projected).reshape(*rows.shape[:2], -1)
-    return exact + encode(mechanism, rows, random_bytes) - noiseless(mechanism, rows)
+    steps = measurement.mechanism.clip(rows.reshape(-1, rows.shape[-1]), measurement.setting)
+    exact = Products(steps, projected).of_each_row().reshape(*rows.shape[:2], -1)
+    return exact + encode(measurement, rows, random_bytes) - noiseless(measurement, rows)
 
 
-def _unclipped(mechanism: Mechanism, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
+def _unclipped(measurement: Measurement, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
     """Encode with projections that are rounded and left as long as they are."""
-    finder = cast("RangeFinder", mechanism)
-    steps = finder.round_rows(rows.reshape(-1, rows.shape[-1]))
+    finder = cast("RangeFinder", measurement.mechanism)
+    steps = finder.clip(rows.reshape(-1, rows.shape[-1]), measurement.setting)
     long = np.rint(steps @ finder.signs(rows.shape[-1]) * 2.0**-finder.halvings).astype(np.int64)
-    return _with_projection(mechanism, rows, random_bytes, long)
+    return _with_projection(measurement, rows, random_bytes, long)
 
 
-def _without_halving(mechanism: Mechanism, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
+def _without_halving(measurement: Measurement, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
     """Encode without the halving h in the projection and in its clip, but with h in the noise."""
-    finder = cast("RangeFinder", mechanism)
-    steps = finder.round_rows(rows.reshape(-1, rows.shape[-1]))
+    finder = cast("RangeFinder", measurement.mechanism)
+    steps = finder.clip(rows.reshape(-1, rows.shape[-1]), measurement.setting)
     whole = steps @ finder.signs(rows.shape[-1])
     norms = np.maximum(np.linalg.norm(whole, axis=1, keepdims=True), 1)
     longest = sqrt(4.0**finder.halvings * finder.projected_squared_bound)
     kept = np.trunc(whole * np.minimum(1, longest / norms)).astype(np.int64)
-    return _with_projection(mechanism, rows, random_bytes, kept)
+    return _with_projection(measurement, rows, random_bytes, kept)
 
 
-def _own_signs(mechanism: Mechanism, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
+def _own_signs(measurement: Measurement, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
     """Encode with signs that every client draws for itself, once it has its row."""
-    finder = cast("RangeFinder", mechanism)
-    steps = finder.round_rows(rows.reshape(-1, rows.shape[-1]))
+    finder = cast("RangeFinder", measurement.mechanism)
+    steps = finder.clip(rows.reshape(-1, rows.shape[-1]), measurement.setting)
     size = (*steps.shape, finder.rank)
     signs = 1 - 2 * (np.frombuffer(random_bytes(int(np.prod(size))), np.uint8) & 1).astype(np.int64)
     seen = np.einsum("nd,ndr->nr", steps, signs.reshape(size)) * 2.0**-finder.halvings
-    return _with_projection(mechanism, rows, random_bytes, quantise(seen, finder.projected_squared_bound))
+    return _with_projection(measurement, rows, random_bytes, quantise(seen, finder.projected_squared_bound))
 
 
-def _with_noise_for(mechanism: Mechanism, rows: FloatArray, random_bytes: RandomBytes, squared: float) -> IntArray:
+def _with_noise_for(measurement: Measurement, rows: FloatArray, random_bytes: RandomBytes, squared: float) -> IntArray:
     """Encode with the noise that rows at another squared distance would need."""
-    stated = float(mechanism.squared_row_distance("replace-one"))
-    sigma = round(mechanism.sigma * sqrt(squared / stated))
-    return encode(mechanism.model_copy(update={"sigma": sigma}), rows, random_bytes)
+    stated = float(_squared_distance(measurement, "replace-one"))
+    sigma = round(measurement.mechanism.sigma * sqrt(squared / stated))
+    return encode(measurement.changed(sigma=sigma), rows, random_bytes)
 
 
-def _products_noise(mechanism: Mechanism, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
+def _squared_distance(measurement: Measurement, neighbours: Neighbours) -> Fraction:
+    return measurement.mechanism.squared_distance(neighbours, measurement.num_columns, Setting())
+
+
+def _products_noise(measurement: Measurement, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
     """Encode with the sensitivity of second moments, sqrt(2) B^2, in the units of the projection."""
-    finder = cast("RangeFinder", mechanism)
+    finder = cast("RangeFinder", measurement.mechanism)
     unit = finder.projected_squared_bound / float(fraction(finder.projected_bound)) ** 2
     squared = 2 * finder.squared_bound * unit * float(fraction(finder.row_bound)) ** 2
-    return _with_noise_for(mechanism, rows, random_bytes, squared)
+    return _with_noise_for(measurement, rows, random_bytes, squared)
 
 
-def _one_side_noise(mechanism: Mechanism, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
+def _one_side_noise(measurement: Measurement, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
     """Encode with the sensitivity of one row, B C."""
-    return _with_noise_for(mechanism, rows, random_bytes, float(mechanism.squared_row_distance("zero-out")))
+    return _with_noise_for(measurement, rows, random_bytes, float(_squared_distance(measurement, "zero-out")))
 
 
 def _planted(about: str, faulty: Encode, *caught_by: str, case: str = "range-finder") -> Planted:

@@ -22,7 +22,7 @@ from lintra_audit.trials.worlds import Pair
 from lintra_protocol.crypto.randomness import RandomBytes
 from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.encoding.documents import Real
-from lintra_protocol.mechanisms.base import Mechanism
+from lintra_protocol.mechanisms.measurement import Measurement
 from lintra_protocol.mechanisms.ron_gauss import RonGauss
 from lintra_protocol.privacy.statement import Neighbours
 from lintra_protocol.task import Task
@@ -92,7 +92,7 @@ def twin(task: Task) -> Task:
     fields = small_fields(mechanism)
     levels = cast("tuple[int, ...]", fields["levels"])
     bins = np.zeros(len(levels), np.int64)
-    bins[0] = 2 if mechanism.histogram_columns else 0
+    bins[0] = 2 if mechanism.counted.histogram_columns else 0
     if mechanism.pairs:
         bins[:2] = 2
     pairs = ((0, 1),) if mechanism.pairs else ()
@@ -102,20 +102,17 @@ def twin(task: Task) -> Task:
     return twin_of(task, small, min(task.claim.min_clients, MAX_CLIENTS), columns_of(levels))
 
 
-def _counts(mechanism: Mechanism, num_columns: int) -> slice:
-    del num_columns
-    return slice(0, cast("RonGauss", mechanism).layout.ends[0])
-
-
-def _without_room_for_pairs(mechanism: Mechanism, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
+def _without_room_for_pairs(measurement: Measurement, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
     """Encode with pair tables and the noise that would do without them."""
-    joint = cast("RonGauss", mechanism)
+    joint = cast("RonGauss", measurement.mechanism)
     bare = joint.model_copy(update={"pairs": (), "pair_bins": (), "pair_weight": "1"})
-    ratio = bare.squared_row_distance("replace-one") / joint.squared_row_distance("replace-one")
-    quiet = joint.model_copy(update={"sigma": round(joint.sigma * sqrt(ratio))})
-    runs, clients, columns = rows.shape
-    noise = quiet.noise(runs * clients, columns, random_bytes).reshape(runs, clients, -1)
-    return noiseless(mechanism, rows) + noise
+    ratio = float(
+        bare.joint_noise.squared_row_distance("replace-one") / joint.joint_noise.squared_row_distance("replace-one")
+    )
+    quiet = measurement.changed(sigma=round(joint.sigma * sqrt(ratio)))
+    runs, clients, _ = rows.shape
+    noise = quiet.noise(runs * clients, random_bytes).reshape(runs, clients, -1)
+    return noiseless(measurement, rows) + noise
 
 
 AUDIT = KindAudit(
@@ -123,7 +120,7 @@ AUDIT = KindAudit(
     faults={
         "bare-counts": Planted(
             "class counts are released without noise, as if they were public",
-            without_noise_in("ron_gauss", _counts),
+            without_noise_in("ron_gauss", lambda layout: layout.sent("counts")),
             "ron-gauss",
             frozenset({"noise law"}),
         ),

@@ -23,8 +23,9 @@ from lintra_audit.trials.worlds import farthest as farthest_among
 from lintra_protocol.crypto.randomness import RandomBytes
 from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.encoding.canonical import base64url
-from lintra_protocol.mechanisms.base import Mechanism
 from lintra_protocol.mechanisms.joint_rows import map_rows
+from lintra_protocol.mechanisms.layout import Layout
+from lintra_protocol.mechanisms.measurement import Measurement
 from lintra_protocol.mechanisms.ron_gauss_centred import RonGaussCentred
 from lintra_protocol.noise.clipping import clip_exactly
 from lintra_protocol.task import Task
@@ -99,18 +100,19 @@ def twin(task: Task) -> Task:
     return twin_of(task, small, min(task.claim.min_clients, MAX_CLIENTS), columns_of(levels))
 
 
-def _clipped_first(mechanism: Mechanism, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
+def _clipped_first(measurement: Measurement, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
     """Encode rows that are clipped to the bound before, and not after, their centre is taken off."""
-    centred = cast("RonGaussCentred", mechanism)
+    centred = cast("RonGaussCentred", measurement.mechanism)
     runs, clients, columns = rows.shape
     flat = rows.reshape(-1, columns)
     mapped = map_rows(flat, centred.levels, (0,) * columns, centred.label)
     # A grid shift instead of the projection: this mistake is planted in cases without a frame.
     steps = mapped.features >> (15 - centred.fraction_bits)
     vectors = clip_exactly(steps, centred.bound) - centred.steps_of_centers()[mapped.classes]
-    exact = centred.encode_exactly(np.column_stack([mapped.classes, vectors]))
-    exact = np.hstack([exact, centred.clip_words_of(centred.shrinks(flat))])
-    return (exact + centred.noise(len(flat), columns, random_bytes)).reshape(runs, clients, -1)
+    exact, layout = measurement.exact_reports(flat), measurement.layout
+    filled = centred.fill(np.column_stack([mapped.classes, vectors]), measurement.setting)
+    exact[:, layout.sent("products")] = Layout(layout.blocks[:1]).reports(filled)
+    return (exact + measurement.noise(len(flat), random_bytes)).reshape(runs, clients, -1)
 
 
 AUDIT = KindAudit(

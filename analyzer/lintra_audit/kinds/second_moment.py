@@ -16,6 +16,7 @@ from lintra_audit.trials.worlds import HOSTILE, Pair, hostile_rows, one_unclippe
 from lintra_protocol.crypto.randomness import RandomBytes
 from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.mechanisms.base import Mechanism
+from lintra_protocol.mechanisms.measurement import Measurement
 from lintra_protocol.mechanisms.second_moment import SecondMoment
 from lintra_protocol.noise.discrete_gaussian import discrete_gaussian
 from lintra_protocol.task import Task
@@ -51,8 +52,7 @@ def farthest(task: Task) -> Pair:
     dimension there is only the opposite row or none at all. With r rows of a person it is -r c^2 / T (Theorem O1).
     """
     mechanism = cast("SecondMoment", task.mechanism)
-    rows = 1 if mechanism.contributors is None else mechanism.contributors.rows_per_person
-    square = rows * mechanism.intercept_steps**2 / mechanism.squared_person_bound
+    square = task.setting.rows_per_person * mechanism.intercept_steps**2 / mechanism.person_bound(task.setting)
     if mechanism.basis is not None:
         return directions.farthest(task, -min(square, 1.0))
     direction, axis = np.zeros((2, task.num_columns))
@@ -78,21 +78,10 @@ def twin(task: Task) -> Task:
     return (directions.twin if second else twin_with_mu)(task)
 
 
-def _plain_diagonal(mechanism: Mechanism, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
+def _plain_diagonal(measurement: Measurement, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
     """Encode with `sigma` in every word, also in squares, which need sqrt(2) times as much."""
-    exact = noiseless(mechanism, rows)
-    return exact + discrete_gaussian(exact.shape, mechanism.sigma, random_bytes)
-
-
-def _intercept_words(mechanism: Mechanism, num_columns: int) -> slice:
-    return slice(0, num_columns if cast("SecondMoment", mechanism).intercept_steps else 0)
-
-
-def _row_count(mechanism: Mechanism, num_columns: int) -> slice:
-    """Return the place of the word that counts complete rows: the last one, or the one before a clip counter."""
-    counted = cast("SecondMoment", mechanism)
-    last = mechanism.num_words(num_columns) - mechanism.clip_words
-    return slice(last - counted.count_words, last)
+    exact = noiseless(measurement, rows)
+    return exact + discrete_gaussian(exact.shape, measurement.mechanism.sigma, random_bytes)
 
 
 _OF_PRODUCTS = organisation_audit(
@@ -113,13 +102,13 @@ AUDIT = KindAudit(
         ),
         "bare-intercept": Planted(
             "products with the intercept carry no noise",
-            without_noise_in("second_moment", _intercept_words),
+            without_noise_in("second_moment", lambda layout: layout.sent("intercept")),
             "second-moment-options",
             frozenset({"optimal test", "black box", "noise law", "lattice"}),
         ),
         "bare-row-count-of-products": Planted(
             "rows with a missing number are left out of an exact count",
-            without_noise_in("second_moment", _row_count),
+            without_noise_in("second_moment", lambda layout: layout.sent("count")),
             "second-moment-missing",
             frozenset({"black box", "noise law"}),
         ),

@@ -15,9 +15,8 @@ from lintra_audit.trials.twins import small_claim, task_of_claim
 from lintra_audit.trials.worlds import HOSTILE, Pair, one_unclipped
 from lintra_protocol.crypto.randomness import RandomBytes
 from lintra_protocol.crypto.ring import FloatArray, IntArray
-from lintra_protocol.mechanisms import AnyMechanism
-from lintra_protocol.mechanisms.base import Mechanism
-from lintra_protocol.mechanisms.second_moment import triangle_matrix, triangle_products
+from lintra_protocol.mechanisms.layout import CLIPPED, Products, triangle_matrix
+from lintra_protocol.mechanisms.measurement import Measurement
 from lintra_protocol.mechanisms.second_moment_wishart import WishartSecondMoment
 from lintra_protocol.noise.discrete_gaussian import discrete_gaussian
 from lintra_protocol.privacy.wishart import MIN_FREEDOM
@@ -123,15 +122,15 @@ def wishart_test(scene: Scene, reports: Reports) -> WishartTest:
     mechanism, size = cast("WishartSecondMoment", scene.task.mechanism), scene.task.num_columns
     others, words = scene.honest[scene.honest != scene.victim], size * (size + 1) // 2
     counter = None
-    if mechanism.clip_words:
+    if CLIPPED in scene.task.measurement.layout:
         totals = [float(world[scene.honest, -1].sum()) for world in reports]
         variance = len(scene.honest) * float(mechanism.sigma) ** 2
         counter = (totals[1] - totals[0]) / variance, (totals[0] + totals[1]) / 2
     return WishartTest(
-        known=triangle_matrix(reports[0][others, :words].sum(axis=0), size, 1.0),
+        known=triangle_matrix(reports[0][others, :words].sum(axis=0)),
         victims=(
-            triangle_matrix(reports[0][scene.victim, :words], size, 1.0),
-            triangle_matrix(reports[1][scene.victim, :words], size, 1.0),
+            triangle_matrix(reports[0][scene.victim, :words]),
+            triangle_matrix(reports[1][scene.victim, :words]),
         ),
         freedom=len(scene.honest),
         variance=float(mechanism.variance),
@@ -139,26 +138,27 @@ def wishart_test(scene: Scene, reports: Reports) -> WishartTest:
     )
 
 
-def variances(mechanism: AnyMechanism, num_columns: int) -> FloatArray:
+def variances(measurement: Measurement) -> FloatArray:
     """Return the variance of every word: v^2, twice that on the diagonal, and the rounding noise's; shape `(w,)`.
 
     That of a clip counter is `sigma` squared.
     """
-    wishart = cast("WishartSecondMoment", mechanism)
-    first, second = np.triu_indices(num_columns)
+    wishart = cast("WishartSecondMoment", measurement.mechanism)
+    first, second = np.triu_indices(measurement.num_columns)
     products = np.where(first == second, 2.0, 1.0) * float(wishart.variance) ** 2 + wishart.rounding**2
-    result: FloatArray = np.pad(products, (0, wishart.clip_words), constant_values=float(wishart.sigma) ** 2)
+    result: FloatArray = np.pad(products, (0, CLIPPED in measurement.layout), constant_values=float(wishart.sigma) ** 2)
     return result
 
 
-def _one_number(mechanism: Mechanism, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
+def _one_number(measurement: Measurement, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
     """Encode with examples whose entries are all the same number: noise in one direction only."""
-    exact, wishart = noiseless(mechanism, rows), cast("WishartSecondMoment", mechanism)
+    exact, wishart = noiseless(measurement, rows), cast("WishartSecondMoment", measurement.mechanism)
     runs, clients, columns = rows.shape
     drawn = discrete_gaussian((runs * clients, 1), wishart.coarse, random_bytes)
-    products = triangle_products(np.repeat(drawn, columns, axis=1))
+    drawn = np.repeat(drawn, columns, axis=1)
+    products = Products(drawn, drawn, "upper").of_each_row()
     products -= np.equal(*np.triu_indices(columns)) * wishart.variance
-    counter = discrete_gaussian((runs * clients, wishart.clip_words), wishart.sigma, random_bytes)
+    counter = discrete_gaussian((runs * clients, int(CLIPPED in measurement.layout)), wishart.sigma, random_bytes)
     return exact + np.hstack([products, counter]).reshape(exact.shape)
 
 

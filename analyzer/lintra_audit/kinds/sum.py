@@ -1,7 +1,6 @@
 """The audits of `sum`: opposite rows; a report that counts twice."""
 
 from functools import partial
-from typing import cast
 
 from lintra_audit.kinds.kind_audit import KindAudit, Planted
 from lintra_audit.kinds.organisations import CLIPPED_TOGETHER, COUNTED_BY_SUM, organisation_audit
@@ -13,7 +12,6 @@ from lintra_audit.trials.faults import (
     without_noise_in,
     without_room_for_the_count,
 )
-from lintra_protocol.mechanisms.base import Mechanism
 from lintra_protocol.mechanisms.sum import Sum
 
 _PLAIN = Sum(row_bound="1", fraction_bits=0, sigma=4)
@@ -42,12 +40,6 @@ def cases() -> list[Case]:
         Case("sum-servers-twice", "the same, asked for twice", servers, 12, again=True, must_refuse=True),
         Case("sum-missing", "a row against one that is left out, n = 12, d = 2, t = 1", missing, 12),
     ]
-
-
-def _row_count(mechanism: Mechanism, num_columns: int) -> slice:
-    """Return the place of the word that counts complete rows: the last one, or the one before a clip counter."""
-    last = mechanism.num_words(num_columns) - mechanism.clip_words
-    return slice(last - cast("Sum", mechanism).count_words, last)
 
 
 AUDIT = KindAudit(
@@ -80,7 +72,7 @@ AUDIT = KindAudit(
         ),
         "bare-row-count-of-sums": Planted(
             "rows with a missing number are left out of an exact count",
-            without_noise_in("sum", _row_count),
+            without_noise_in("sum", lambda layout: layout.sent("count")),
             "sum-missing",
             frozenset({"black box", "noise law"}),
         ),

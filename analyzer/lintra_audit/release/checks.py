@@ -39,18 +39,18 @@ def check_encoder(task: Task, seams: Seams) -> Check:
     noise, is the encoding without noise. No two of them, and none and the null report, may be farther apart than the
     claim's sensitivity.
     """
-    mechanism, zeros = task.mechanism, np.zeros(task.num_columns)
+    mechanism, measurement, zeros = task.mechanism, task.measurement, np.zeros(task.num_columns)
     rows = AUDITS[mechanism.kind].hostile(mechanism, task.num_columns)
     stream = [expand(bytes(32), "encoder check") for _ in range(len(rows) + 1)]
-    null = seams.encode(mechanism, zeros[None, None], stream[-1])[0, 0] - exact_report(mechanism, zeros)
+    null = seams.encode(measurement, zeros[None, None], stream[-1])[0, 0] - exact_report(measurement, zeros)
     with np.errstate(over="ignore"):
         exact = [
-            seams.encode(mechanism, row[None, None], one)[0, 0] - null for row, one in zip(rows, stream, strict=False)
+            seams.encode(measurement, row[None, None], one)[0, 0] - null for row, one in zip(rows, stream, strict=False)
         ]
-    weights = [Fraction(mechanism.sigma**2, int(sigma) ** 2) for sigma in mechanism.sigmas(task.num_columns)]
+    weights = [Fraction(mechanism.sigma**2, int(sigma) ** 2) for sigma in measurement.layout.sigmas]
     pairs = combinations(exact, 2) if task.claim.neighbours == "replace-one" else ((one, 0 * one) for one in exact)
     farthest = max(squared_distance_of(one, other, weights) for one, other in pairs)
-    allowed = mechanism.squared_distance(task.claim, task.num_columns)
+    allowed = measurement.squared_distance
     ratio = float(farthest / allowed) ** 0.5
     return Check("encoder", farthest <= allowed, f"hostile rows reach {ratio:.6f} of the sensitivity")
 
@@ -84,17 +84,16 @@ def check_law(scene: Scene, worlds: tuple[IntArray, IntArray]) -> Check:
 
     `worlds` are released integers of world 0 and world 1, each of shape `(trials, rows, w)`.
     """
-    mechanism = scene.task.mechanism
-    audit = AUDITS[mechanism.kind]
-    # An exact count of organisations' rows has no noise.
-    variances = np.pad(audit.variances(mechanism, scene.task.num_columns), (0, mechanism.exact_count_words))
+    measurement = scene.task.measurement
+    audit = AUDITS[measurement.mechanism.kind]
+    variances = audit.variances(measurement)
     grams = np.empty((scene.task.sketch_words, len(scene.matrix), len(scene.matrix)))
     for part in scene.parts:
         # All copies of a row have noise alike.
         own = variances[part.sent][: part.released.stop - part.released.start]
         grams[part.released] = own[:, np.newaxis, np.newaxis] * noise_gram(scene.noise_columns(part))
     # Every server adds its own smoothing noise to every word of every release.
-    smoothing = scene.task.num_servers * float(mechanism.smoothing) ** 2
+    smoothing = scene.task.num_servers * float(measurement.smoothing) ** 2
     size = len(scene.matrix) * len(grams)
     expected = np.einsum("wrq,wv->rwqv", grams, np.eye(len(grams))).reshape(size, size) + smoothing * np.eye(size)
     flat = [world.reshape(len(world), -1).astype(np.float64) for world in worlds]

@@ -18,6 +18,7 @@ from lintra_audit.trials.worlds import Pair
 from lintra_protocol.crypto.randomness import RandomBytes, expand
 from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.fields.contributors import Contributors
+from lintra_protocol.mechanisms.layout import ROWS
 
 MOST_HOSTILE = 64
 """Most rows of a hostile person."""
@@ -62,18 +63,18 @@ class Contributions:
 
     def test(self, scene: Scene) -> OptimalTest:
         """Form the adversary's optimal test, from the files of all other persons, which it knows."""
-        mechanism, words = self.case.task.mechanism, self.case.task.mechanism.num_words(self.case.task.num_columns)
+        layout = self.case.task.measurement.layout
         files = [[world[k] for k in scene.honest] for world in self.far_files(scene)]
         sums = [sum(exact_contribution(self.case.task, file) for file in world) for world in files]
-        first, second = (np.asarray(total)[:words] for total in sums)
+        first, second = (np.asarray(total)[: layout.num_noised] for total in sums)
         found = likelihood_ratio(
             scene.columns[..., scene.honest],
             scene.columns[..., scene.victim],
             (np.zeros_like(first), second - first),
             (first + second)[np.newaxis] / 2.0,
-            mechanism.sigmas(self.case.task.num_columns),
+            layout.sigmas[: layout.num_noised],
         )
-        beside = ((0, 0), (0, mechanism.exact_count_words))
+        beside = ((0, 0), (0, int(ROWS in layout)))
         return replace(found, weights=np.pad(found.weights, beside), midpoint=np.pad(found.midpoint, beside))
 
     def checks(self, seams: Seams) -> list[Check]:
@@ -131,13 +132,14 @@ class Contributions:
         exactly must be the same for any two neighbours.
         """
         task, mechanism = self.case.task, self.case.task.mechanism
-        sigmas = mechanism.sigmas(task.num_columns)
+        layout = task.measurement.layout
+        sigmas = layout.sigmas[: layout.num_noised]
         weights = [Fraction(mechanism.sigma**2, int(sigma) ** 2) for sigma in sigmas]
         farthest, counted = Fraction(0), True
         for one, other in self._hostile_pairs(seams):
             farthest = max(farthest, squared_distance_of(one[: sigmas.size], other[: sigmas.size], weights))
             counted &= one[sigmas.size :].tolist() == other[sigmas.size :].tolist()
-        allowed = mechanism.squared_person_distance(task.claim.neighbours)
+        allowed = mechanism.squared_distance(task.claim.neighbours, task.num_columns, task.setting)
         told = f"hostile persons reach {float(farthest / allowed) ** 0.5:.6f} of the sensitivity"
         said = told if counted else f"{told}, and move an exact count"
         return Check("encoder", farthest <= allowed and counted, said)
@@ -185,7 +187,7 @@ class Contributions:
         persons = ("a person", "another person")
         charged = seams.charge(task, persons)
         replaced = task.claim.model_copy(update={"neighbours": "replace-one"})
-        distance = mechanism.squared_distance(replaced, task.num_columns)
+        distance = replace(task.measurement, claim=replaced).squared_distance
         honest = task.claim.min_clients - task.claim.max_corrupt_clients
         moved = sqrt(distance / honest) / mechanism.sigma
         least = min(charged.get(name, 0.0) for name in persons)

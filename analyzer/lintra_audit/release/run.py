@@ -198,8 +198,7 @@ def near_rows(case: Case, victim: int) -> tuple[FloatArray, FloatArray]:
 
 def far_reports(case: Case, victim: int) -> tuple[IntArray, IntArray]:
     """Return all clients' noiseless reports in both worlds, each of shape `(clients, w)`."""
-    mechanism = case.task.mechanism
-    first, second = (mechanism.exact_reports(rows) for rows in far_rows(case, victim))
+    first, second = (case.task.measurement.exact_reports(rows) for rows in far_rows(case, victim))
     if case.task.claim.neighbours == "zero-out":
         first[victim] = 0
     return first, second

@@ -104,9 +104,7 @@ def _written_again(evidence: Evidence, judgement: Judgement, nonces: Sequence[by
     task, record, frozen = evidence.task, evidence.record.record, judgement.frozen
     accepted, first = judgement.accepted, frozen.inventories[0].message.first
     drawn = draw_matrix(task, frozen.batch, accepted.root, nonces, len(accepted), first, shows_coalitions=True)
-    colluding = released_epsilons_if_colluding(
-        task.mechanism, task.claim, task.num_columns, drawn.matrix, task.shares_seen
-    )
+    colluding = released_epsilons_if_colluding(task.measurement, task.claim, drawn.matrix, task.shares_seen)
     if len(record.servers) != task.num_servers:
         raise InvalidReleaseError(f"it names {len(record.servers)} servers, and there are {task.num_servers}")
     parts = zip(record.servers, task.servers, evidence.inventories, nonces, strict=True)

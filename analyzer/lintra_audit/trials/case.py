@@ -14,6 +14,8 @@ from lintra_protocol.encoding.canonical import base64url
 from lintra_protocol.fields.contributors import Contributors
 from lintra_protocol.fields.schema import Column
 from lintra_protocol.mechanisms import AnyMechanism
+from lintra_protocol.mechanisms.measurement import Measurement
+from lintra_protocol.mechanisms.setting import Setting
 from lintra_protocol.privacy.statement import Claim, Neighbours, NoiseBy
 from lintra_protocol.task import AnalyzerEntry, ServerEntry, Task
 
@@ -84,9 +86,9 @@ def make_case_task(
         threat="adaptive",
     )
     most = most_clients(contributors, claim)
-    told = mechanism.of_contributors(contributors).noised_by(NUM_SERVERS if noise == "servers" else 0)
-    calibrated = told.calibrated(claim, num_columns, most)
-    return task_of(calibrated, claim, columns or numbers(num_columns))
+    setting = Setting(contributors, NUM_SERVERS if noise == "servers" else 0)
+    calibrated = Measurement(mechanism, num_columns, setting, claim).calibrated(most)
+    return task_of(calibrated, columns or numbers(num_columns))
 
 
 def most_clients(contributors: Contributors | None, claim: Claim) -> int:
@@ -99,17 +101,17 @@ def numbers(num_columns: int) -> tuple[Column, ...]:
     return tuple(Column(name=f"x{index}", lower="-1", upper="1") for index in range(num_columns))
 
 
-def task_of(mechanism: AnyMechanism, claim: Claim, columns: Sequence[Column]) -> Task:
-    """Return a checked task for a calibrated mechanism, of its contributors if it has some; its keys are nobody's."""
-    task = unchecked_task(mechanism, claim, columns)
+def task_of(measurement: Measurement, columns: Sequence[Column]) -> Task:
+    """Return a checked task of a calibrated measurement; its keys are nobody's."""
+    task = unchecked_task(measurement, columns)
     task.check()
     return task
 
 
-def unchecked_task(mechanism: AnyMechanism, claim: Claim, columns: Sequence[Column]) -> Task:
+def unchecked_task(measurement: Measurement, columns: Sequence[Column]) -> Task:
     """Return the same, which may break a rule."""
     keys = [SigningKey(derive_seed(_KEYS, "audit identity", bytes([k]))).public_key for k in range(NUM_SERVERS + 2)]
-    held = mechanism.contributors
+    claim, held = measurement.claim, measurement.setting.contributors
     tokens = held is not None and claim.max_corrupt_clients < claim.min_clients - 1
     hidden = [base64url(derive_seed(_KEYS, "audit tokens", bytes([k]))) for k in range(NUM_SERVERS)]
     return Task(
@@ -121,14 +123,14 @@ def unchecked_task(mechanism: AnyMechanism, claim: Claim, columns: Sequence[Colu
         ),
         analyzer=AnalyzerEntry(identity_key=keys[1], sealing_key=base64url(derive_seed(_KEYS, "audit sealing"))),
         columns=tuple(columns),
-        mechanism=mechanism,
+        mechanism=measurement.mechanism,
         claim=claim,
         max_clients=most_clients(held, claim),
         not_before=1,
         not_after=2**40,
         suite=CLASSICAL,
         contributors=held,
-        noise="servers" if mechanism.noising_servers else "clients",
+        noise="servers" if measurement.setting.noising_servers else "clients",
         client_auth="token" if tokens else "none",
         token_keys=tuple(hidden) if tokens else (),
     )

@@ -14,7 +14,8 @@ from lintra_audit.trials.pipeline import Encode, Seams, encode
 from lintra_protocol.crypto.randomness import RandomBytes
 from lintra_protocol.crypto.ring import FloatArray, IntArray, RingArray
 from lintra_protocol.encoding.documents import fraction, real
-from lintra_protocol.mechanisms.base import Mechanism
+from lintra_protocol.mechanisms.layout import CLIPPED, Layout
+from lintra_protocol.mechanisms.measurement import Measurement
 from lintra_protocol.messages.documents import BATCH
 from lintra_protocol.rules.release import late_seed
 from lintra_protocol.task import Task
@@ -24,69 +25,68 @@ SIGMA_FACTOR = Fraction(9, 10)
 BOUND_FACTOR = Fraction(105, 100)
 
 
-def _small_sigma(mechanism: Mechanism, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
+def _small_sigma(measurement: Measurement, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
     """Encode with noise of nine tenths of the deviation."""
-    sigma = round(mechanism.sigma * SIGMA_FACTOR)
-    return encode(mechanism.model_copy(update={"sigma": sigma}), rows, random_bytes)
+    sigma = round(measurement.mechanism.sigma * SIGMA_FACTOR)
+    return encode(measurement.changed(sigma=sigma), rows, random_bytes)
 
 
-def _missing_noise(mechanism: Mechanism, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
+def _missing_noise(measurement: Measurement, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
     """Encode, and leave out the last client's noise."""
-    noised = encode(mechanism, rows, random_bytes)
-    noised[:, -1] = noiseless(mechanism, rows[:, -1:])[:, 0]
+    noised = encode(measurement, rows, random_bytes)
+    noised[:, -1] = noiseless(measurement, rows[:, -1:])[:, 0]
     return noised
 
 
-def _floating_point(mechanism: Mechanism, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
+def _floating_point(measurement: Measurement, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
     """Encode with a normal variate in single precision, scaled and then rounded, as many a library would draw it."""
-    exact = noiseless(mechanism, rows)
+    exact = noiseless(measurement, rows)
     words = np.frombuffer(random_bytes(8 * exact.size), np.uint32).reshape(2, *exact.shape)
     uniform = ((words >> np.uint32(8)).astype(np.float32) + np.float32(1)) * np.float32(2.0**-24)
     normal = np.sqrt(np.float32(-2) * np.log(uniform[0])) * np.cos(np.float32(2 * np.pi) * uniform[1])
-    noise: IntArray = np.rint(normal * mechanism.sigmas(rows.shape[-1]).astype(np.float32)).astype(np.int64)
+    noise: IntArray = np.rint(normal * measurement.layout.sigmas.astype(np.float32)).astype(np.int64)
     return exact + noise
 
 
-def _wide_bound(mechanism: Mechanism, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
+def _wide_bound(measurement: Measurement, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
     """Encode with a clipping bound five per cent above the task's."""
-    bound = real(str(float(fraction(mechanism.row_bound) * BOUND_FACTOR)))
-    return encode(mechanism.model_copy(update={"row_bound": bound}), rows, random_bytes)
+    bound = real(str(float(fraction(measurement.mechanism.row_bound) * BOUND_FACTOR)))
+    return encode(measurement.changed(row_bound=bound), rows, random_bytes)
 
 
-def _shared_noise(mechanism: Mechanism, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
+def _shared_noise(measurement: Measurement, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
     """Encode with one noise stream for all clients, as devices with equal seeds would."""
-    runs, _, columns = rows.shape
-    return noiseless(mechanism, rows) + mechanism.noise(runs, columns, random_bytes)[:, np.newaxis]
+    return noiseless(measurement, rows) + measurement.noise(len(rows), random_bytes)[:, np.newaxis]
 
 
-def without_room_for_the_count(mechanism: Mechanism, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
+def without_room_for_the_count(measurement: Measurement, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
     """Encode rows, shape `(runs, n, d)`, with a clip counter and the noise that would do without one."""
-    sigma = round(mechanism.sigma / sqrt(1 + float(fraction(mechanism.clip_count_weight)) ** 2))
-    quiet = mechanism.model_copy(update={"sigma": sigma})
-    runs, clients, columns = rows.shape
-    noise = quiet.noise(runs * clients, columns, random_bytes).reshape(runs, clients, -1)
-    return noiseless(mechanism, rows) + noise
+    sigma = round(measurement.mechanism.sigma / sqrt(1 + float(fraction(measurement.mechanism.clip_count_weight)) ** 2))
+    quiet = measurement.changed(sigma=sigma)
+    runs, clients, _ = rows.shape
+    noise = quiet.noise(runs * clients, random_bytes).reshape(runs, clients, -1)
+    return noiseless(measurement, rows) + noise
 
 
-def counting_values(mechanism: Mechanism, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
+def counting_values(measurement: Measurement, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
     """Encode rows, shape `(runs, n, d)`, with a clip counter of values, not rows, beyond the bound."""
-    noised = encode(mechanism, rows, random_bytes)
-    beyond = (np.abs(rows) > float(fraction(mechanism.row_bound))).sum(axis=-1)
-    again: IntArray = np.maximum(beyond - 1, 0) * mechanism.clip_steps
+    noised = encode(measurement, rows, random_bytes)
+    beyond = (np.abs(rows) > float(fraction(measurement.mechanism.row_bound))).sum(axis=-1)
+    again: IntArray = np.maximum(beyond - 1, 0) * measurement.layout[CLIPPED].bound
     noised[..., -1] += again
     return noised
 
 
-def _no_server_noise(mechanism: Mechanism, share: RingArray, num_columns: int, random_bytes: RandomBytes) -> None:
+def _no_server_noise(measurement: Measurement, share: RingArray, random_bytes: RandomBytes) -> None:
     """Forget the noise of the honest server."""
-    if not mechanism.noising_servers:
-        mechanism.add_server_noise(share, num_columns, random_bytes)
+    if not measurement.setting.noising_servers:
+        measurement.add_server_noise(share, random_bytes)
 
 
-def _small_server_noise(mechanism: Mechanism, share: RingArray, num_columns: int, random_bytes: RandomBytes) -> None:
+def _small_server_noise(measurement: Measurement, share: RingArray, random_bytes: RandomBytes) -> None:
     """Add a server's noise of nine tenths of the deviation."""
-    sigma = round(mechanism.sigma * SIGMA_FACTOR)
-    mechanism.model_copy(update={"sigma": sigma}).add_server_noise(share, num_columns, random_bytes)
+    sigma = round(measurement.mechanism.sigma * SIGMA_FACTOR)
+    measurement.changed(sigma=sigma).add_server_noise(share, random_bytes)
 
 
 def _no_gate(task: Task, root: bytes, nonces: Sequence[bytes], num_clients: int) -> PublicMatrix:
@@ -98,10 +98,10 @@ def _no_ledger(released: set[int], clients: IntArray) -> None:
     """Forget what was released."""
 
 
-def noiseless(mechanism: Mechanism, rows: FloatArray) -> IntArray:
+def noiseless(measurement: Measurement, rows: FloatArray) -> IntArray:
     """Return the exact encodings of rows of shape `(runs, clients, d)`."""
     runs, clients, columns = rows.shape
-    return mechanism.exact_reports(rows.reshape(-1, columns)).reshape(runs, clients, -1)
+    return measurement.exact_reports(rows.reshape(-1, columns)).reshape(runs, clients, -1)
 
 
 FAULTS: dict[str, Seams] = {
@@ -121,18 +121,18 @@ FAULTS: dict[str, Seams] = {
 def only_for(kind: str, faulty: Encode) -> Seams:
     """Return seams at which clients of one mechanism make a mistake, and those of others none."""
 
-    def encoded(mechanism: Mechanism, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
-        return (faulty if mechanism.kind == kind else encode)(mechanism, rows, random_bytes)
+    def encoded(measurement: Measurement, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
+        return (faulty if measurement.mechanism.kind == kind else encode)(measurement, rows, random_bytes)
 
     return Seams(encode=encoded)
 
 
-def without_noise_in(kind: str, words: Callable[[Mechanism, int], slice]) -> Seams:
-    """Return seams at which clients of one mechanism forget the noise of some words, given the number of columns."""
+def without_noise_in(kind: str, words: Callable[[Layout], slice]) -> Seams:
+    """Return seams at which clients of one mechanism forget the noise of some words of a report."""
 
-    def forgetful(mechanism: Mechanism, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
-        noised, bare = encode(mechanism, rows, random_bytes), words(mechanism, rows.shape[-1])
-        noised[..., bare] = noiseless(mechanism, rows)[..., bare]
+    def forgetful(measurement: Measurement, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
+        noised, bare = encode(measurement, rows, random_bytes), words(measurement.layout)
+        noised[..., bare] = noiseless(measurement, rows)[..., bare]
         return noised
 
     return only_for(kind, forgetful)

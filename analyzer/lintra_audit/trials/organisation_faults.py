@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import isqrt, sqrt
 
 import numpy as np
@@ -19,15 +20,16 @@ from lintra_audit.trials.pipeline import Seams
 from lintra_protocol.crypto.randomness import RandomBytes
 from lintra_protocol.crypto.ring import IntArray
 from lintra_protocol.fields.contributors import MAX_ROWS
+from lintra_protocol.mechanisms.setting import Setting
 from lintra_protocol.noise.discrete_gaussian import MAX_SIGMA
 from lintra_protocol.task import Task
 
 
 def _with_noise(task: Task, file: File, runs: int, random_bytes: RandomBytes, factor: float) -> IntArray:
     """Encode a file with noise of so many times the deviation."""
-    noisier = task.mechanism.model_copy(update={"sigma": round(task.mechanism.sigma * factor)})
+    noisier = task.measurement.changed(sigma=round(task.mechanism.sigma * factor))
     exact = exact_contribution(task, file)
-    return noisier.noised(np.broadcast_to(exact, (runs, exact.size)), task.num_columns, random_bytes)
+    return noisier.noised(np.broadcast_to(exact, (runs, exact.size)), random_bytes)
 
 
 def _planned_for_all(task: Task, organisation: int, file: File, runs: int, random_bytes: RandomBytes) -> IntArray:
@@ -49,7 +51,7 @@ def _noise_by_size(task: Task, organisation: int, file: File, runs: int, random_
     Where so much cannot be drawn, with as much as can.
     """
     del organisation
-    largest = int(task.mechanism.sigmas(task.num_columns).max())
+    largest = task.measurement.layout.largest_sigma
     most = (MAX_SIGMA - 1) / (largest + 1)
     return _with_noise(task, file, runs, random_bytes, min(max(len(file.rows), 1), most))
 
@@ -65,25 +67,24 @@ def _missing_noise(task: Task, organisation: int, file: File, runs: int, random_
 def _one_row_of_each(task: Task, organisation: int, file: File, runs: int, random_bytes: RandomBytes) -> IntArray:
     """Encode with the noise that a person of one row needs."""
     del organisation
-    held, mechanism = task.contributors, task.mechanism
+    held, stated = task.contributors, replace(task.measurement, claim=task.claim)
     if held is None:
         raise ValueError("only organisations have persons of several rows")
-    one = mechanism.of_contributors(held.model_copy(update={"rows_per_person": 1}))
-    distances = (each.squared_person_distance(task.claim.neighbours) for each in (one, mechanism))
-    less, distance = map(float, distances)
+    one = replace(stated, setting=Setting(held.model_copy(update={"rows_per_person": 1})))
+    less, distance = float(one.squared_distance), float(stated.squared_distance)
     return _with_noise(task, file, runs, random_bytes, sqrt(less / distance))
 
 
 def _one_place(task: Task, organisation: int, file: File, runs: int, random_bytes: RandomBytes) -> IntArray:
     """Encode with the noise that a person in one organisation needs."""
     del organisation
-    return _with_noise(task, file, runs, random_bytes, 1 / sqrt(task.mechanism.squared_places))
+    return _with_noise(task, file, runs, random_bytes, 1 / sqrt(task.setting.squared_places))
 
 
 def _root_of_places(task: Task, organisation: int, file: File, runs: int, random_bytes: RandomBytes) -> IntArray:
     """Encode as if changes in s organisations added up like noise, to the root of s times one of them."""
     del organisation
-    return _with_noise(task, file, runs, random_bytes, float(task.mechanism.squared_places) ** -0.25)
+    return _with_noise(task, file, runs, random_bytes, float(task.setting.squared_places) ** -0.25)
 
 
 def _clipped_by_row(task: Task, organisation: int, file: File, runs: int, random_bytes: RandomBytes) -> IntArray:

@@ -12,6 +12,7 @@ from lintra_client.ledger.ledger import Ledger
 from lintra_protocol.crypto.randomness import RandomBytes
 from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.encoding.documents import fraction
+from lintra_protocol.mechanisms.layout import ROWS
 from lintra_protocol.task import Task
 
 ANY_EPSILON = 1e6
@@ -50,8 +51,8 @@ class File:
 
 def exact_contribution(task: Task, file: File) -> IntArray:
     """Return what an organisation sends before noise, shape `(w,)`, its null rows counted."""
-    exact = task.mechanism.exact_contribution(file.rows, file.persons)
-    exact[exact.size - task.mechanism.exact_count_words :] += file.null_rows
+    exact = task.measurement.exact_contribution(file.rows, file.persons)
+    exact[task.measurement.layout.sent(ROWS)] += file.null_rows
     return exact
 
 
@@ -64,7 +65,7 @@ def contribute(task: Task, organisation: int, file: File, runs: int, random_byte
     """Encode a file `runs` times with fresh noise, as an organisation does; shape `(runs, w)`."""
     del organisation  # all do the same
     exact = exact_contribution(task, file)
-    return task.mechanism.noised(np.broadcast_to(exact, (runs, exact.size)), task.num_columns, random_bytes)
+    return task.measurement.noised(np.broadcast_to(exact, (runs, exact.size)), random_bytes)
 
 
 def charge(task: Task, persons: Sequence[str]) -> dict[str, float]:

@@ -5,7 +5,7 @@ them in one call. `Seams` holds the functions that a planted fault may replace.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from lintra_protocol.crypto.randomness import RandomBytes, derive_seed
 from lintra_protocol.crypto.ring import FloatArray, IntArray, RingArray, from_ring, to_ring
 from lintra_protocol.crypto.sharing import combine, split
 from lintra_protocol.errors import AlreadyReleasedError
-from lintra_protocol.mechanisms.base import Mechanism
+from lintra_protocol.mechanisms.measurement import Measurement
 from lintra_protocol.messages.documents import BATCH
 from lintra_protocol.rules.release import check_cohort, draw_matrix
 from lintra_protocol.task import Task
@@ -26,10 +26,10 @@ BLOCK_WORDS = 1 << 19
 """Words of noise drawn at a time: large enough to be quick, small enough for any machine."""
 
 
-def encode(mechanism: Mechanism, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
+def encode(measurement: Measurement, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
     """Encode normalised rows of shape `(runs, clients, d)` as clients do; the result is `(runs, clients, w)`."""
     runs, clients, columns = rows.shape
-    return mechanism.encode(rows.reshape(-1, columns), random_bytes).reshape(runs, clients, -1)
+    return measurement.encode(rows.reshape(-1, columns), random_bytes).reshape(runs, clients, -1)
 
 
 def draw_checked(task: Task, root: bytes, nonces: Sequence[bytes], num_clients: int) -> PublicMatrix:
@@ -51,11 +51,11 @@ def release_once(released: set[int], clients: IntArray) -> None:
         raise AlreadyReleasedError(f"{len(again)} reports were released before")
 
 
-Encode = Callable[[Mechanism, FloatArray, RandomBytes], IntArray]
+Encode = Callable[[Measurement, FloatArray, RandomBytes], IntArray]
 """From normalised rows of shape `(runs, clients, d)` to noised reports of shape `(runs, clients, w)`."""
 
-AddNoise = Callable[[Mechanism, RingArray, int, RandomBytes], None]
-"""Adds a server's noise to its sketch share of shape `(m, w/c)`, in place, given the number of columns."""
+AddNoise = Callable[[Measurement, RingArray, RandomBytes], None]
+"""Adds a server's noise to its sketch share of shape `(m, w/c)`, in place."""
 
 Draw = Callable[[int, RandomBytes], IntArray]
 """From a number of runs to all clients' noised reports in each of them, shape `(runs, clients, w)`."""
@@ -72,7 +72,7 @@ class Seams:
     encode: Encode = encode
     draw: Callable[[Task, bytes, Sequence[bytes], int], PublicMatrix] = draw_checked
     ledger: Callable[[set[int], IntArray], None] = release_once
-    add_noise: AddNoise = Mechanism.add_server_noise
+    add_noise: AddNoise = Measurement.add_server_noise
     admit: Admit = admit
     contribute: Contribute = contribute
     charge: Charge = charge
@@ -160,7 +160,7 @@ class Scene:
 
         They are the honest clients', or those of the one honest server: one for each row.
         """
-        if self.task.mechanism.noising_servers:
+        if self.task.setting.noising_servers:
             return np.eye(part.columns.shape[1], dtype=np.int64)[np.newaxis]
         return part.columns[..., self.honest]
 
@@ -207,14 +207,14 @@ def set_scene(task: Task, num_clients: int, releases: Sequence[DrawnRelease]) ->
     columns = np.concatenate([release.dense(num_clients) for release in releases], axis=1)
     totals = np.concatenate([release.totals(num_clients) for release in releases], axis=1)
     present = np.flatnonzero(columns.any(axis=(0, 1)))
-    if task.mechanism.noising_servers:
+    if task.setting.noising_servers:
         victim = int(present[np.argmax(np.square(columns[..., present]).sum(axis=(0, 1)))])
         corrupt = present[present != victim][: task.claim.max_corrupt_clients]
         honest = np.setdiff1d(present, corrupt)
         return Scene(task, num_clients, tuple(releases), columns, totals, victim, corrupt, honest)
     victim = int(present[np.argmax(leverages(columns, present))])
     honest = present
-    for _ in range(min(task.mechanism.quota(task.claim), len(present) - 1)):
+    for _ in range(min(replace(task.measurement, claim=task.claim).quota, len(present) - 1)):
         others = honest[honest != victim]
         gains = [_leverage_without(columns, honest, victim, int(other)) for other in others]
         honest = honest[honest != others[int(np.argmax(gains))]]
@@ -240,12 +240,12 @@ def run_world(
 
 def draw_rows(scene: Scene, rows: FloatArray, seams: Seams, *, null: bool = False) -> Draw:
     """Return how the reports of rows, shape `(n, d)`, are drawn (see `run_world`)."""
-    mechanism = scene.task.mechanism
-    taken = exact_report(mechanism, rows[scene.victim]) if null else np.int64(0)
+    measurement = scene.task.measurement
+    taken = exact_report(measurement, rows[scene.victim]) if null else np.int64(0)
 
     def draw(runs: int, random_bytes: RandomBytes) -> IntArray:
         # Every client, alone.
-        noised = seams.encode(mechanism, np.broadcast_to(rows, (runs, *rows.shape)), random_bytes)
+        noised = seams.encode(measurement, np.broadcast_to(rows, (runs, *rows.shape)), random_bytes)
         noised[:, scene.victim] -= taken
         return noised
 
@@ -265,9 +265,9 @@ def run_reports(
     return released, reports
 
 
-def exact_report(mechanism: Mechanism, row: FloatArray) -> IntArray:
+def exact_report(measurement: Measurement, row: FloatArray) -> IntArray:
     """Return the noiseless report of one normalised row of shape `(d,)`; shape `(w,)`."""
-    result: IntArray = mechanism.exact_reports(row[np.newaxis])[0]
+    result: IntArray = measurement.exact_reports(row[np.newaxis])[0]
     return result
 
 
@@ -298,9 +298,9 @@ def _sketch(task: Task, release: DrawnRelease, shares: RingArray, random_bytes: 
         sketch_share[0, runs * words :] = own[..., copies * words :].sum(axis=1, dtype=np.uint64).ravel()
         of_runs[..., :words] = sketch_share[:, : runs * words].reshape(release.matrix.rows, runs, words)
         of_runs[..., words:] = sketch_share[:, runs * words :].reshape(release.matrix.rows, runs, totals)
-        if number == 0 or not task.mechanism.noising_servers:
+        if number == 0 or not task.setting.noising_servers:
             noised = of_runs.reshape(-1, words + totals)
-            seams.add_noise(task.mechanism, noised, task.num_columns, random_bytes)
+            seams.add_noise(task.measurement, noised, random_bytes)
     return from_ring(combine(finished)).transpose(1, 0, 2)
 
 

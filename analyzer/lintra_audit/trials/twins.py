@@ -7,7 +7,9 @@ from lintra_audit.trials.case import numbers, task_of
 from lintra_protocol.encoding.documents import real
 from lintra_protocol.fields.schema import Column
 from lintra_protocol.mechanisms import AnyMechanism
-from lintra_protocol.mechanisms.encoder import MIN_SIGMA
+from lintra_protocol.mechanisms.measurement import Measurement
+from lintra_protocol.mechanisms.noise_law import MIN_SIGMA
+from lintra_protocol.mechanisms.setting import Setting
 from lintra_protocol.noise.discrete_gaussian import MAX_SIGMA
 from lintra_protocol.privacy.statement import SMOOTHING, Claim
 from lintra_protocol.task import Task
@@ -40,30 +42,31 @@ def twin_with_mu(task: Task) -> Task:
 
 def twin_of(task: Task, mechanism: AnyMechanism, num_clients: int, columns: Sequence[Column]) -> Task:
     """Return a task with the mechanism given, its noise set so that mu is that of a task at its minimum cohort."""
-    small, mechanism = small_claim(task, num_clients), mechanism.of_contributors(task.contributors)
+    small = small_claim(task, num_clients)
     mu = task.privacy(task.claim.min_clients).mu
-    return task_of(_with_mu(mechanism, small, len(columns), mu), small, columns)
+    return task_of(_with_mu(Measurement(mechanism, len(columns), task.setting, small), mu), columns)
 
 
 def task_of_claim(mechanism: AnyMechanism, claim: Claim, columns: Sequence[Column]) -> Task:
     """Return a task with the mechanism given, calibrated to a claim."""
-    return task_of(mechanism.calibrated(claim, len(columns), 1000), claim, columns)
+    return task_of(Measurement(mechanism, len(columns), Setting(), claim).calibrated(1000), columns)
 
 
-def _with_mu(mechanism: AnyMechanism, claim: Claim, num_columns: int, mu: float) -> AnyMechanism:
-    """Return the mechanism with the noise that gives `mu` at the minimum cohort; on a coarser grid if it must."""
-    honest = mechanism.honest_draws(mechanism.smallest_row(claim.min_clients, claim))
-    for bits in range(mechanism.fraction_bits, -1, -1):
-        coarser = mechanism.model_copy(update={"fraction_bits": bits})
-        distance = float(coarser.squared_shift(claim, num_columns))
+def _with_mu(measurement: Measurement, mu: float) -> Measurement:
+    """Return the measurement with the noise that gives `mu` at the minimum cohort; on a coarser grid if it must."""
+    clients, coarser = measurement.claim.min_clients, measurement
+    honest = measurement.setting.honest_draws(measurement.emptiest_row(clients))
+    for bits in range(measurement.mechanism.fraction_bits, -1, -1):
+        coarser = measurement.changed(fraction_bits=bits)
+        distance = float(coarser.squared_shift)
         sigma = max(ceil(((distance / mu**2 + SMOOTHING) / honest) ** 0.5 * (1 + 1e-9)), MIN_SIGMA)
-        coarser = coarser.model_copy(update={"sigma": sigma})
-        # A total has more clients than a row, so less noise may be enough.
-        if (found := coarser.privacy(claim, num_columns, claim.min_clients).mu) < mu * (1 - 1e-6):
-            coarser = coarser.model_copy(update={"sigma": max(ceil(sigma * found / mu), MIN_SIGMA)})
+        coarser = coarser.changed(sigma=sigma)
+        # Behind a total stand more clients than behind a row, so that less noise may do.
+        if (reached := coarser.privacy(clients).mu) < mu * (1 - 1e-6):
+            coarser = coarser.changed(sigma=max(ceil(sigma * reached / mu), MIN_SIGMA))
         # Where words have noise of several sizes, all rounded to integers, the distance depends a little on sigma.
-        while (found := coarser.privacy(claim, num_columns, claim.min_clients).mu) > mu * (1 + 1e-12):
-            coarser = coarser.model_copy(update={"sigma": ceil(coarser.sigma * max(found / mu, 1 + 1e-9))})
-        if int(coarser.sigmas(num_columns).max()) <= MAX_SIGMA:
+        while (reached := coarser.privacy(clients).mu) > mu * (1 + 1e-12):
+            coarser = coarser.changed(sigma=ceil(coarser.mechanism.sigma * max(reached / mu, 1 + 1e-9)))
+        if coarser.layout.largest_sigma <= MAX_SIGMA:
             break
     return coarser

@@ -9,6 +9,7 @@ from lintra_audit.trials.pipeline import exact_report
 from lintra_protocol.crypto.randomness import expand
 from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.mechanisms import AnyMechanism
+from lintra_protocol.mechanisms.layout import CLIPPED
 from lintra_protocol.task import Task
 
 HOSTILE = 1e3
@@ -27,7 +28,7 @@ def opposite(task: Task) -> Pair:
 
 def one_unclipped(task: Task, pair: Pair) -> Pair:
     """Return two far too long rows, the first on the sphere if there is a clip counter, which then differs as well."""
-    if not task.mechanism.clip_words:
+    if CLIPPED not in task.measurement.layout:
         return pair
     norm = float(np.linalg.norm(pair[0]))
     return pair[0] * (float(task.mechanism.row_bound) / norm if norm else 1.0), pair[1]
@@ -51,8 +52,9 @@ def farthest(task: Task, candidates: Iterable[FloatArray]) -> Pair:
     Against the null report it is the one that lies farthest from it, twice.
     """
     rows = list(candidates)
-    sigmas = task.mechanism.sigmas(task.num_columns).astype(np.float64)
-    reports = np.array([exact_report(task.mechanism, row) for row in rows]) / sigmas
+    noised = slice(task.measurement.layout.num_noised)
+    sigmas = task.measurement.layout.sigmas[noised].astype(np.float64)
+    reports = np.array([exact_report(task.measurement, row)[noised] for row in rows]) / sigmas
     if task.claim.neighbours == "zero-out":
         row = rows[int(np.argmax(np.square(reports).sum(axis=1)))]
         return row, row

@@ -108,7 +108,7 @@ def release_ron_gauss_pure(
     mechanism = planned_mechanism(len(values), columns, claim, asked, frame_seed, random_bytes)
     mechanism = mechanism.model_copy(update={"fraction_bits": PURE_BITS})
     largest = min(_MAX_SQUARED, _MAX_TOTAL // len(values))
-    if not 0 < mechanism.squared_length <= largest:
+    if not 0 < mechanism.squared_vector_bound <= largest:
         raise InvalidTaskError(
             f"rows of norm {mechanism.row_bound} in steps of 2^-{PURE_BITS}: less than one step, or more than 64-bit "
             f"sums of {len(values)} products hold; ask for another radius"
@@ -142,8 +142,8 @@ def pure_scales(mechanism: RonGauss, epsilon: Fraction, shares: PureShares) -> P
     Raises:
         CalibrationError: a scale is larger than the sampler draws.
     """
-    layout, indicator = mechanism.layout, mechanism.indicator
-    size, squared, histograms = layout.num_coordinates, mechanism.squared_length, len(layout.bins)
+    layout, indicator = mechanism.joint, mechanism.indicator
+    size, squared, histograms = layout.num_coordinates, mechanism.squared_vector_bound, len(layout.bins)
     weights = {
         "counts": Fraction(shares.counts if layout.num_counts else 0),
         "sums": Fraction(shares.sums),
@@ -192,7 +192,7 @@ def _pure_dimension(num_rows: int, num_features: int, epsilon: float) -> int:
 
 
 def _laplace_noise(mechanism: RonGauss, scales: PureScales, random_bytes: RandomBytes) -> IntArray:
-    ends = (0, *mechanism.layout.ends)
+    ends = (0, *mechanism.joint.ends)
     order = (scales.counts, scales.sums, scales.products, scales.histograms)
     parts = [
         discrete_laplace(stop - start, scale, random_bytes) if stop > start else np.empty(0, np.int64)

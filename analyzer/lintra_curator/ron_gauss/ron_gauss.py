@@ -8,7 +8,7 @@ docs/reference/mechanisms/central_ron_gauss.md).
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import pairwise
+from typing import cast
 
 import numpy as np
 
@@ -16,12 +16,13 @@ from lintra_analysis.kinds.joint_question import JointQuestion, plan_ron_gauss
 from lintra_analysis.kinds.ron_gauss import noise_law, projected_sums
 from lintra_analysis.releases.joint_sums import ProjectedSums
 from lintra_curator.claims.claim import CalibrationError
-from lintra_curator.second_moment.gaussian_noise import exact_products
 from lintra_protocol.crypto.randomness import RandomBytes
 from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.encoding.documents import fraction, real
 from lintra_protocol.fields.schema import Column, Kind, Row, Schema
+from lintra_protocol.mechanisms.measurement import Measurement
 from lintra_protocol.mechanisms.ron_gauss import RonGauss
+from lintra_protocol.mechanisms.setting import Setting
 from lintra_protocol.privacy.statement import Claim, PrivacyStatement
 
 SEED_BYTES = 32
@@ -133,7 +134,7 @@ class PreparedRonGauss:
         """Add the noise; once, since another draw is another release."""
         mechanism, statement, count = self.mechanism, self.statement, len(self.values)
         total = exact_sum(mechanism, self.columns, self.values)
-        total = total + mechanism.noise(1, len(self.columns), random_bytes)
+        total = total + mechanism.noise_law.noise(mechanism.layout(len(self.columns), Setting()), 1, random_bytes)
         promise = replace(
             statement,
             mechanism="ron_gauss by a trusted curator",
@@ -161,8 +162,8 @@ def prepare_ron_gauss(
     # One party's noise is all there is: as if all others were corrupt and added none.
     alone = claim_of_rows(claim, len(values), len(values) - 1)
     mechanism.check_columns(columns)
-    mechanism = mechanism.calibrated(alone, len(columns), len(values))
-    statement = mechanism.privacy(alone, len(columns), len(values))
+    calibrated = Measurement(mechanism, len(columns), Setting(), alone).calibrated(len(values))
+    mechanism, statement = cast("RonGauss", calibrated.mechanism), calibrated.privacy(len(values))
     statement.require(alone)
     return PreparedRonGauss(mechanism, tuple(columns), values, statement)
 
@@ -172,25 +173,11 @@ def exact_sum(mechanism: RonGauss, columns: Sequence[Column], values: FloatArray
 
     The same integers as encoding row by row, without the memory of n vectors.
     """
-    layout, schema = mechanism.layout, Schema(columns)
-    end = 1 + layout.num_coordinates
-    total = np.zeros((1, layout.ends[3]), np.int64)
-    counts, sums, products, cells = (total[0, start:stop] for start, stop in pairwise((0, *layout.ends)))
-    upper = np.triu_indices(layout.num_coordinates)
-    starts = np.array(layout.cell_starts, np.int64) - layout.ends[2]
+    layout, schema = mechanism.layout(len(columns), Setting()), Schema(columns)
+    total = np.zeros((1, layout.num_words), np.int64)
     for start in range(0, len(values), _BLOCK_ROWS):
-        steps = mechanism.round_rows(schema.normalise(values[start : start + _BLOCK_ROWS]))
-        classes, vectors = steps[:, 0], steps[:, 1:end]
-        if layout.num_counts:
-            counts += mechanism.indicator * np.bincount(classes, minlength=layout.num_classes)
-        blocks = sums.reshape(layout.num_classes, layout.num_coordinates)
-        np.add.at(blocks, classes, vectors)
-        for number in range(layout.num_blocks):
-            chosen = vectors[classes == number] if layout.per_class else vectors
-            triangle = exact_products(chosen, max(1, mechanism.squared_length))[upper]
-            products[number * layout.triangle : (number + 1) * layout.triangle] += triangle
-        if starts.size:
-            np.add.at(cells, (steps[:, end:] + starts).ravel(), mechanism.indicator)
+        steps = mechanism.clip(schema.normalise(values[start : start + _BLOCK_ROWS]), Setting())
+        total += layout.summed(mechanism.fill(steps, Setting()))
     return total
 
 

@@ -216,7 +216,7 @@ def _listed(names: list[str]) -> str:
 
 def _facts(task: Task, policy: Policy) -> dict[str, str | list[str]]:
     claim, ceiling = task.claim, policy.ceiling
-    colluding = epsilons_if_colluding(task.mechanism, claim, task.num_columns, task.shares_seen)
+    colluding = epsilons_if_colluding(task.measurement, claim, task.shares_seen)
     return {
         "purpose": task.purpose,
         "mechanism": task.mechanism.kind,

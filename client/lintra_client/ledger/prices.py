@@ -21,7 +21,7 @@ def price_of(task: Task) -> Spent:
     if task.contributors is not None:
         # Exactly, and not by two steps: a person's rows replaced by those of another, at the noise that there is.
         replaced = task.claim.model_copy(update={"neighbours": "replace-one"})
-        return _price(task, task.mechanism.privacy(replaced, task.num_columns, task.claim.min_clients))
+        return _price(task, replace(task.measurement, claim=replaced).privacy(task.claim.min_clients))
     return _price(task, task.worst_charge())
 
 
@@ -34,7 +34,7 @@ def set_aside_by(task: Task) -> Spent | None:
 
 def _price(task: Task, statement: PrivacyStatement) -> Spent:
     if statement.neighbours == "zero-out":
-        failure = task.mechanism.failure_of_two_steps(statement)
+        failure = task.measurement.failure_of_two_steps(statement)
         statement = replace(statement, neighbours="replace-one", mu=2 * statement.mu, delta_coalition=failure)
     try:
         return Spent.of(statement)

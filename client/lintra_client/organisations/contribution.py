@@ -90,7 +90,7 @@ class Contribution:
 
     def parcel(self, task: Task, time: int, random_bytes: RandomBytes, tokens: tuple[Token, ...]) -> Parcel:
         """Return the one report, with noise drawn now; bit for bit that of `lintra_protocol.ideal`."""
-        noised = task.mechanism.noised(self.exact, self.num_columns, random_bytes)
+        noised = task.measurement.noised(self.exact, random_bytes)
         reports = tuple(make_reports(task, noised[np.newaxis], time, random_bytes))
         moved, missing = any(self.account.moved.values()), any(self.account.missing.values())
         clipped = (moved or self.account.shrunk > 0,)
@@ -140,7 +140,7 @@ def prepare(
     if not len(values):
         raise InvalidRowError("there is no row to contribute")
     present, numbered = np.unique(own, return_inverse=True)
-    exact = task.mechanism.exact_contribution(task.schema_arrays.normalise(values), numbered)
+    exact = task.measurement.exact_contribution(task.schema_arrays.normalise(values), numbered)
     account = _account(task, held, values, numbered, exact, (joined, dropped, len(refused)))
     sources = tuple(names[number] for number in present) if names else Vouched()
     return Contribution(account, sources, exact, task.num_columns)
@@ -193,16 +193,16 @@ def _kept(persons: IntArray, held: Contributors, keep: int | None, joined: int) 
 def _account(
     task: Task, held: Contributors, values: FloatArray, persons: IntArray, exact: IntArray, told: tuple[int, int, int]
 ) -> Account:
-    schema, mechanism = task.schema_arrays, task.mechanism
+    schema, measurement = task.schema_arrays, task.measurement
     normalised = schema.normalise(values)
     lacking = np.isnan(values)
     # A row that is left out moves nothing.
     counts = np.ones(len(values), np.bool_)
-    if mechanism.leaves_out:
+    if measurement.leaves_out:
         counts[lacking.any(axis=1)] = False
     beyond = ((values < schema.lower) | (values > schema.upper)) & counts[:, np.newaxis]
     shrunk, part = _shrunk(task, normalised, persons, counts)
-    sigmas = mechanism.report_sigmas(task.num_columns)
+    sigmas = measurement.layout.sigmas
     noisy = sigmas > 0
     relative = sigmas[noisy] / np.maximum(np.abs(exact[noisy]), 1)
     claim = task.claim
@@ -229,7 +229,7 @@ def _account(
             f"epsilon {claim.epsilon} at delta {claim.delta} ({claim.neighbours}) to {held.persons}, if at most "
             f"{claim.max_corrupt_clients} of at least {claim.min_clients} organisations collude"
         ),
-        colluding=epsilons_if_colluding(mechanism, claim, task.num_columns),
+        colluding=epsilons_if_colluding(measurement, claim),
         noise=float(np.median(relative)),
     )
 
@@ -239,9 +239,9 @@ def _shrunk(task: Task, normalised: FloatArray, persons: IntArray, counts: NDArr
 
     `counts`, shape `(n,)`, says which rows are not left out.
     """
-    bound = task.mechanism.person_norm
+    bound = task.measurement.person_norm
     if bound is None:
-        return int((task.mechanism.shrinks(normalised) & counts).sum()), 0.0
+        return int((task.measurement.is_clipped(normalised) & counts).sum()), 0.0
     squares = np.square(np.nan_to_num(normalised[counts], nan=0.0)).sum(axis=1)
     lengths = np.sqrt(np.bincount(persons[counts], weights=squares, minlength=1))
     longer = lengths > bound * _A_SHADE

@@ -144,8 +144,8 @@ def were_clipped(
     them. `outside` says for each whether a bound of a column moves it, shape `(n,)`. `missing` says for each whether a
     value is missing, shape `(n,)`.
     """
-    clipped: NDArray[np.bool_] = outside | task.mechanism.shrinks(normalised)
-    return clipped & ~missing if task.mechanism.leaves_out else clipped
+    clipped: NDArray[np.bool_] = outside | task.measurement.is_clipped(normalised)
+    return clipped & ~missing if task.measurement.leaves_out else clipped
 
 
 def encode_together(task: Task, rows: FloatArray, time: int, random_bytes: RandomBytes) -> Parcel:

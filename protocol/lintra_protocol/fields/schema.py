@@ -2,7 +2,7 @@
 
 Everything a column says is chosen without looking at the rows. A number outside its bounds is moved to the nearest
 bound. A value that is not there, None, or a number that is not finite is *missing*: a NaN from here on, which the
-mechanism encodes (`Mechanism.exact_reports`), so that whether a report is sent says nothing about the row. Only where
+mechanism encodes (`Measurement.exact_reports`), so that whether a report is sent says nothing about the row. Only where
 the caller asks for it, by `strict`, is it refused. Any other value that is not of its column's kind, such as a text
 where a number belongs or an unknown level, is refused always, since it is a fault of a program that would else spoil
 every report in silence. So is a row with an unknown column or another number of values. No message repeats a value.

@@ -6,13 +6,15 @@ delta, a sketch's coalition gets nothing or half, whichever gives the smaller ep
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
 from math import inf
 
 from lintra_protocol.encoding.documents import fraction, real_below
 from lintra_protocol.errors import LintraError
-from lintra_protocol.mechanisms.base import Mechanism
+from lintra_protocol.mechanisms.measurement import Measurement
+from lintra_protocol.mechanisms.setting import Setting
 from lintra_protocol.privacy.shares_seen import SharesSeen
 from lintra_protocol.privacy.statement import Claim, PrivacyStatement
 from lintra_protocol.transforms.base import PublicMatrix
@@ -31,13 +33,13 @@ def default_corrupt_clients(min_clients: int) -> int:
     return int(DEFAULT_PART * min_clients)
 
 
-def percentages(mechanism: Mechanism, claim: Claim, num_clients: int) -> tuple[int, ...]:
+def percentages(setting: Setting, claim: Claim, num_clients: int) -> tuple[int, ...]:
     """Return the parts of a cohort for which a claim is shown.
 
     Of organisations there are few, and each is named: none, one, and so on up to all but one, as the smallest whole
     percentages that stand for so many.
     """
-    if mechanism.contributors is None:
+    if setting.contributors is None:
         return PERCENTAGES
     some: set[int] = {0, 1, num_clients // 2, claim.max_corrupt_clients, num_clients - 1}
     numbers = range(num_clients) if num_clients <= _FEW_ORGANISATIONS else sorted(some & set(range(num_clients)))
@@ -49,37 +51,34 @@ def half_of(delta: str) -> str:
     return real_below(fraction(delta) / 2)
 
 
-def epsilons_if_colluding(
-    mechanism: Mechanism, claim: Claim, num_columns: int, seen: SharesSeen | None = None
-) -> dict[int, float]:
-    """Return epsilon at the claim's delta for each of `percentages` of the smallest cohort; infinite for no privacy.
+def epsilons_if_colluding(measurement: Measurement, claim: Claim, seen: SharesSeen | None = None) -> dict[int, float]:
+    """Return epsilon at a claim's delta for each of `percentages` of the smallest cohort; infinite for no privacy.
 
     Where rows overlap this is for a matrix as it is expected to turn out, not for one that was drawn. `seen` is what
     shares of a verified task show.
     """
-    shown = percentages(mechanism, claim, claim.min_clients)
-    return dict(zip(shown, _promised(mechanism, claim, num_columns, seen), strict=True))
+    shown = percentages(measurement.setting, claim, claim.min_clients)
+    return dict(zip(shown, _promised(measurement, claim, seen), strict=True))
 
 
 @lru_cache(maxsize=64)
-def _promised(mechanism: Mechanism, claim: Claim, num_columns: int, seen: SharesSeen | None) -> tuple[float, ...]:
+def _promised(measurement: Measurement, claim: Claim, seen: SharesSeen | None) -> tuple[float, ...]:
     def promised(claim: Claim) -> PrivacyStatement:
-        return mechanism.planned_for(claim).privacy(claim, num_columns, claim.min_clients)
+        return replace(measurement, claim=claim).planned().privacy(claim.min_clients)
 
-    shown = percentages(mechanism, claim, claim.min_clients)
+    shown = percentages(measurement.setting, claim, claim.min_clients)
     return tuple(_smallest(claim, claim.min_clients, percent, promised, seen) for percent in shown)
 
 
 def released_epsilons_if_colluding(
-    mechanism: Mechanism, claim: Claim, num_columns: int, matrix: PublicMatrix, seen: SharesSeen | None = None
+    measurement: Measurement, claim: Claim, matrix: PublicMatrix, seen: SharesSeen | None = None
 ) -> dict[int, float]:
     """Return the same of a release, for each of `percentages` of its cohort and under the matrix that was drawn."""
-    largest = mechanism.without_plan()
 
     def released(claim: Claim) -> PrivacyStatement:
-        return largest.release_privacy(claim, num_columns, matrix)
+        return replace(measurement, claim=claim).release_privacy(matrix, as_planned=False)
 
-    shown = percentages(mechanism, claim, matrix.num_clients)
+    shown = percentages(measurement.setting, claim, matrix.num_clients)
     return {percent: _smallest(claim, matrix.num_clients, percent, released, seen) for percent in shown}
 
 

@@ -4,10 +4,9 @@ A row adds `indicator` to one cell of every column, so that it moves the sum by 
 nothing has to be clipped, and the promise is exact (docs/reference/mechanisms/histogram.md).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from itertools import accumulate, pairwise
-from math import sqrt
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
@@ -19,10 +18,9 @@ from lintra_protocol.encoding.documents import Real, fraction
 from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.fields.schema import Column
 from lintra_protocol.mechanisms.base import Mechanism
-from lintra_protocol.mechanisms.layout import Block, Layout
+from lintra_protocol.mechanisms.layout import Block, Layout, Words
 from lintra_protocol.mechanisms.setting import Setting
 from lintra_protocol.privacy.statement import Claim, Neighbours
-from lintra_protocol.transforms.ones import Ones
 
 MAX_CELLS = 4096
 """Most cells of one column."""
@@ -50,8 +48,7 @@ class Histogram(Mechanism):
     levels: tuple[Annotated[int, Field(ge=0, le=1024)], ...]
     indicator: int = Field(default=4096, ge=1, le=2**30)
 
-    takes_levels: ClassVar[bool] = True
-    takes_contributors: ClassVar[bool] = True
+    allows: ClassVar[frozenset[str]] = frozenset({"contributors", "levels"})
     start_bits: ClassVar[int] = 0
 
     @model_validator(mode="after")
@@ -65,47 +62,35 @@ class Histogram(Mechanism):
                 raise ValueError(f"the edges of column {column} do not increase")
         return self
 
-    # --- sizes -------------------------------------------------------------------------------------------------
-
-    @property
-    def num_rows(self) -> int:
-        """Return 1."""
-        return 1
-
     @property
     def cells(self) -> tuple[int, ...]:
         """Return how many cells each column has, that of missing values left out."""
         return tuple(n or len(ends) - 1 for n, ends in zip(self.levels, self.edges, strict=True))
 
-    def num_words(self, num_columns: int) -> int:
-        """Return w, the cells of all columns, with one more of each for missing values."""
-        return sum(self.cells) + len(self.cells)
+    def blocks(self, num_columns: int, setting: Setting) -> Layout:
+        """Return one block: all cells, and one more of each column; those of a column add up to the rows."""
+        words = sum(self.cells) + len(self.cells)
+        cells = Block("cells", words, self.sigma, bound=self.indicator, per=self.indicator)
+        return Layout((cells,), counter="cells", rows_per_count=self.indicator * len(self.edges))
 
-    # --- bounds ------------------------------------------------------------------------------------------------
-
-    def squared_row_distance(self, neighbours: Neighbours) -> Fraction:
+    def squared_distance(self, neighbours: Neighbours, num_columns: int, setting: Setting) -> Fraction:
         """Return 2 H U^2 where one row is replaced, H U^2 where it becomes the null row, which lies in no cell.
 
         A row has U in one cell of each of the H columns; that of another row differs from it in two words at most. Both
-        are attained, by rows that share no cell.
+        are attained, by rows that share no cell. Of r rows of a person it is r^2 times that.
         """
-        return Fraction(2 if neighbours == "replace-one" else 1) * len(self.edges) * self.indicator**2
+        one = len(self.edges) * self.indicator**2 * setting.rows_per_person**2
+        return Fraction(2 * one if neighbours == "replace-one" else one)
 
-    def squared_report_bound(self) -> int:
+    def squared_length(self, num_columns: int, setting: Setting) -> int:
         """Return H U^2: U in one cell of each of the H columns."""
         return len(self.edges) * self.indicator**2
 
-    def largest_word(self) -> int:
-        """Return U."""
-        return self.indicator
+    def with_centre_for_missing(self, rows: FloatArray) -> FloatArray:
+        """Return the rows, shape `(n, d)`, as they are: a missing number has a cell of its own."""
+        return rows
 
-    # --- the roles' parts --------------------------------------------------------------------------------------
-
-    def public_matrix(self, num_clients: int, seed: bytes) -> Ones:
-        """Return the row of ones."""
-        return Ones(num_clients)
-
-    def round_rows(self, rows: FloatArray) -> IntArray:
+    def clip(self, rows: FloatArray, setting: Setting) -> IntArray:
         """Return the cell of each value of rows in own units, both of shape `(n, d)`.
 
         A value is compared with the double nearest to an edge. What lies beyond the first or last edge counts in the
@@ -116,71 +101,51 @@ class Histogram(Mechanism):
         """
         if rows.shape[1:] != (len(self.edges),):
             raise ValueError(f"expected rows of {len(self.edges)} columns; rows are checked before")
-        found = np.empty(rows.shape, np.int64)
+        numbers = np.empty(rows.shape, np.int64)
         for column, (ends, cells) in enumerate(zip(self.edges, self.cells, strict=True)):
             inner = np.array([float(fraction(end)) for end in ends[1:-1]])
             missing = np.isnan(rows[:, column])
             values = np.where(missing, 0.0, rows[:, column])
             own = np.searchsorted(inner, values, side="right") if ends else np.rint(np.clip(values, 0, cells - 1))
-            found[:, column] = np.where(missing, cells, own)
-        return found
+            numbers[:, column] = np.where(missing, cells, own)
+        return numbers
 
-    def filled(self, rows: FloatArray) -> FloatArray:
-        """Return the rows, shape `(n, d)`, as they are: a missing number has a cell of its own."""
-        return rows
+    def fill(self, steps: IntArray, setting: Setting) -> Mapping[str, Words]:
+        """Return U in the cell of each column, for numbers of cells of shape `(n, d)`."""
+        starts = np.cumsum([0, *(number + 1 for number in self.cells)])
+        words = np.zeros((len(steps), starts[-1]), np.int64)
+        words[np.arange(len(steps))[:, np.newaxis], starts[:-1] + steps] = self.indicator
+        return {"cells": words}
 
-    def encode_exactly(self, steps: IntArray) -> IntArray:
-        """Turn the numbers of cells, shape `(n, d)`, into noiseless reports of shape `(n, w)`."""
-        ends = list(accumulate(number + 1 for number in self.cells))
-        words = np.zeros((len(steps), ends[-1]), np.int64)
-        starts = np.array([0, *ends[:-1]])
-        words[np.arange(len(steps))[:, np.newaxis], starts + steps] = self.indicator
-        return words
-
-    def shrinks(self, rows: FloatArray) -> NDArray[np.bool_]:
+    def is_clipped(self, rows: FloatArray) -> NDArray[np.bool_]:
         """Return False for each row, shape `(n,)`: none is too large."""
         return np.zeros(len(rows), np.bool_)
 
-    def decode(self, sketch: IntArray, num_columns: int) -> FloatArray:
+    def clipping_rule(self, setting: Setting) -> str:
+        """Return in words what a client does to a row that is too large."""
+        return "a row is counted in one cell of each column; what lies beyond the outer edges counts in the outer cells"
+
+    def decode(self, layout: Layout, sketch: IntArray) -> FloatArray:
         """Return the rows in every cell, shape `(w,)`; noise may make a number negative."""
-        counts: FloatArray = sketch[0, : self.num_words(num_columns)] / np.float64(self.indicator)
-        return counts
-
-    @property
-    def count_deviation(self) -> float:
-        """Return the deviation of the mean over the columns of all cells' sums."""
-        return self.sigma / self.indicator * sqrt(self.num_words(0)) / len(self.edges)
-
-    @property
-    def has_noisy_count(self) -> bool:
-        """Whether the cells of a column add up to the number of rows: yes, with those of missing values."""
-        return True
-
-    def noisy_rows(self, sketch: IntArray) -> float:
-        """Return the mean over the columns of what all cells of a column add up to, of a sum of shape `(1, w)`."""
-        return float(sketch[0].sum()) / (self.indicator * len(self.edges))
+        return layout.first_values(sketch, "cells")
 
     def by_column(self, counts: FloatArray) -> tuple[FloatArray, ...]:
         """Return the decoded numbers, shape `(w,)`, as one array for each column, missing values last."""
         return tuple(np.split(counts, list(accumulate(number + 1 for number in self.cells))[:-1]))
 
-    def clipping_rule(self) -> str:
-        """Return in words what a client does to a row that is too large."""
-        return "a row is counted in one cell of each column; what lies beyond the outer edges counts in the outer cells"
-
     # --- what a task may say -----------------------------------------------------------------------------------
 
-    def check(self, claim: Claim, num_columns: int, max_clients: int) -> None:
-        """Refuse parameters that break the claim or may overflow the ring.
+    @property
+    def noisy_count_advice(self) -> str:
+        """Return "": the cells of a column, with that of missing values, add up to the number of rows."""
+        return ""
 
-        Raises:
-            InvalidTaskError, RowUnderfilledError, FalseClaimError: see `Mechanism.check`.
-        """
+    def check_options(self, claim: Claim, num_columns: int, setting: Setting) -> None:
+        """Refuse a scale, and edges of another number of columns."""
         if (self.row_bound, self.fraction_bits) != ("1", 0):
             raise InvalidTaskError("a histogram has row_bound 1 and fraction_bits 0: nothing is clipped or scaled")
         if len(self.edges) != num_columns:
             raise InvalidTaskError(f"edges are those of {len(self.edges)} columns, the task has {num_columns}")
-        super().check(claim, num_columns, max_clients)
 
     def check_columns(self, columns: Sequence[Column]) -> None:
         """Refuse columns that this mechanism does not fit.
@@ -202,9 +167,3 @@ class Histogram(Mechanism):
                     f"column {column.name!r}: the outer edges {ends[0]} and {ends[-1]} are not its bounds "
                     f"{column.lower} and {column.upper}"
                 )
-
-    def blocks(self, num_columns: int, setting: Setting) -> Layout:
-        """Return one block: all cells, and one more of each column; those of a column add up to the rows."""
-        words = sum(self.cells) + len(self.cells)
-        cells = Block("cells", words, self.sigma, bound=self.indicator, per=self.indicator)
-        return Layout((cells,), counter="cells", rows_per_count=self.indicator * len(self.edges))

@@ -5,62 +5,30 @@ is said about one column agrees with what is said about two. Everything here is 
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Annotated
 
 import numpy as np
-from pydantic import Field, model_validator
 
 from lintra_protocol.crypto.ring import IntArray
-from lintra_protocol.encoding.documents import Real, fraction
+from lintra_protocol.encoding.documents import fraction
 from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.fields.schema import Column
-from lintra_protocol.mechanisms.joint_rows import FEATURE_BITS, NO_CELL, MappedRows, merged_cells
-from lintra_protocol.mechanisms.projected import MAX_FEATURES, ProjectedRows
+from lintra_protocol.mechanisms.joint_rows import NO_CELL, MappedRows, merged_cells
 
 MAX_BINS = 1 << 16
-MAX_PAIRS = 1 << 14
-MAX_WEIGHT = 64
-"""Largest weight of counts and of pair tables: beyond it the rest of a report is all noise."""
-
-_Step = Annotated[int, Field(gt=-(1 << FEATURE_BITS), le=1 << FEATURE_BITS)]
-_Number = Annotated[int, Field(ge=0, lt=MAX_FEATURES)]
 
 
-class CountedCells(ProjectedRows):
-    """The part of a mechanism that says which cells are counted.
+@dataclass(frozen=True)
+class CountedCells:
+    """Which cells a row enters; every field has one entry for each column, but for `pairs` (`RonGauss` says more)."""
 
-    All but `bins` are left out of the canonical encoding where they say nothing, so that tasks without them keep
-    their identifiers.
-
-    Attributes:
-        bins: for each column how many cells its histogram has, 0 for none.
-        edges: for each column where its cells begin, in steps of 2^-15, the first left out; none for equal width.
-        pairs: numbers of two columns that are counted together, the smaller first, in ascending order.
-        pair_bins: for each column its cells in pair tables, at most those of its histogram; 0 where it is in none.
-        pair_weight: of all pair tables together, where that of all histograms together is 1.
-        count_weight: by which the noise of a class count is divided; at 1 counts are free.
-    """
-
-    bins: tuple[Annotated[int, Field(ge=0, le=MAX_BINS)], ...]
-    edges: tuple[tuple[_Step, ...], ...] = Field(default=(), exclude_if=lambda edges: not edges)
-    pairs: tuple[tuple[_Number, _Number], ...] = Field(
-        default=(), max_length=MAX_PAIRS, exclude_if=lambda pairs: not pairs
-    )
-    pair_bins: tuple[Annotated[int, Field(ge=0, le=MAX_BINS)], ...] = Field(
-        default=(), exclude_if=lambda bins: not bins
-    )
-    pair_weight: Real = Field(default="1", exclude_if=lambda weight: weight == "1")
-    count_weight: Real = Field(default="1", exclude_if=lambda weight: weight == "1")
-
-    @model_validator(mode="after")
-    def _bins_of_columns(self) -> "CountedCells":
-        for name, given in (("bins", self.bins), ("edges", self.edges), ("pair_bins", self.pair_bins)):
-            if len(given) != len(self.levels) and (given or name == "bins"):
-                raise ValueError(f"{len(self.levels)} columns have levels, {len(given)} have {name}")
-        if bool(self.pairs) != bool(self.pair_bins):
-            raise ValueError("pairs and pair_bins stand together")
-        return self
+    levels: tuple[int, ...]
+    label: int
+    bins: tuple[int, ...]
+    edges: tuple[tuple[int, ...], ...]
+    pairs: tuple[tuple[int, int], ...]
+    pair_bins: tuple[int, ...]
 
     @property
     def histogram_columns(self) -> list[int]:
@@ -69,8 +37,9 @@ class CountedCells(ProjectedRows):
 
     @property
     def tables(self) -> tuple[int, ...]:
-        """Return the cells of each pair table."""
-        return tuple(self.pair_bins[first] * self.pair_bins[second] for first, second in self.pairs)
+        """Return the cells of each pair table; a pair of columns that are none, which is refused, has none."""
+        bins = (*self.pair_bins, 0)
+        return tuple(bins[min(first, len(bins) - 1)] * bins[min(second, len(bins) - 1)] for first, second in self.pairs)
 
     def cells_of(self, mapped: MappedRows) -> IntArray:
         """Return the cell of each row in every histogram and then in every pair table, shape `(n, H + P)`.
@@ -96,8 +65,8 @@ class CountedCells(ProjectedRows):
         """Return the cells of a column's histogram; of a label with levels, which has none, the number of levels."""
         return self.bins[column] or (self.levels[column] if column == self.label else 0)
 
-    def _require_cells(self) -> None:
-        """Refuse cells, edges, pairs or weights that do not fit each other."""
+    def check(self) -> None:
+        """Refuse cells, edges or pairs that do not fit each other."""
         for column, (num_levels, num_bins) in enumerate(zip(self.levels, self.bins, strict=True)):
             if num_levels and num_bins not in ({0} if column == self.label else {0, num_levels}):
                 raise InvalidTaskError(f"column {column}: {num_bins} cells do not fit {num_levels} levels")
@@ -106,16 +75,9 @@ class CountedCells(ProjectedRows):
                 raise InvalidTaskError(f"column {column}: {len(edges)} edges do not make {self.bins[column]} cells")
             if any(later <= former for former, later in pairwise(edges)):
                 raise InvalidTaskError(f"column {column}: edges do not ascend")
-        self._require_pairs()
-        for name, weight in (("pair_weight", self.pair_weight), ("count_weight", self.count_weight)):
-            if not 0 < fraction(weight) <= MAX_WEIGHT:
-                raise InvalidTaskError(f"{name} lies above 0 and is at most {MAX_WEIGHT}, got {weight}")
-        if self.count_weight != "1" and self.num_classes == 1:
-            raise InvalidTaskError("count_weight needs a label with levels")
-        if self.pair_weight != "1" and not self.pairs:
-            raise InvalidTaskError("pair_weight needs pairs")
+        self._check_pairs()
 
-    def _require_pairs(self) -> None:
+    def _check_pairs(self) -> None:
         if any(not first < second < len(self.levels) for first, second in self.pairs):
             raise InvalidTaskError("a pair names two columns by number, the smaller first")
         if any(later <= former for former, later in pairwise(self.pairs)):
@@ -131,7 +93,7 @@ class CountedCells(ProjectedRows):
         if any(cells > MAX_BINS for cells in self.tables):
             raise InvalidTaskError(f"a pair table has at most {MAX_BINS} cells")
 
-    def _require_values(self, columns: Sequence[Column]) -> None:
+    def check_values(self, columns: Sequence[Column]) -> None:
         """Refuse more cells than a column has values."""
         for column, num_bins in zip(columns, self.bins, strict=True):
             lower, upper = fraction(column.lower), fraction(column.upper)

@@ -51,8 +51,8 @@ class JointSums:
 
 
 @dataclass(frozen=True)
-class Layout:
-    """Where in the vector what stands: counts | sums by class | products by class or pooled | cells.
+class JointWords:
+    """What a vector has, in the order of its words: counts | sums by class | products by class or pooled | cells.
 
     The cells of the histograms come first, then those of the pair tables.
 
@@ -92,41 +92,27 @@ class Layout:
         products = sums + self.num_blocks * self.triangle
         return self.num_counts, sums, products, products + sum(self.bins) + sum(self.tables)
 
-    def fill(
-        self, counts: float, sums: float, squares: float, products: float, histograms: float, tables: float = 0.0
-    ) -> FloatArray:
-        """Return one number for every word, shape `(w,)`, by what the word is; `squares` are products v_i v_i."""
-        result = np.empty(self.ends[3])
-        result[: self.ends[0]] = counts
-        result[self.ends[0] : self.ends[1]] = sums
+    def by_class(self, classes: IntArray, words: IntArray) -> IntArray:
+        """Return words of rows, shape `(n, k)`, in the place of each row's class, shape `(n, K k)`; 0 elsewhere."""
+        result = np.zeros((len(words), self.num_classes, words.shape[1]), np.int64)
+        result[np.arange(len(words)), classes] = words
+        return result.reshape(len(words), -1)
+
+    def products_by_class(self, classes: IntArray, vectors: IntArray) -> IntArray:
+        """Return the products of clipped integers of shape `(n, p)` in the block of each row's class."""
         first, second = np.triu_indices(self.num_coordinates)
-        result[self.ends[1] : self.ends[2]] = np.tile(np.where(first == second, squares, products), self.num_blocks)
-        result[self.ends[2] :] = histograms
-        result[self.ends[2] + sum(self.bins) :] = tables
-        return result
+        return self.by_class(classes, vectors[:, first] * vectors[:, second])
 
-    def pack(self, classes: IntArray, vectors: IntArray, cells: IntArray, indicator: int) -> IntArray:
-        """Write rows as vectors of shape `(n, w)`.
+    def cell_words(self, cells: IntArray, indicator: int) -> IntArray:
+        """Return `indicator` in the cell of each row in each histogram and each pair table, shape `(n, all cells)`.
 
-        `classes` are the class of each row, shape `(n,)`, each below K. `vectors` are clipped integers of shape `(n,
-        p)`. `cells` are the row's cell in each histogram and each pair table, shape `(n, H + P)`; `NO_CELL` for none.
-        `indicator` is U, what a row adds to its class count and to its cells.
+        `cells` have shape `(n, H + P)`; `NO_CELL` stands for none.
         """
-        ranks = np.arange(len(vectors))
-        result = np.zeros((len(vectors), self.ends[3]), np.int64)
-        if self.num_counts:
-            result[ranks, classes] = indicator
-        sums = result[:, self.ends[0] : self.ends[1]].reshape(len(vectors), self.num_classes, self.num_coordinates)
-        sums[ranks, classes] = vectors
-        first, second = np.triu_indices(self.num_coordinates)
-        blocks = np.zeros((len(vectors), self.num_blocks, self.triangle), np.int64)
-        blocks[ranks, classes if self.per_class else 0] = vectors[:, first] * vectors[:, second]
-        result[:, self.ends[0] : self.ends[1]] = sums.reshape(len(vectors), -1)
-        result[:, self.ends[1] : self.ends[2]] = blocks.reshape(len(vectors), -1)
-        for column, start in enumerate(self.cell_starts):
-            own = cells[:, column]
-            counted = own != NO_CELL
-            result[ranks[counted], start + own[counted]] = indicator
+        ranks, starts = np.arange(len(cells)), np.array(self.cell_starts, np.int64) - self.ends[2]
+        result = np.zeros((len(cells), self.ends[3] - self.ends[2]), np.int64)
+        for column, start in enumerate(starts):
+            counted = cells[:, column] != NO_CELL
+            result[ranks[counted], start + cells[counted, column]] = indicator
         return result
 
     def unpack(self, values: FloatArray) -> JointSums:

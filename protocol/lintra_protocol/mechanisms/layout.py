@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
-from math import exp, inf, log1p, sqrt
-from typing import Literal
+from math import exp, inf, isqrt, log1p, sqrt
+from typing import Literal, Self
 
 import numpy as np
 
@@ -49,6 +49,11 @@ class Triangle:
     product: int
     square: int
     times: int = 1
+
+    @classmethod
+    def of_products(cls, order: int, sigma: int, times: int = 1) -> Self:
+        """Return the deviations of products: `sigma`, and the next integer above sqrt(2) `sigma` of a square."""
+        return cls(order, sigma, isqrt(2 * sigma**2 - 1) + 1, times)
 
     @property
     def size(self) -> int:
@@ -227,6 +232,11 @@ class Layout:
         return sum(block.size for block in self.blocks)
 
     @cached_property
+    def num_noised(self) -> int:
+        """Return the ring words of a report that have noise: all but an exact count."""
+        return self.num_words - (ROWS in self)
+
+    @cached_property
     def _sent(self) -> dict[str, slice]:
         return _slices((block.name, block.size * block.copies) for block in self.blocks)
 
@@ -269,6 +279,12 @@ class Layout:
         """Return the deviation of every word's noise, shape `(w,)`, 0 for an exact count."""
         return np.concatenate([block.sigmas for block in self.blocks for _ in range(block.copies)])
 
+    @cached_property
+    def words_by_sigma(self) -> list[tuple[int, IntArray]]:
+        """Return each deviation above 0 in ascending order, and the places of the words that have it."""
+        sigmas = self.sigmas
+        return [(int(sigma), np.flatnonzero(sigmas == sigma)) for sigma in np.unique(sigmas[sigmas > 0])]
+
     @property
     def least_sigma(self) -> int:
         """Return the smallest deviation of a word that has noise."""
@@ -296,6 +312,11 @@ class Layout:
         block = self[name]
         scaled: FloatArray = self.integers(sketch, name) * block.steps
         return scaled / block.per if block.per != 1 else scaled
+
+    def first_values(self, sketch: IntArray, name: str) -> FloatArray:
+        """Return those of row 0, shape `(size,)`: all that there are where the public matrix is a row of ones."""
+        first: FloatArray = self.values(sketch, name)[0]
+        return first
 
     def deviation(self, name: str, draws: int, servers_variance: float = 0.0) -> FloatArray:
         """Return the deviation of a block's released numbers, in normalised units; shape `(size,)` or `()`.
@@ -363,3 +384,12 @@ def _log_of_sum(first: float, second: float) -> float:
     """Return ln(e^a + e^b)."""
     larger, smaller = max(first, second), min(first, second)
     return larger if abs(larger) == inf or smaller == -inf else larger + log1p(exp(smaller - larger))
+
+
+def triangle_matrix(words: IntArray | FloatArray) -> FloatArray:
+    """Return the symmetric matrix, shape `(d, d)`, whose upper triangle of d (d + 1) / 2 words is given."""
+    size = (isqrt(8 * words.size + 1) - 1) // 2
+    matrix = np.zeros((size, size))
+    matrix[np.triu_indices(size)] = words
+    result: FloatArray = matrix + np.triu(matrix, 1).T
+    return result

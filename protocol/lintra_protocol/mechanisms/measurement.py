@@ -3,16 +3,25 @@
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from math import sqrt
 from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lintra_protocol.crypto.randomness import RandomBytes
-from lintra_protocol.crypto.ring import FloatArray, IntArray, RingArray
-from lintra_protocol.mechanisms.base import Mechanism
-from lintra_protocol.mechanisms.layout import CLIPPED, ROWS, Block, Layout
+from lintra_protocol.crypto.ring import RING_BITS, FloatArray, IntArray, RingArray, to_ring
+from lintra_protocol.encoding.documents import fraction
+from lintra_protocol.errors import InvalidTaskError
+from lintra_protocol.mechanisms.base import LOG_MAX_WRAP, Mechanism
+from lintra_protocol.mechanisms.layout import CLIPPED, ROWS, Layout, Products, Words
+from lintra_protocol.mechanisms.noise_law import GaussianLaw
+from lintra_protocol.mechanisms.persons import check_rows, clipped_together
+from lintra_protocol.mechanisms.row_quota import block_quota
 from lintra_protocol.mechanisms.setting import Setting
+from lintra_protocol.mechanisms.setting_check import check_setting
+from lintra_protocol.noise.clipping import MAX_SQUARED_BOUND
+from lintra_protocol.noise.discrete_gaussian import MAX_SIGMA, discrete_gaussian
 from lintra_protocol.privacy.statement import Claim, PrivacyStatement
 from lintra_protocol.transforms.base import PublicMatrix
 
@@ -34,66 +43,68 @@ class Measurement:
     claim: Claim
 
     @cached_property
-    def _told(self) -> Mechanism:
-        return self.mechanism.of_contributors(self.setting.contributors).noised_by(self.setting.noising_servers)
-
-    @cached_property
     def layout(self) -> Layout:
         """Return the blocks of a report."""
-        told = self._told
-        declared = told.blocks(self.num_columns, self.setting)
-        is_total = "rows" in type(told).model_fields
-        clipped = Block(
-            CLIPPED, told.clip_words, told.sigma, told.clip_steps, per=max(told.clip_steps, 1), is_total=is_total
-        )
-        if self.setting.count != "exact":
-            return replace(declared, blocks=(*declared.blocks, clipped))
-        return Layout((*declared.blocks, clipped, Block(ROWS, 1, 0, 1)), ROWS)
+        return self.mechanism.layout(self.num_columns, self.setting)
+
+    @cached_property
+    def noise_law(self) -> GaussianLaw:
+        """Return how the noise hides a row or person."""
+        return self.mechanism.noise_law
 
     # --- the client's part -------------------------------------------------------------------------------------
 
     def encode(self, rows: FloatArray, random_bytes: RandomBytes, outside: NDArray[np.bool_] | None = None) -> IntArray:
         """Clip, round and noise normalised rows of shape `(n, d)` into reports of shape `(n, w)`; on the client.
 
-        Where servers add the noise a report has none.
-
-        Args:
-            rows: of any norm.
-            random_bytes: the clients' own.
-            outside: see `exact_reports`.
+        Where servers add the noise a report has none. `outside` is that of `exact_reports`.
         """
-        return self._told.encode(rows, random_bytes, outside)
+        exact = self.exact_reports(rows, outside)
+        return exact if self.setting.noising_servers else exact + self.noise(len(exact), random_bytes)
 
     def exact_reports(self, rows: FloatArray, outside: NDArray[np.bool_] | None = None) -> IntArray:
         """Turn normalised rows of shape `(n, d)` into noiseless reports of shape `(n, w)`.
 
         What is missing, that is not finite, stands at its column's centre, or makes the whole report 0
-        (`leaves_out`).
-
-        Args:
-            rows: of any norm.
-            outside: for each row whether a bound of a column moved a value of it before, shape `(n,)`; none if not
-                given. Only the clip counter looks at it.
+        (`leaves_out`). `outside` says for each row whether a bound of a column moved a value of it before, shape
+        `(n,)`; none if not given. Only the clip counter looks at it.
         """
-        return self._told.exact_reports(rows, outside)
+        mechanism, layout = self.mechanism, self.layout
+        words = self._filled(mechanism.clip(mechanism.with_centre_for_missing(rows), self.setting))
+        if CLIPPED in layout:
+            clipped = mechanism.is_clipped(rows) if outside is None else outside | mechanism.is_clipped(rows)
+            words[CLIPPED] = layout[CLIPPED].bound * clipped[:, np.newaxis].astype(np.int64)
+        exact = layout.reports(words)
+        if self.leaves_out:
+            exact[~np.isfinite(rows).all(axis=1)] = 0
+        return exact
 
-    @property
+    def _filled(self, steps: IntArray) -> dict[str, Words]:
+        """Return what fills each block for clipped integer rows; each row is one in an exact count."""
+        words = dict(self.mechanism.fill(steps, self.setting))
+        if ROWS in self.layout:
+            words[ROWS] = np.ones((len(steps), 1), np.int64)
+        return words
+
+    @cached_property
     def leaves_out(self) -> bool:
         """Whether a row in which a number is missing is sent as zeros, and counts nowhere."""
-        return self._told.leaves_out
+        return self.mechanism.leaves_out(self.setting)
 
     def is_clipped(self, rows: FloatArray) -> NDArray[np.bool_]:
         """Say for each normalised row of shape `(n, d)` whether it is too large to be encoded as it is."""
-        return self._told.shrinks(rows)
+        return self.mechanism.is_clipped(rows)
 
     def clipping_rule(self) -> str:
         """Return in words what a client does to a row that is too large, or to all rows of a person together."""
-        return self._told.clipping_rule()
+        return self.mechanism.clipping_rule(self.setting)
 
     @property
     def person_norm(self) -> float | None:
         """Return the largest norm of all rows of a person together, in normalised units; None if clipped one by one."""
-        return self._told.person_norm
+        if "persons" not in self.mechanism.allows:
+            return None
+        return sqrt(self.mechanism.person_bound(self.setting)) * 2.0**-self.mechanism.fraction_bits
 
     def contribution(self, rows: FloatArray, persons: IntArray, random_bytes: RandomBytes) -> IntArray:
         """Encode all rows of an organisation as one report with one draw of noise, shape `(w,)`.
@@ -106,32 +117,48 @@ class Measurement:
         Raises:
             InvalidRowError: more rows than the task allows, of all persons or of one.
         """
-        return self._told.contribution(rows, persons, random_bytes)
+        return self.noised(self.exact_contribution(rows, persons), random_bytes)
 
     def exact_contribution(self, rows: FloatArray, persons: IntArray) -> IntArray:
         """Return the same without noise, shape `(w,)` (see `contribution` for the arguments)."""
-        return self._told.exact_contribution(rows, persons)
+        check_rows(rows, persons, self.setting)
+        if self.leaves_out:
+            whole = np.flatnonzero(np.isfinite(rows).all(axis=1))
+            rows, persons = rows[whole], persons[whole]
+        known, total = self.mechanism.with_centre_for_missing(rows), np.zeros(self.layout.num_words, np.int64)
+        together = persons if "persons" in self.mechanism.allows else None
+        for some in clipped_together(known, together, self._widest):
+            total += self.layout.summed(self._filled(self.mechanism.clip(some, self.setting)))
+        return total
+
+    @cached_property
+    def _widest(self) -> int:
+        """Return how many numbers of a row are held at once: its own, or the words that are spelled out."""
+        one = self.mechanism.clip(np.zeros((1, self.num_columns)), self.setting)
+        parts = [part for part in self._filled(one).values() if not isinstance(part, Products)]
+        spelled = sum(int(part.shape[1]) for part in parts)
+        return max(self.num_columns, spelled)
 
     # --- noise -------------------------------------------------------------------------------------------------
 
     def noise(self, count: int, random_bytes: RandomBytes) -> IntArray:
         """Draw the noise of so many reports, shape `(count, w)`; an exact count has none."""
-        noise = self._told.noise(count, self.num_columns, random_bytes)
-        return np.pad(noise, ((0, 0), (0, self._told.exact_count_words)))
+        return self.noise_law.noise(self.layout, count, random_bytes)
 
     def noised(self, exact: IntArray, random_bytes: RandomBytes) -> IntArray:
         """Add a draw of noise to each of some noiseless reports, shape `(w,)` or `(k, w)`."""
-        return self._told.noised(exact, self.num_columns, random_bytes)
+        noised: IntArray = exact + self.noise(len(np.atleast_2d(exact)), random_bytes).reshape(exact.shape)
+        return noised
 
     @property
     def smoothing(self) -> int:
         """Return the parameter of the noise that every server adds to its share where rows overlap; 0 for none."""
-        return self._told.smoothing
+        return self.noise_law.smoothing(self.setting)
 
     @property
     def servers_add_noise(self) -> bool:
         """Whether a sketch share must not leave its server without noise: smoothing, or all that there is."""
-        return self._told.servers_add_noise
+        return self.setting.noising_servers > 0 or self.smoothing > 0
 
     def add_server_noise(self, sketch_share: RingArray, random_bytes: RandomBytes) -> None:
         """Add a server's noise to its sketch share of shape `(m, num_released)`, in place; once for each release.
@@ -140,13 +167,16 @@ class Measurement:
         for the same reports and gave out both results would show their difference, so it stores what it got in the
         step that computes it (docs/explanation/privacy.md#smoothing, #noise-by-servers).
         """
-        self._told.add_server_noise(sketch_share, self.num_columns, random_bytes)
+        if self.setting.noising_servers:
+            sketch_share += to_ring(self.noise(len(sketch_share), random_bytes))
+        elif self.smoothing:
+            sketch_share += to_ring(discrete_gaussian(sketch_share.shape, self.smoothing, random_bytes))
 
     # --- the analyst's part ------------------------------------------------------------------------------------
 
     def decode(self, sketch: IntArray) -> FloatArray:
         """Return released integers, shape `(m, num_released)`, in normalised units and the mechanism's own shape."""
-        return self._told.decode(sketch, self.num_columns)
+        return self.mechanism.decode(self.layout, sketch)
 
     def clipped_rows(self, sketch: IntArray) -> float:
         """Return how many rows were clipped, noise included, from released integers of shape `(m, num_released)`.
@@ -154,7 +184,9 @@ class Measurement:
         Raises:
             ValueError: nothing counts clipped rows.
         """
-        return self._told.clipped_rows(sketch)
+        if CLIPPED not in self.layout:
+            raise ValueError("this mechanism has no clip counter")
+        return float(self.layout.values(sketch, CLIPPED)[0, 0])
 
     def counted_rows(self, sketch: IntArray) -> float:
         """Return how many rows there are, from released integers of shape `(m, layout.num_released)`.
@@ -166,23 +198,44 @@ class Measurement:
             raise ValueError(f"{self.mechanism.kind} counts no rows here; their number is that of the reports")
         return self.layout.counted(sketch)
 
-    # --- privacy -----------------------------------------------------------------------------------------------
+    # --- what a row or a person can move -----------------------------------------------------------------------
 
-    @property
+    @cached_property
     def squared_distance(self) -> Fraction:
         """Return the largest squared distance of two neighbouring noiseless reports, in multiples of their noise.
 
-        The unit of every word is the deviation of its noise, times `sigma`. A clip counter is included.
+        The unit of every word is the deviation of its noise over `sigma`. All copies and the clip counter are included.
         """
-        return self._told.squared_distance(self.claim, self.num_columns)
+        one = self._one_change
+        if self.setting.contributors is not None:
+            return self.setting.squared_places * one
+        return max(block.copies for block in self.layout.blocks) * one + self._squared_counter
 
     @property
     def squared_shift(self) -> Fraction:
         """Return the squared distance of two releases of neighbouring inputs that one draw of noise has to hide.
 
-        It is that of their reports, unless servers noise a sketch in which a report stands more than once.
+        It is that of their reports, unless servers noise a sketch, in which a report stands in s rows. It is the same
+        for every matrix (docs/explanation/privacy.md#noise-by-servers).
         """
-        return self._told.squared_shift(self.claim, self.num_columns)
+        if not (self.setting.noising_servers and self.mechanism.row_blocks):
+            return self.squared_distance
+        return self.mechanism.row_blocks * self._one_change + self._squared_counter
+
+    @property
+    def _one_change(self) -> Fraction:
+        return self.mechanism.squared_distance(self.claim.neighbours, self.num_columns, self.setting)
+
+    @property
+    def _squared_counter(self) -> int:
+        return self.layout[CLIPPED].bound ** 2 if CLIPPED in self.layout else 0
+
+    @property
+    def shifted_words(self) -> int:
+        """Return how many released words one report moves: in a sketch those of s rows, and of a total once."""
+        times = max(self.mechanism.row_blocks, 1)
+        sizes = (block.size * (1 if block.is_total else times) for block in self.layout.blocks if block.name != ROWS)
+        return sum(sizes)
 
     @property
     def squared_length(self) -> int | None:
@@ -190,20 +243,30 @@ class Measurement:
 
         Verified reports prove that they are not longer, noise aside (docs/explanation/verified.md).
         """
-        return self._told.squared_report_bound()
+        own = self.mechanism.squared_length(self.num_columns, self.setting)
+        return None if own is None else own + self._squared_counter
+
+    # --- privacy -----------------------------------------------------------------------------------------------
+
+    @property
+    def num_rows(self) -> int:
+        """Return m, the rows of the public matrix."""
+        return self.mechanism.num_rows
 
     @property
     def quota(self) -> int:
         """Return how many corrupt clients one row must be assumed to hold (docs/explanation/privacy.md#coalitions)."""
-        return self._told.quota(self.claim)
+        if self.setting.noising_servers:
+            return self.claim.max_corrupt_clients
+        return block_quota(self.claim, self.num_rows, max(self.mechanism.row_blocks, 1), self.noise_law.matrices)
 
     def fullest_row(self, num_clients: int) -> int:
-        """Return how many reports enter the fullest row of a balanced matrix."""
-        return self._told.largest_row(num_clients)
+        """Return how many reports enter the fullest row of a balanced matrix: one of the smallest block of rows."""
+        return -(-num_clients // max(1, self.num_rows // max(self.mechanism.row_blocks, 1)))
 
     def emptiest_row(self, num_clients: int) -> int:
-        """Return how many honest clients stand behind the emptiest row of a balanced matrix."""
-        return self._told.smallest_row(num_clients, self.claim)
+        """Return how many honest clients stand behind the emptiest row, one of the largest block of rows."""
+        return num_clients // -(-self.num_rows // max(self.mechanism.row_blocks, 1)) - self.quota
 
     def privacy(self, num_clients: int) -> PrivacyStatement:
         """Return what is promised, to whom, and why, when `num_clients` reports are released; before S is drawn.
@@ -211,7 +274,7 @@ class Measurement:
         Raises:
             RowUnderfilledError: the emptiest row has no honest client beyond the tolerated coalition.
         """
-        return self._told.privacy(self.claim, self.num_columns, num_clients)
+        return self.noise_law.privacy(self, num_clients)
 
     def release_privacy(self, matrix: PublicMatrix, *, as_planned: bool = True) -> PrivacyStatement:
         """Return the privacy of a release under the matrix as drawn (Theorem 1, docs/explanation/privacy.md#sketch).
@@ -223,16 +286,17 @@ class Measurement:
         Raises:
             RowUnderfilledError: a row has no honest client beyond the tolerated coalition, or the plan is exceeded.
         """
-        told = self._told if as_planned else self._told.without_plan()
-        return told.release_privacy(self.claim, self.num_columns, matrix)
+        return self.noise_law.release_privacy(self, matrix, as_planned=as_planned)
 
     def failure_of_two_steps(self, privacy: PrivacyStatement) -> float:
         """Return the failure between two rows of which each is one step, to the null row, from the other's release."""
-        return self._told.failure_of_two_steps(privacy)
+        return self.noise_law.failure_of_two_steps(privacy)
 
     def log_wrap_probability(self, max_clients: int) -> float:
         """Return the natural logarithm of a bound on the chance that any released entry leaves the ring."""
-        return self._told.log_wrap_probability(self.num_columns, max_clients)
+        return self.noise_law.log_wrap_probability(self, max_clients)
+
+    # --- what a task may say -----------------------------------------------------------------------------------
 
     def check(self, max_clients: int) -> None:
         """Refuse parameters that break the claim or may overflow the ring.
@@ -242,7 +306,34 @@ class Measurement:
             RowUnderfilledError: the minimum cohort leaves a row without honest clients.
             FalseClaimError: the promise is better than the mathematics.
         """
-        self._told.check(self.claim, self.num_columns, max_clients)
+        mechanism, bits = self.mechanism, self.mechanism.fraction_bits
+        mechanism.check_options(self.claim, self.num_columns, self.setting)
+        mechanism.check_grid(self.num_columns, self.setting)
+        if "persons" in mechanism.allows and not 0 < mechanism.person_bound(self.setting) <= MAX_SQUARED_BOUND:
+            raise InvalidTaskError(
+                f"what a person's rows are clipped to does not fit 30 bits with {bits} fraction bits"
+            )
+        self.noise_law.check(self)
+        check_setting(mechanism, self.claim, self.setting)
+        if not 0 < mechanism.squared_bound <= MAX_SQUARED_BOUND:
+            raise InvalidTaskError(f"row_bound {mechanism.row_bound} with {bits} fraction bits does not fit 30 bits")
+        layout = self.layout
+        if CLIPPED in layout and not layout[CLIPPED].bound:
+            weight = mechanism.clip_count_weight
+            raise InvalidTaskError(f"clip_count_weight {weight} is less than one step of the grid")
+        if layout.largest_sigma > MAX_SIGMA:
+            raise InvalidTaskError(f"sigma {layout.largest_sigma} exceeds {MAX_SIGMA}")
+        largest = self.setting.rows_per_report * layout.bound
+        if largest >= 2**62 or self.log_wrap_probability(max_clients) > LOG_MAX_WRAP:
+            raise InvalidTaskError(
+                f"{max_clients} {self.setting.senders} may overflow the ring of {RING_BITS} bits; use fewer fraction "
+                "bits"
+            )
+        self.privacy(self.claim.min_clients).require(self.claim)
+        if not layout.rows_per_count:
+            raise InvalidTaskError("count 'noisy': what a row counts is less than one step of the grid")
+
+    # --- calibration -------------------------------------------------------------------------------------------
 
     def calibrated(self, max_clients: int) -> Self:
         """Return this measurement with the finest grid that fits, and the smallest sigma that keeps the claim.
@@ -251,8 +342,40 @@ class Measurement:
             InvalidTaskError: no grid fits the ring, or the claim needs more noise than the sampler draws.
             RowUnderfilledError: the minimum cohort leaves a row without honest clients.
         """
-        calibrated = self._told.calibrated(self.claim, self.num_columns, max_clients)
-        return replace(self, mechanism=calibrated.of_contributors(None).noised_by(0))
+        self.mechanism.check_options(self.claim, self.num_columns, self.setting)
+        planned = self.planned()
+        check_setting(planned.mechanism, self.claim, self.setting)
+        bound = fraction(planned.mechanism.row_bound)
+        first = planned.mechanism.start_bits - _exponent(bound)
+        for fraction_bits in range(min(max(first, 0), 40), -1, -1):
+            candidate = planned.changed(fraction_bits=fraction_bits)
+            if not candidate._grid_fits():
+                continue
+            candidate = candidate.changed(sigma=candidate.smallest_sigma())
+            try:
+                candidate.check(max_clients)
+            except InvalidTaskError:
+                continue
+            return candidate
+        raise InvalidTaskError(
+            f"no grid fits row_bound {planned.mechanism.row_bound} at epsilon {self.claim.epsilon} with at least "
+            f"{self.claim.min_clients} and at most {max_clients} clients; other column scales may help, or a larger "
+            "minimum"
+        )
+
+    def changed(self, **update: int | str) -> Self:
+        """Return this measurement with some of the mechanism's fields changed."""
+        return replace(self, mechanism=self.mechanism.model_copy(update=update))
+
+    def _grid_fits(self) -> bool:
+        """Return whether calibration should look for a sigma on the mechanism's grid."""
+        mechanism = self.mechanism
+        try:
+            mechanism.check_grid(self.num_columns, self.setting)
+        except InvalidTaskError:
+            return False
+        bounds = mechanism.squared_bound, mechanism.person_bound(self.setting)
+        return all(0 < bound <= MAX_SQUARED_BOUND for bound in bounds) and self.noise_law.grid_fits(self)
 
     def smallest_sigma(self) -> int:
         """Return the smallest integer sigma that keeps the claim (docs/explanation/privacy.md#calibration).
@@ -260,8 +383,18 @@ class Measurement:
         Raises:
             RowUnderfilledError: the minimum cohort leaves a row without honest clients.
         """
-        return self._told.smallest_sigma(self.claim, self.num_columns)
+        return self.noise_law.smallest_sigma(self)
 
     def planned(self) -> Self:
-        """Return this measurement, with the same noise, as it would be planned against the claim's coalition."""
-        return replace(self, mechanism=self._told.planned_for(self.claim))
+        """Return this measurement, with the same noise, as it would be planned against the claim's coalition.
+
+        Raises:
+            RowUnderfilledError: no plan withstands it.
+        """
+        return replace(self, mechanism=self.mechanism.planned_for(self.claim, self.num_columns, self.setting))
+
+
+def _exponent(value: Fraction) -> int:
+    """Return the largest k with 2^k at most a positive value."""
+    guess = value.numerator.bit_length() - value.denominator.bit_length()
+    return guess if Fraction(2) ** guess <= value else guess - 1

@@ -7,17 +7,19 @@ every server adds a little smoothing noise (docs/explanation/privacy.md#leverage
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context
 from fractions import Fraction
 from math import isqrt
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 from lintra_protocol.encoding.documents import Real, fraction, real
 from lintra_protocol.errors import InvalidTaskError, RowUnderfilledError
-from lintra_protocol.mechanisms.base import SEED_ATTEMPTS, Mechanism, upper_root
-from lintra_protocol.mechanisms.encoder import MIN_SIGMA
+from lintra_protocol.mechanisms.layout import CLIPPED
+from lintra_protocol.mechanisms.noise_law import MIN_SIGMA, Measured, upper_root
 from lintra_protocol.mechanisms.row_quota import block_quota, planned_leverage
-from lintra_protocol.mechanisms.sketched import SketchedRows
+from lintra_protocol.mechanisms.setting import Setting
+from lintra_protocol.mechanisms.sketched import SketchedRows, SketchLaw
 from lintra_protocol.privacy.bisection import smallest_whole
 from lintra_protocol.privacy.discrete import discrete_mu, row_slack, smoothed_slack
 from lintra_protocol.privacy.statement import (
@@ -30,6 +32,9 @@ from lintra_protocol.privacy.statement import (
 )
 from lintra_protocol.transforms.base import PublicMatrix
 from lintra_protocol.transforms.osnap import BalancedOsnap
+
+SEED_ATTEMPTS = 3
+"""How many matrices are drawn before a cohort is given up (docs/reference/protocol.md#rules, R8)."""
 
 MIN_OVERLAPPING_SIGMA = 8
 """The smallest sigma where rows overlap: sigma^2 is at least 64 (docs/explanation/privacy.md#smoothing)."""
@@ -49,171 +54,155 @@ class Osnap(SketchedRows):
     kind: Literal["osnap"] = "osnap"
     leverage: Real = "0"
 
-    @property
-    def servers_may_noise(self) -> bool:
-        """Whether a task with this mechanism may leave the noise to its servers: yes."""
-        return True
+    allows: ClassVar[frozenset[str]] = frozenset({"clip counter", "server noise"})
 
     @property
-    def smoothing(self) -> int:
-        """Return the smallest integer of at least 2 sqrt(s); 0 where rows do not overlap, or servers add all noise."""
-        return isqrt(4 * self.sparsity - 1) + 1 if self.shares_noise else 0
+    def noise_law(self) -> "OsnapLaw":
+        """Return the law of rows that may share the noise of clients."""
+        return OsnapLaw(self.sigma, self)
 
-    @property
-    def shares_noise(self) -> bool:
+    def shares_noise(self, setting: Setting) -> bool:
         """Whether rows of a release share the noise of clients, so that the matrix decides who is hidden how well."""
-        return self.sparsity > 1 and not self.noising_servers
-
-    @property
-    def min_sigma(self) -> int:
-        """Return the smallest deviation of a client's noise that the lattice correction allows."""
-        return MIN_OVERLAPPING_SIGMA if self.shares_noise else MIN_SIGMA
+        return self.sparsity > 1 and not setting.noising_servers
 
     def public_matrix(self, num_clients: int, seed: bytes) -> BalancedOsnap:
         """Return the balanced sketching matrix of the cohort."""
-        return BalancedOsnap(self.rows, num_clients, seed, self.sparsity, totals=self.clip_words)
+        return BalancedOsnap(self.rows, num_clients, seed, self.sparsity, totals=int(self.clip_count_weight != "0"))
 
-    def squared_report_bound(self) -> int:
-        """Return the squared bound of a row, and the square of the clip counter."""
-        return self.squared_bound + self.clip_steps**2
+    def squared_length(self, num_columns: int, setting: Setting) -> int:
+        """Return the squared bound of a row."""
+        return self.squared_bound
 
-    def squared_shift(self, claim: Claim, num_columns: int) -> Fraction:
-        """Return s times the squared distance of rows, and g^2: a row stands in s rows, where servers noise them all.
-
-        It is the same for every matrix (docs/explanation/privacy.md#noise-by-servers).
-        """
-        if not self.noising_servers:
-            return super().squared_shift(claim, num_columns)
-        return self.sparsity * self.squared_copy_distance(claim, num_columns) + self.clip_steps**2
-
-    def shifted_words(self, num_columns: int) -> int:
-        """Return s d, and one for the clip counter."""
-        return self.sparsity * num_columns + self.clip_words
-
-    def quota(self, claim: Claim) -> int:
-        """Return how many corrupt clients one row must be assumed to hold (docs/explanation/privacy.md#coalitions)."""
-        if self.noising_servers:
-            return super().quota(claim)
-        return block_quota(claim, self.rows, self.sparsity, SEED_ATTEMPTS)
-
-    def privacy(self, claim: Claim, num_columns: int, num_clients: int) -> PrivacyStatement:
-        """Return what is promised before the matrix is drawn: exact where rows do not overlap, else as planned."""
-        if not self.shares_noise:
-            return super().privacy(claim, num_columns, num_clients)
-        smallest_row = self.smallest_row(num_clients, claim)
-        return self._smoothed(claim, num_columns, num_clients, smallest_row, float(fraction(self.leverage)))
-
-    def release_privacy(self, claim: Claim, num_columns: int, matrix: PublicMatrix) -> PrivacyStatement:
-        """Return the privacy of a release, from the leverage scores of the matrix that was really drawn.
-
-        Raises:
-            RowUnderfilledError: a client's leverage is, or may be, above the planned bound.
-        """
-        if not self.shares_noise:
-            return super().release_privacy(claim, num_columns, matrix)
-        quota = self.quota(claim)
-        bounds = matrix.leverage_bounds if claim.max_corrupt_clients else matrix.leverage_alone
-        leverage = bounds.against(claim.max_corrupt_clients, quota)
-        if leverage > fraction(self.leverage):
-            raise RowUnderfilledError(f"a report has leverage {leverage:.6g}, the claim needs {self.leverage} or less")
-        smallest_row = int(matrix.row_counts().min()) - quota
-        return self._smoothed(claim, num_columns, matrix.num_clients, smallest_row, leverage)
-
-    def _additive(self, claim: Claim, num_columns: int, num_clients: int, smallest_row: int) -> PrivacyStatement:
-        if self.noising_servers:
-            return super()._additive(claim, num_columns, num_clients, smallest_row)
-        own = row_slack(max(smallest_row, 1), num_columns, float(self.sigma) ** 2, SMOOTHING)
-        return additive_statement(
-            claim,
-            distance=upper_root(self.squared_row_distance(claim.neighbours)),
-            sigma=self.sigma,
-            num_words=num_columns,
-            num_clients=num_clients,
-            smallest_row=smallest_row,
-            slack=own + (self.counter_slack(claim, num_clients) if smallest_row > 0 else 0.0),
-            beside=self.counter_mu(claim, num_clients) if smallest_row > 0 else 0.0,
-        )
-
-    def _smoothed(
-        self, claim: Claim, num_columns: int, num_clients: int, smallest_row: int, leverage: float
-    ) -> PrivacyStatement:
-        variance = float(self.sigma) ** 2
-        own = smoothed_slack(num_clients, self.rows, num_columns, variance, self.smoothing**2, self.sparsity)
-        return smoothed_statement(
-            claim,
-            distance=upper_root(self.squared_row_distance(claim.neighbours)),
-            sigma=self.sigma,
-            leverage=leverage,
-            num_clients=num_clients,
-            smallest_row=smallest_row,
-            slack=own + (self.counter_slack(claim, num_clients) if smallest_row > 0 else 0.0),
-            beside=self.counter_mu(claim, num_clients) if smallest_row > 0 else 0.0,
-        )
-
-    def check(self, claim: Claim, num_columns: int, max_clients: int) -> None:
-        """Refuse parameters that break the claim or may overflow the ring (see `Mechanism.check`).
-
-        Raises:
-            InvalidTaskError: also where sparsity, rows and leverage do not fit together.
-        """
-        self._require_shape()
-        if self.shares_noise != (0 < fraction(self.leverage) <= 1):
-            who = ", where servers add the noise" * bool(self.noising_servers)
-            raise InvalidTaskError(f"leverage {self.leverage} does not fit sparsity {self.sparsity}{who}")
-        if self.sigma < self.min_sigma:
-            raise InvalidTaskError(f"sigma {self.sigma} is below {self.min_sigma}, the least where rows overlap")
-        super().check(claim, num_columns, max_clients)
-
-    def _require_shape(self) -> None:
+    def check_options(self, claim: Claim, num_columns: int, setting: Setting) -> None:
+        """Refuse rows and sparsity that do not fit each other."""
         if self.sparsity > self.rows:
             raise InvalidTaskError(f"{self.sparsity} entries in a column need as many rows, got {self.rows}")
         if self.sparsity > 1 and self.rows > MAX_OVERLAPPING_ROWS:
             raise InvalidTaskError(f"more than {MAX_OVERLAPPING_ROWS} rows need sparsity 1, got {self.rows}")
 
-    def calibrated(self, claim: Claim, num_columns: int, max_clients: int) -> Self:
-        """Return this mechanism with planned leverage, the finest grid that fits, and the smallest sigma for both."""
-        self._require_shape()
-        if not self.shares_noise:
-            unplanned = self.model_copy(update={"leverage": "0"}) if self.noising_servers else self
-            return Mechanism.calibrated(unplanned, claim, num_columns, max_clients)
-        if self.smallest_row(claim.min_clients, claim) < 1:
-            self.privacy(claim, num_columns, claim.min_clients)  # which knows the words for this refusal
-        return Mechanism.calibrated(self.planned_for(claim), claim, num_columns, max_clients)
+    def planned_for(self, claim: Claim, num_columns: int, setting: Setting) -> Self:
+        """Return this mechanism, with the same noise, and the leverage that is planned against a coalition.
 
-    def planned_for(self, claim: Claim) -> Self:
-        """Return this mechanism, with the same noise, and the leverage that is planned against a coalition."""
-        if not self.shares_noise:
-            return self
-        corrupt, quota = claim.max_corrupt_clients, self.quota(claim)
+        Raises:
+            RowUnderfilledError: too many matrices do not withstand it.
+        """
+        if not self.shares_noise(setting):
+            return self.model_copy(update={"leverage": "0"}) if setting.noising_servers else self
+        corrupt, quota = claim.max_corrupt_clients, block_quota(claim, self.rows, self.sparsity, SEED_ATTEMPTS)
+        honest = claim.min_clients // -(-self.rows // self.sparsity) - quota
+        if honest < 1:
+            raise RowUnderfilledError(f"a row holds {honest} honest clients beyond the tolerated coalition")
         leverage = planned_leverage(self.rows, self.sparsity, claim.min_clients, corrupt, quota)
         spelled = real(Context(prec=6, rounding=ROUND_CEILING).create_decimal_from_float(leverage))
         return self.model_copy(update={"leverage": spelled})
 
-    def without_plan(self) -> Self:
-        """Return this mechanism as one that takes any matrix: of leverage 1."""
-        return self.model_copy(update={"leverage": "1"})
 
-    def smallest_sigma(self, claim: Claim, num_columns: int) -> int:
-        """Return the smallest integer sigma that keeps the claim as planned (see `Mechanism.smallest_sigma`)."""
-        smallest_row = self.smallest_row(claim.min_clients, claim)
-        if self.noising_servers or (self.sparsity == 1 and (not self.clip_words or smallest_row < 1)):
-            return super().smallest_sigma(claim, num_columns)
+@dataclass(frozen=True)
+class OsnapLaw(SketchLaw):
+    """Gaussian noise of one copy of a row; where rows overlap its leverage counts, and servers add smoothing noise."""
+
+    mechanism: Osnap
+
+    matrices: ClassVar[int] = SEED_ATTEMPTS
+
+    def smoothing(self, setting: Setting) -> int:
+        """Return the smallest integer of at least 2 sqrt(s); 0 where rows do not overlap, or servers add all noise."""
+        return isqrt(4 * self.mechanism.sparsity - 1) + 1 if self.mechanism.shares_noise(setting) else 0
+
+    def min_sigma(self, setting: Setting) -> int:
+        """Return the smallest deviation of a client's noise that the lattice correction allows."""
+        return MIN_OVERLAPPING_SIGMA if self.mechanism.shares_noise(setting) else MIN_SIGMA
+
+    def check(self, measured: Measured) -> None:
+        """Refuse a leverage or a sigma that does not fit the sparsity."""
+        setting, leverage = measured.setting, self.mechanism.leverage
+        if self.mechanism.shares_noise(setting) != (0 < fraction(leverage) <= 1):
+            who = ", where servers add the noise" * bool(setting.noising_servers)
+            raise InvalidTaskError(f"leverage {leverage} does not fit sparsity {self.mechanism.sparsity}{who}")
+        least = self.min_sigma(setting)
+        if self.sigma < least:
+            raise InvalidTaskError(f"sigma {self.sigma} is below {least}, the least where rows overlap")
+
+    def privacy(self, measured: Measured, num_clients: int) -> PrivacyStatement:
+        """Return what is promised before the matrix is drawn: exact where rows do not overlap, else as planned."""
+        if not self.mechanism.shares_noise(measured.setting):
+            return super().privacy(measured, num_clients)
+        smallest_row = measured.emptiest_row(num_clients)
+        return self._smoothed(measured, num_clients, smallest_row, float(fraction(self.mechanism.leverage)))
+
+    def release_privacy(self, measured: Measured, matrix: PublicMatrix, *, as_planned: bool) -> PrivacyStatement:
+        """Return the privacy of a release, from the leverage scores of the matrix that was really drawn.
+
+        Raises:
+            RowUnderfilledError: a client's leverage is, or may be, above the planned bound.
+        """
+        if not self.mechanism.shares_noise(measured.setting):
+            return super().release_privacy(measured, matrix, as_planned=as_planned)
+        corrupt, quota = measured.claim.max_corrupt_clients, measured.quota
+        bounds = matrix.leverage_bounds if corrupt else matrix.leverage_alone
+        leverage, planned = bounds.against(corrupt, quota), self.mechanism.leverage if as_planned else "1"
+        if leverage > fraction(planned):
+            raise RowUnderfilledError(f"a report has leverage {leverage:.6g}, the claim needs {planned} or less")
+        smallest_row = int(matrix.row_counts().min()) - quota
+        return self._smoothed(measured, matrix.num_clients, smallest_row, leverage)
+
+    def statement(self, measured: Measured, num_clients: int, smallest_row: int) -> PrivacyStatement:
+        """State the privacy where rows do not overlap, or servers add the noise."""
+        if measured.setting.noising_servers:
+            return super().statement(measured, num_clients, smallest_row)
+        words = measured.num_columns
+        own = row_slack(max(smallest_row, 1), words, float(self.sigma) ** 2, SMOOTHING)
+        return additive_statement(
+            measured.claim,
+            distance=upper_root(self._squared_rows(measured)),
+            sigma=self.sigma,
+            num_words=words,
+            num_clients=num_clients,
+            smallest_row=smallest_row,
+            slack=own + (self.counter_slack(measured, num_clients) if smallest_row > 0 else 0.0),
+            beside=self.counter_mu(measured, num_clients) if smallest_row > 0 else 0.0,
+        )
+
+    def _squared_rows(self, measured: Measured) -> Fraction:
+        return self.mechanism.squared_distance(measured.claim.neighbours, measured.num_columns, measured.setting)
+
+    def _smoothed(self, measured: Measured, num_clients: int, smallest_row: int, leverage: float) -> PrivacyStatement:
+        variance, rows, sparsity = float(self.sigma) ** 2, self.mechanism.rows, self.mechanism.sparsity
+        smoothing = self.smoothing(measured.setting) ** 2
+        own = smoothed_slack(num_clients, rows, measured.num_columns, variance, smoothing, sparsity)
+        return smoothed_statement(
+            measured.claim,
+            distance=upper_root(self._squared_rows(measured)),
+            sigma=self.sigma,
+            leverage=leverage,
+            num_clients=num_clients,
+            smallest_row=smallest_row,
+            slack=own + (self.counter_slack(measured, num_clients) if smallest_row > 0 else 0.0),
+            beside=self.counter_mu(measured, num_clients) if smallest_row > 0 else 0.0,
+        )
+
+    def smallest_sigma(self, measured: Measured) -> int:
+        """Return the smallest integer sigma that keeps the claim as planned (see `GaussianLaw.smallest_sigma`)."""
+        claim, setting, counter = measured.claim, measured.setting, CLIPPED in measured.layout
+        smallest_row = measured.emptiest_row(claim.min_clients)
+        if setting.noising_servers or (self.mechanism.sparsity == 1 and (not counter or smallest_row < 1)):
+            return super().smallest_sigma(measured)
         mu = discrete_mu(claim.float_epsilon, claim.noise_delta, MAX_SLACK)
-        if self.clip_words:
-            return smallest_whole(self.min_sigma, self._keeping(claim, mu, smallest_row))
-        squared = float(self.squared_distance(claim, num_columns))
-        variance = squared * float(fraction(self.leverage)) / mu**2 * (1 + 1e-11)
-        return max(self.min_sigma, isqrt(int(variance)) + 1)
+        if counter:
+            return smallest_whole(self.min_sigma(setting), self._keeping(measured, mu, smallest_row))
+        leverage = float(fraction(self.mechanism.leverage))
+        variance = float(measured.squared_distance) * leverage / mu**2 * (1 + 1e-11)
+        return max(self.min_sigma(setting), isqrt(int(variance)) + 1)
 
-    def _keeping(self, claim: Claim, mu: float, smallest_row: int) -> Callable[[int], bool]:
+    def _keeping(self, measured: Measured, mu: float, smallest_row: int) -> Callable[[int], bool]:
         """Return whether a sigma keeps mu as planned, with what the clip counter adds to it."""
         target, lattice = Fraction(mu * (1 - 1e-11)) ** 2, Fraction(SMOOTHING)
-        squared, counter = self.squared_row_distance(claim.neighbours), self.clip_steps**2
-        honest = claim.min_clients - claim.max_corrupt_clients
+        squared, counter = self._squared_rows(measured), measured.layout[CLIPPED].bound ** 2
+        honest = measured.claim.min_clients - measured.claim.max_corrupt_clients
         # What a number shows of a client, and what the lattice takes off its noise where rows do not overlap.
         shown, taken = Fraction(1, max(smallest_row, 1)), lattice
-        if self.sparsity > 1:
-            shown, taken = fraction(self.leverage), Fraction(0)
+        if self.mechanism.sparsity > 1:
+            shown, taken = fraction(self.mechanism.leverage), Fraction(0)
 
         def keeps(sigma: int) -> bool:
             own = squared * shown / (sigma**2 - taken * shown)

@@ -13,7 +13,8 @@ from lintra_protocol.errors import InvalidMessageError, InvalidTaskError
 from lintra_protocol.fields.schema import Column
 from lintra_protocol.mechanisms.base import Mechanism
 from lintra_protocol.mechanisms.joint_rows import FEATURE_BITS, MappedRows, feature_slices, project
-from lintra_protocol.transforms.ones import Ones
+from lintra_protocol.mechanisms.setting import Setting
+from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.transforms.orthonormal import frame, frame_digest
 
 MAX_FEATURES = 1 << 20
@@ -50,7 +51,7 @@ class ProjectedRows(Mechanism):
     covariance: Literal["pooled", "per_class"] = "pooled"
 
     start_bits: ClassVar[int] = 20
-    takes_levels: ClassVar[bool] = True
+    allows: ClassVar[frozenset[str]] = frozenset({"contributors", "clip counter", "levels"})
 
     @model_validator(mode="after")
     def _label_is_a_column(self) -> Self:
@@ -59,11 +60,6 @@ class ProjectedRows(Mechanism):
         return self
 
     # --- sizes -------------------------------------------------------------------------------------------------
-
-    @property
-    def num_rows(self) -> int:
-        """Return 1: the servers' matrix is one row of ones."""
-        return 1
 
     @property
     def num_classes(self) -> int:
@@ -113,7 +109,7 @@ class ProjectedRows(Mechanism):
 
     # --- the roles' parts --------------------------------------------------------------------------------------
 
-    def filled(self, rows: FloatArray) -> FloatArray:
+    def with_centre_for_missing(self, rows: FloatArray) -> FloatArray:
         """Return the rows, shape `(n, d)`, as they are: what is missing has no cell, and its features are filled in."""
         return rows
 
@@ -130,32 +126,29 @@ class ProjectedRows(Mechanism):
             raise InvalidTaskError("frame_digest is not that of the frame that frame_seed makes")
         return found
 
-    def public_matrix(self, num_clients: int, seed: bytes) -> Ones:
-        """Return the row of ones."""
-        return Ones(num_clients)
-
     def _projected(self, mapped: MappedRows) -> IntArray:
         return project(mapped.features, self.public_frame(), self.fraction_bits)
 
     # --- what a task may say -----------------------------------------------------------------------------------
 
-    def _require_projection(self, num_columns: int) -> None:
-        """Refuse levels, a frame or a covariance that do not fit each other."""
+    def check_options(self, claim: Claim, num_columns: int, setting: Setting) -> None:
+        """Refuse levels, a frame or a covariance that do not fit each other or the columns."""
         if len(self.levels) != num_columns:
             raise InvalidTaskError(f"levels are those of {len(self.levels)} columns, the task has {num_columns}")
         if 1 in self.levels:
             raise InvalidTaskError("a category has at least 2 levels")
-        self._require_frame()
+        self._check_frame()
         if self.covariance == "per_class" and self.num_classes == 1:
             raise InvalidTaskError("covariance per_class needs a label with levels")
 
-    def _require_grid(self) -> None:
+    def check_grid(self, num_columns: int, setting: Setting) -> None:
+        """Refuse a grid finer than that of features, and one on which no row is left."""
         if self.fraction_bits > FEATURE_BITS:
             raise InvalidTaskError(f"features have {FEATURE_BITS} fraction bits, got {self.fraction_bits}")
         if fraction(self.row_bound) > 0 and not self.bound:
             raise InvalidTaskError(f"row_bound {self.row_bound} is below one step of 2^-{self.fraction_bits}")
 
-    def _require_frame(self) -> None:
+    def _check_frame(self) -> None:
         features = self.num_features
         if not self.dimension <= features <= MAX_FEATURES:
             raise InvalidTaskError(f"dimension {self.dimension} does not fit {features} features")

@@ -5,79 +5,162 @@ is projected, in integers, so that the promise never depends on the frame; the n
 exact (docs/explanation/privacy.md#joint).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from math import isqrt, sqrt
-from typing import ClassVar, Literal, Self
+from typing import Annotated, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.encoding.documents import Real, fraction
 from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.fields.schema import Column
-from lintra_protocol.mechanisms.base import upper_root
-from lintra_protocol.mechanisms.encoder import MIN_SIGMA
-from lintra_protocol.mechanisms.joint_cells import CountedCells
-from lintra_protocol.mechanisms.joint_rows import JointSums, Layout, label_steps, map_rows
-from lintra_protocol.mechanisms.layout import Block, Triangle
-from lintra_protocol.mechanisms.layout import Layout as Blocks
+from lintra_protocol.mechanisms.joint_cells import MAX_BINS, CountedCells
+from lintra_protocol.mechanisms.joint_law import JointLaw
+from lintra_protocol.mechanisms.joint_rows import FEATURE_BITS, JointSums, JointWords, label_steps, map_rows
+from lintra_protocol.mechanisms.layout import CLIPPED, ROWS, Block, Layout, Products, Triangle, Words
+from lintra_protocol.mechanisms.projected import MAX_FEATURES, ProjectedRows
 from lintra_protocol.mechanisms.setting import Setting
 from lintra_protocol.noise.clipping import clip_exactly
-from lintra_protocol.noise.discrete_gaussian import MAX_SIGMA
 from lintra_protocol.noise.joint_noise import Deviations, JointNoise
-from lintra_protocol.privacy.bisection import smallest_whole
-from lintra_protocol.privacy.discrete import discrete_mu, row_slack
-from lintra_protocol.privacy.statement import (
-    MAX_SLACK,
-    SMOOTHING,
-    Claim,
-    Neighbours,
-    PrivacyStatement,
-    additive_statement,
-)
+from lintra_protocol.privacy.statement import Claim, Neighbours
+
+MAX_PAIRS = 1 << 14
+MAX_WEIGHT = 64
+"""Largest weight of counts and of pair tables: beyond it the rest of a report is all noise."""
+
+_Step = Annotated[int, Field(gt=-(1 << FEATURE_BITS), le=1 << FEATURE_BITS)]
+_Number = Annotated[int, Field(ge=0, lt=MAX_FEATURES)]
 
 
-class RonGauss(CountedCells):
-    """The noisy sum of what a Gaussian model with histograms needs (see `mechanisms.joint` for the order of words).
+class RonGauss(ProjectedRows):
+    """The noisy sum of what a Gaussian model with histograms needs (for the order of words see `JointWords`).
+
+    All of `edges` and below are left out of the canonical encoding where they say nothing, so that tasks without them
+    keep their identifiers.
 
     Attributes:
         sigma: deviation of a product of two different coordinates; all others follow from it (`deviations`).
         indicator: U, what a row adds to its class count and to its cells; larger means finer noise.
         mean_weight: r of docs/explanation/privacy.md#joint: larger means less noise on sums and counts, more on
             products.
+        bins: for each column how many cells its histogram has, 0 for none.
+        edges: for each column where its cells begin, in steps of 2^-15, the first left out; none for equal width.
+        pairs: numbers of two columns that are counted together, the smaller first, in ascending order.
+        pair_bins: for each column its cells in pair tables, at most those of its histogram; 0 where it is in none.
+        pair_weight: of all pair tables together, where that of all histograms together is 1.
+        count_weight: by which the noise of a class count is divided; at 1 counts are free.
     """
-
-    counts_clipped: ClassVar[bool] = True
-    takes_contributors: ClassVar[bool] = True
 
     kind: Literal["ron_gauss"] = "ron_gauss"
     indicator: int = Field(default=4096, ge=1, le=2**30)
     mean_weight: Real
+    bins: tuple[Annotated[int, Field(ge=0, le=MAX_BINS)], ...]
+    edges: tuple[tuple[_Step, ...], ...] = Field(default=(), exclude_if=lambda edges: not edges)
+    pairs: tuple[tuple[_Number, _Number], ...] = Field(
+        default=(), max_length=MAX_PAIRS, exclude_if=lambda pairs: not pairs
+    )
+    pair_bins: tuple[Annotated[int, Field(ge=0, le=MAX_BINS)], ...] = Field(
+        default=(), exclude_if=lambda bins: not bins
+    )
+    pair_weight: Real = Field(default="1", exclude_if=lambda weight: weight == "1")
+    count_weight: Real = Field(default="1", exclude_if=lambda weight: weight == "1")
 
-    # --- sizes -------------------------------------------------------------------------------------------------
+    @model_validator(mode="after")
+    def _bins_of_columns(self) -> Self:
+        for name, given in (("bins", self.bins), ("edges", self.edges), ("pair_bins", self.pair_bins)):
+            if len(given) != len(self.levels) and (given or name == "bins"):
+                raise ValueError(f"{len(self.levels)} columns have levels, {len(given)} have {name}")
+        if bool(self.pairs) != bool(self.pair_bins):
+            raise ValueError("pairs and pair_bins stand together")
+        return self
+
+    # --- what a report holds -------------------------------------------------------------------------------------
 
     @property
-    def layout(self) -> Layout:
-        """Return where in a report what stands."""
-        return Layout(
+    def counted(self) -> CountedCells:
+        """Return which cells a row enters."""
+        return CountedCells(self.levels, self.label, self.bins, self.edges, self.pairs, self.pair_bins)
+
+    @property
+    def joint(self) -> JointWords:
+        """Return what a report has, in the order of its words."""
+        return JointWords(
             num_classes=self.num_classes,
             num_coordinates=self.num_coordinates,
             per_class=self.covariance == "per_class",
             bins=tuple(number for number in self.bins if number),
-            tables=self.tables,
+            tables=self.counted.tables,
         )
 
-    def num_words(self, num_columns: int) -> int:
-        """Return the words of counts, sums, products and all cells, and one for the clip counter."""
-        return self.layout.ends[3] + self.clip_words
+    def blocks(self, num_columns: int, setting: Setting) -> Layout:
+        """Return counts, sums and products of classes, the cells of histograms and those of pair tables."""
+        sigmas, step, joint = self.deviations, 2.0**-self.fraction_bits, self.joint
+        largest, row = max(self.bound**2, self.indicator), 1 / self.indicator
+        products = Triangle(joint.num_coordinates, sigmas.products, sigmas.squares, joint.num_blocks)
+        blocks = (
+            Block("counts", joint.num_counts, sigmas.counts, self.indicator, row),
+            Block("sums", self.num_classes * joint.num_coordinates, sigmas.sums, self.bound, step),
+            Block("products", products.size, products, largest, step**2),
+            Block("histograms", sum(joint.bins), sigmas.histograms, self.indicator, row),
+            Block("tables", sum(joint.tables), sigmas.tables, self.indicator, row),
+        )
+        return Layout(blocks, "counts", self.indicator) if joint.num_counts else Layout(blocks)
 
-    # --- bounds and noise --------------------------------------------------------------------------------------
+    def fill(self, steps: IntArray, setting: Setting) -> Mapping[str, Words]:
+        """Return the words of clipped rows, which `clip` returns as class, vector and cells, shape `(n, 1 + P + H)`."""
+        joint, end = self.joint, 1 + self.num_coordinates
+        classes, vectors = steps[:, 0], steps[:, 1:end]
+        cells = joint.cell_words(steps[:, end:], self.indicator)
+        pooled = joint.num_blocks == 1
+        products = Products(vectors, vectors, "upper") if pooled else joint.products_by_class(classes, vectors)
+        return {
+            "counts": joint.by_class(classes, np.full((len(steps), 1), self.indicator, np.int64)),
+            "sums": joint.by_class(classes, vectors),
+            "products": products,
+            "histograms": cells[:, : sum(joint.bins)],
+            "tables": cells[:, sum(joint.bins) :],
+        }
+
+    def clip(self, rows: FloatArray, setting: Setting) -> IntArray:
+        """Turn normalised rows of shape `(n, d)` into integers of shape `(n, 1 + P + H)`: class, vector, cells.
+
+        Raises:
+            ValueError: a value is infinite, or the rows have another number of columns.
+            InvalidTaskError: the task's frame is not the one that its digest names.
+        """
+        mapped = map_rows(rows, self.levels, self.bins, self.label, self.edges)
+        parts = [mapped.classes, clip_exactly(self._projected(mapped), self.bound)]
+        if self.has_numeric_label:
+            parts.append(label_steps(rows[:, self.label], self.label_bound))
+        return np.column_stack([*parts, self.counted.cells_of(mapped)])
+
+    def is_clipped(self, rows: FloatArray) -> NDArray[np.bool_]:
+        """Say for each of some normalised rows of shape `(n, d)` whether it is longer than T where it is projected."""
+        projected = self._projected(map_rows(rows, self.levels, self.bins, self.label))
+        longer: NDArray[np.bool_] = np.square(projected).sum(axis=1) > self.bound**2
+        return longer
+
+    def clipping_rule(self, setting: Setting) -> str:
+        """Return in words what a client does to a row that is too large."""
+        projected = f"projected to {self.dimension} of {self.num_features} dimensions and " if self.frame_seed else ""
+        return f"mapped rows are {projected}shrunk to norm {self.row_bound}"
+
+    def decode(self, layout: Layout, sketch: IntArray) -> FloatArray:
+        """Return the sum, shape `(w,)`: counts and cells in rows, sums and products in feature units."""
+        names = [block.name for block in layout.blocks if block.name not in {CLIPPED, ROWS}]
+        return np.concatenate([layout.first_values(sketch, name) for name in names])
+
+    def unpack(self, values: FloatArray) -> JointSums:
+        """Take a sum of shape `(w,)` apart; a numeric label of 1 is `label_bound` steps of 2^-`fraction_bits`."""
+        return self.joint.unpack(values)
+
+    # --- noise, and what a row or a person can move --------------------------------------------------------------
 
     @property
-    def squared_length(self) -> int:
+    def squared_vector_bound(self) -> int:
         """Return q = T^2 + Y^2, the largest squared norm of a coordinate vector with its label."""
         return self.bound**2 + self.label_bound**2
 
@@ -85,11 +168,11 @@ class RonGauss(CountedCells):
     def joint_noise(self) -> JointNoise:
         """Return how noise is dealt to the parts of the vector."""
         return JointNoise(
-            squared_length=self.squared_length,
+            squared_length=self.squared_vector_bound,
             indicator=self.indicator,
-            num_coordinates=self.layout.num_coordinates,
+            num_coordinates=self.num_coordinates,
             num_classes=self.num_classes,
-            num_histograms=len(self.histogram_columns),
+            num_histograms=len(self.counted.histogram_columns),
             squared_weight=fraction(self.mean_weight) ** 2,
             num_tables=len(self.pairs),
             squared_table_weight=fraction(self.pair_weight) ** 2,
@@ -98,196 +181,59 @@ class RonGauss(CountedCells):
 
     @property
     def deviations(self) -> Deviations:
-        """Return the deviations of one client's noise, in ring units."""
-        return self.joint_noise.deviations(self.sigma)
+        """Return the deviations of one client's noise, in ring units; all 0 in a document that is refused."""
+        return self.joint_noise.deviations(self.sigma) if self._is_scaled else Deviations(0, 0, 0, 0, 0, 0)
 
     @property
-    def least_sigma(self) -> int:
-        """Return the smallest deviation of any word."""
-        return min(self._present(self.sigma))
+    def _is_scaled(self) -> bool:
+        """Whether what noise is divided by is positive."""
+        weights = (self.mean_weight, self.pair_weight, self.count_weight)
+        return self.bound > 0 and all(fraction(weight) for weight in weights)
 
-    def _present(self, sigma: int) -> list[int]:
-        """Return the deviations of the words that there are; a clip counter has that of a product."""
-        return self.joint_noise.present(sigma) + [sigma] * self.clip_words
+    @property
+    def noise_law(self) -> JointLaw:
+        """Return the law of noise that is dealt to the parts of the vector."""
+        return JointLaw(self.sigma, self.joint_noise)
 
-    def sigmas(self, num_columns: int) -> IntArray:
-        """Return the deviation of every word's noise, shape `(w,)`."""
-        own = self.deviations
-        filled = self.layout.fill(own.counts, own.sums, own.squares, own.products, own.histograms, own.tables)
-        return np.pad(filled.astype(np.int64), (0, self.clip_words), constant_values=self.sigma)
-
-    def largest_word(self) -> int:
-        """Return the largest absolute value of a word of a noiseless report: T^2 or U, or the clip counter's g."""
-        return max(self.bound**2, self.indicator, self.clip_steps)
-
-    def squared_distance(self, claim: Claim, num_columns: int) -> Fraction:
+    def squared_distance(self, neighbours: Neighbours, num_columns: int, setting: Setting) -> Fraction:
         """Return the largest squared distance of neighbouring reports (Theorem J3, docs/explanation/privacy.md#joint).
 
         Each entry is counted in multiples of its noise's deviation over `sigma`.
         """
-        return self.sigma**2 * self._squared_mu(self.sigma, claim.neighbours, 1, Fraction(0))
+        return self.sigma**2 * self.noise_law.squared_mu(neighbours, setting, 1, Fraction(0))
 
-    def squared_row_distance(self, neighbours: Neighbours) -> Fraction:
-        """Return the largest squared distance without the clip counter, at the planned proportions of the noise."""
-        return self.joint_noise.squared_row_distance(neighbours)
-
-    def _squared_mu(self, sigma: int, neighbours: Neighbours, honest: int, given_up: Fraction) -> Fraction:
-        """Return mu^2 of Theorem J3, and what the clip counter adds (docs/explanation/privacy.md#clip-counter)."""
-
-        def of_rows(which: Neighbours) -> Fraction:
-            return self.joint_noise.squared_mu(sigma, which, honest, given_up)
-
-        squared_mu = self.squared_places * self._of_persons(of_rows, neighbours)
-        return squared_mu + Fraction(self.clip_steps**2) / (honest * sigma**2 - given_up)
-
-    def _additive(self, claim: Claim, num_columns: int, num_clients: int, smallest_row: int) -> PrivacyStatement:
-        """State the privacy: Theorem J3 with every variance reduced for the lattice, word by word (Theorem D1)."""
-        given_up, honest = Fraction(SMOOTHING), max(smallest_row, 1)
-        squared_mu = self._squared_mu(self.sigma, claim.neighbours, honest, given_up)
-        num_words = self.num_words(num_columns)
-        return additive_statement(
-            claim,
-            # The statement divides by the variance of a product; the other words' is in mu already.
-            distance=upper_root(squared_mu * (honest * self.sigma**2 - given_up)),
-            sigma=self.sigma,
-            num_words=num_words,
-            num_clients=num_clients,
-            smallest_row=smallest_row,
-            slack=row_slack(honest, num_words, float(self.least_sigma) ** 2, SMOOTHING),
-            persons=self.persons,
-        )
-
-    @property
-    def count_deviation(self) -> float:
-        """Return the deviation of the sum of all classes' counts."""
-        return self.deviations.counts / self.indicator * sqrt(self.num_classes)
-
-    @property
-    def has_noisy_count(self) -> bool:
-        """Whether the counts of classes add up to the number of rows: only where there are classes."""
-        return self.num_classes > 1
-
-    def noisy_count_advice(self) -> str:
-        """Return in words what is needed for a noisy count."""
-        return "count 'noisy': ron_gauss counts rows by the classes of a label; name a label with levels"
-
-    def noisy_rows(self, sketch: IntArray) -> float:
-        """Return what the counts of all classes add up to, in rows, of a sum of shape `(1, w)`."""
-        return float(sketch[0, : self.layout.ends[0]].sum()) / self.indicator
-
-    # --- the roles' parts --------------------------------------------------------------------------------------
-
-    def round_rows(self, rows: FloatArray) -> IntArray:
-        """Turn normalised rows of shape `(n, d)` into integers of shape `(n, 1 + p + H + P)`: class, vector, cells."""
-        mapped = map_rows(rows, self.levels, self.bins, self.label, self.edges)
-        parts = [mapped.classes, clip_exactly(self._projected(mapped), self.bound)]
-        if self.has_numeric_label:
-            parts.append(label_steps(rows[:, self.label], self.label_bound))
-        return np.column_stack([*parts, self.cells_of(mapped)])
-
-    def shrinks(self, rows: FloatArray) -> NDArray[np.bool_]:
-        """Say for each of some normalised rows of shape `(n, d)` whether it is longer than T where it is projected."""
-        projected = self._projected(map_rows(rows, self.levels, self.bins, self.label))
-        longer: NDArray[np.bool_] = np.square(projected).sum(axis=1) > self.bound**2
-        return longer
-
-    def encode_exactly(self, steps: IntArray) -> IntArray:
-        """Turn what `round_rows` returns into noiseless reports of shape `(n, w)`."""
-        layout = self.layout
-        end = 1 + layout.num_coordinates
-        return layout.pack(steps[:, 0], steps[:, 1:end], steps[:, end:], self.indicator)
-
-    def decode(self, sketch: IntArray, num_columns: int) -> FloatArray:
-        """Return the sum, shape `(w,)`: counts and cells in rows, sums and products in feature units."""
-        step = 2.0**-self.fraction_bits
-        values: FloatArray = sketch[0, : self.layout.ends[3]] * self.layout.fill(
-            1 / self.indicator, step, step**2, step**2, 1 / self.indicator, 1 / self.indicator
-        )
-        return values
-
-    def unpack(self, values: FloatArray) -> JointSums:
-        """Take a sum of shape `(w,)` apart; a numeric label of 1 is `label_bound` steps of 2^-`fraction_bits`."""
-        return self.layout.unpack(values)
-
-    def clipping_rule(self) -> str:
-        """Return in words what a client does to a row that is too large."""
-        projected = f"projected to {self.dimension} of {self.num_features} dimensions and " if self.frame_seed else ""
-        return f"mapped rows are {projected}shrunk to norm {self.row_bound}"
+    def squared_clip_scale(self, num_columns: int, setting: Setting) -> Fraction:
+        """Return the squared distance of replaced rows at the planned proportions of the noise."""
+        return self.joint_noise.squared_row_distance("replace-one") if self._is_scaled else Fraction(0)
 
     # --- what a task may say -----------------------------------------------------------------------------------
 
-    def check(self, claim: Claim, num_columns: int, max_clients: int) -> None:
-        """Refuse parameters that break the claim, may overflow the ring or do not fit together.
+    @property
+    def noisy_count_advice(self) -> str:
+        """Return in words that classes count rows; "" if there are classes."""
+        if self.num_classes > 1:
+            return ""
+        return "count 'noisy': ron_gauss counts rows by the classes of a label; name a label with levels"
 
-        Raises:
-            InvalidTaskError, RowUnderfilledError, FalseClaimError: see `Mechanism.check`.
-        """
-        self._require_shape(num_columns)
-        self._require_grid()
-        if fraction(self.row_bound) > 0:
-            self._require_noise()
-        super().check(claim, num_columns, max_clients)
-
-    def _require_shape(self, num_columns: int) -> None:
-        self._require_projection(num_columns)
-        self._require_cells()
+    def check_options(self, claim: Claim, num_columns: int, setting: Setting) -> None:
+        """Refuse levels, cells or weights that do not fit each other or the columns."""
+        super().check_options(claim, num_columns, setting)
+        self.counted.check()
+        for name, weight in (("pair_weight", self.pair_weight), ("count_weight", self.count_weight)):
+            if not 0 < fraction(weight) <= MAX_WEIGHT:
+                raise InvalidTaskError(f"{name} lies above 0 and is at most {MAX_WEIGHT}, got {weight}")
+        if self.count_weight != "1" and self.num_classes == 1:
+            raise InvalidTaskError("count_weight needs a label with levels")
+        if self.pair_weight != "1" and not self.pairs:
+            raise InvalidTaskError("pair_weight needs pairs")
         if fraction(self.mean_weight) <= 0 or fraction(self.mean_weight) ** 2 > 2:
             raise InvalidTaskError(f"mean_weight lies between 0 and sqrt(2), got {self.mean_weight}")
-
-    def _require_noise(self) -> None:
-        found = self._present(self.sigma)
-        if not MIN_SIGMA <= min(found) <= max(found) <= MAX_SIGMA:
-            raise InvalidTaskError(
-                f"deviations lie between {MIN_SIGMA} and {MAX_SIGMA}, got {min(found)}..{max(found)}"
-            )
 
     def check_columns(self, columns: Sequence[Column]) -> None:
         """Refuse columns that this mechanism does not fit.
 
         Raises:
-            InvalidTaskError: levels differ, or bounds are not mapped to -1 and 1.
+            InvalidTaskError: levels differ, bounds are not mapped to -1 and 1, or cells are more than values.
         """
         super().check_columns(columns)
-        self._require_values(columns)
-
-    def calibrated(self, claim: Claim, num_columns: int, max_clients: int) -> Self:
-        """Return this mechanism with the finest grid that fits, and the smallest sigma that keeps the claim."""
-        self._require_shape(num_columns)
-        return super().calibrated(claim, num_columns, max_clients)
-
-    def smallest_sigma(self, claim: Claim, num_columns: int) -> int:
-        """Return the smallest sigma that keeps the claim at the minimum cohort (see `Mechanism.smallest_sigma`)."""
-        honest = self.smallest_row(claim.min_clients, claim)
-        if honest < 1:
-            self.privacy(claim, num_columns, claim.min_clients)  # which knows the words for this refusal
-        if not self.bound:
-            return MIN_SIGMA  # which `check` refuses
-        mu = discrete_mu(claim.float_epsilon, claim.noise_delta, MAX_SLACK)
-        target = Fraction(mu * (1 - 1e-11)) ** 2
-
-        def keeps(sigma: int) -> bool:
-            return (
-                min(self._present(sigma)) >= MIN_SIGMA
-                and self._squared_mu(sigma, claim.neighbours, honest, Fraction(SMOOTHING)) <= target
-            )
-
-        # mu^2 falls nearly as 1/sigma^2: from where nothing is rounded up to an integer, one step of that law. What is
-        # left comes from the smallest deviation being whole.
-        planned = self.squared_places * self.squared_person_distance(claim.neighbours) / (target * honest)
-        first = max(MIN_SIGMA, isqrt(int(planned)))
-        there = self._squared_mu(first, claim.neighbours, honest, Fraction(SMOOTHING))
-        return smallest_whole(MIN_SIGMA, keeps, guess=isqrt(int(first**2 * there / target)) + 1)
-
-    def blocks(self, num_columns: int, setting: Setting) -> Blocks:
-        """Return counts, sums and products of classes, the cells of histograms and those of pair tables."""
-        own, step, joint = self.deviations, 2.0**-self.fraction_bits, self.layout
-        largest, row = max(self.bound**2, self.indicator), 1 / self.indicator
-        products = Triangle(self.num_coordinates, own.products, own.squares, joint.num_blocks)
-        blocks = (
-            Block("counts", joint.num_counts, own.counts, self.indicator, row),
-            Block("sums", self.num_classes * self.num_coordinates, own.sums, self.bound, step),
-            Block("products", products.size, products, largest, step**2),
-            Block("histograms", sum(joint.bins), own.histograms, self.indicator, row),
-            Block("tables", sum(joint.tables), own.tables, self.indicator, row),
-        )
-        return Blocks(blocks, "counts" * (joint.num_counts > 0), self.indicator)
+        self.counted.check_values(columns)

@@ -4,9 +4,9 @@ About its class's mean a row is shorter than about the middle of the bounds, so 
 centres are released numbers and stand in the task; counts, sums and histograms were the first round's.
 """
 
+from collections.abc import Mapping
 from fractions import Fraction
-from math import isqrt
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,11 +16,11 @@ from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.encoding.canonical import parse_base64url
 from lintra_protocol.encoding.documents import Identifier
 from lintra_protocol.errors import InvalidMessageError, InvalidTaskError
+from lintra_protocol.mechanisms.base import squared_distance_of_persons
 from lintra_protocol.mechanisms.directions import SECOND_OF_TWO
 from lintra_protocol.mechanisms.joint_rows import FEATURE_BITS, label_steps, map_rows
-from lintra_protocol.mechanisms.layout import Block, Layout, Triangle
+from lintra_protocol.mechanisms.layout import Block, Layout, Products, Triangle, Words
 from lintra_protocol.mechanisms.projected import ProjectedRows
-from lintra_protocol.mechanisms.second_moment import triangle_products, triangle_sigmas
 from lintra_protocol.mechanisms.setting import Setting
 from lintra_protocol.noise.clipping import clip_exactly
 from lintra_protocol.privacy.statement import Claim, Neighbours, PrivacyStatement
@@ -46,9 +46,6 @@ class RonGaussCentred(ProjectedRows):
         centers: for each class its centre in steps of 2^-15: of a feature unit, or of a numeric label of 1.
     """
 
-    counts_clipped: ClassVar[bool] = True
-    takes_contributors: ClassVar[bool] = True
-
     kind: Literal["ron_gauss_centred"] = "ron_gauss_centred"
     after: Identifier
     centers: tuple[tuple[Entry, ...], ...]
@@ -61,34 +58,35 @@ class RonGaussCentred(ProjectedRows):
             raise ValueError("the center of a numeric label lies between its bounds")
         return self
 
-    def num_words(self, num_columns: int) -> int:
-        """Return the words of the products, P (P + 1) / 2 for each class or pooled, and one for the clip counter."""
-        return self.num_blocks * self.triangle + self.clip_words
-
     @property
     def triangle(self) -> int:
         """Return P (P + 1) / 2, the words of one matrix of products."""
         return self.num_coordinates * (self.num_coordinates + 1) // 2
 
-    def sigmas(self, num_columns: int) -> IntArray:
-        """Return the deviation of every word's noise, shape `(w,)`.
+    def blocks(self, num_columns: int, setting: Setting) -> Layout:
+        """Return the products, pooled or of each class."""
+        sigmas = Triangle.of_products(self.num_coordinates, self.sigma, self.num_blocks)
+        return Layout((Block("products", sigmas.size, sigmas, self.bound**2, 4.0**-self.fraction_bits),))
 
-        It is `sigma` off the diagonal and the next integer above sqrt(2) `sigma` on it; the counter has `sigma`.
-        """
-        products = np.tile(triangle_sigmas(self.num_coordinates, self.sigma), self.num_blocks)
-        return np.pad(products, (0, self.clip_words), constant_values=self.sigma)
+    def fill(self, steps: IntArray, setting: Setting) -> Mapping[str, Words]:
+        """Return the products of clipped rows, which `clip` returns as class and vector, shape `(n, 1 + P)`."""
+        vectors = steps[:, 1:]
+        if self.num_blocks == 1:
+            return {"products": Products(vectors, vectors, "upper")}
+        blocks = np.zeros((len(steps), self.num_blocks, self.triangle), np.int64)
+        blocks[np.arange(len(steps)), steps[:, 0]] = Products(vectors, vectors, "upper").of_each_row()
+        return {"products": blocks.reshape(len(steps), -1)}
 
-    def largest_word(self) -> int:
-        """Return T^2, or the clip counter's g."""
-        return max(self.bound**2, self.clip_steps)
-
-    def squared_row_distance(self, neighbours: Neighbours) -> Fraction:
+    def squared_distance(self, neighbours: Neighbours, num_columns: int, setting: Setting) -> Fraction:
         """Return the largest squared distance of neighbouring products in multiples of `sigma`: T^4, or T^4 / 2.
 
-        Theorem J6 (docs/explanation/privacy.md#joint); the same pooled and by class.
+        Theorem J6 (docs/explanation/privacy.md#joint); the same pooled and by class. Of persons it is Lemma O0's.
         """
-        whole = Fraction(self.bound**4)
-        return whole / 2 if neighbours == "zero-out" else whole
+
+        def of_rows(between: Neighbours) -> Fraction:
+            return Fraction(self.bound**4, 1 if between == "replace-one" else 2)
+
+        return squared_distance_of_persons(of_rows, neighbours, setting)
 
     # --- the roles' parts --------------------------------------------------------------------------------------
 
@@ -112,27 +110,19 @@ class RonGaussCentred(ProjectedRows):
             parts.append(label_steps(rows[:, self.label], self.label_bound)[:, np.newaxis])
         return mapped.classes, np.hstack(parts) - self.steps_of_centers()[mapped.classes]
 
-    def round_rows(self, rows: FloatArray) -> IntArray:
+    def clip(self, rows: FloatArray, setting: Setting) -> IntArray:
         """Turn normalised rows of shape `(n, d)` into integers of shape `(n, 1 + P)`: class and clipped vector."""
         classes, vectors = self._centred(rows)
         return np.column_stack([classes, clip_exactly(vectors, self.bound)])
 
-    def shrinks(self, rows: FloatArray) -> NDArray[np.bool_]:
+    def is_clipped(self, rows: FloatArray) -> NDArray[np.bool_]:
         """Say for each of some normalised rows of shape `(n, d)` whether it is farther than T from its centre."""
         longer: NDArray[np.bool_] = np.square(self._centred(rows)[1]).sum(axis=1) > self.bound**2
         return longer
 
-    def encode_exactly(self, steps: IntArray) -> IntArray:
-        """Turn what `round_rows` returns into noiseless reports of shape `(n, w)`."""
-        blocks = np.zeros((len(steps), self.num_blocks, self.triangle), np.int64)
-        own = steps[:, 0] if self.covariance == "per_class" else 0
-        blocks[np.arange(len(steps)), own] = triangle_products(steps[:, 1:])
-        return blocks.reshape(len(steps), -1)
-
-    def decode(self, sketch: IntArray, num_columns: int) -> FloatArray:
+    def decode(self, layout: Layout, sketch: IntArray) -> FloatArray:
         """Return the products, shape `(w,)` without the clip counter, in squared feature units."""
-        values: FloatArray = sketch[0, : self.num_blocks * self.triangle] * np.float64(4.0**-self.fraction_bits)
-        return values
+        return layout.first_values(sketch, "products")
 
     def unpack(self, values: FloatArray) -> FloatArray:
         """Return a decoded sum as symmetric matrices of shape `(1, P, P)`, or `(K, P, P)` by class.
@@ -150,7 +140,7 @@ class RonGaussCentred(ProjectedRows):
         matrices[:, second, first] = matrices[:, first, second]
         return matrices
 
-    def clipping_rule(self) -> str:
+    def clipping_rule(self, setting: Setting) -> str:
         """Return in words what a client does to a row that is too large."""
         projected = f"projected to {self.dimension} of {self.num_features} dimensions, " if self.frame_seed else ""
         return f"mapped rows are {projected}taken about the centre of their class and shrunk to norm {self.row_bound}"
@@ -160,37 +150,19 @@ class RonGaussCentred(ProjectedRows):
         del privacy
         return f"{SECOND_OF_TWO}, and rows of both rounds have the larger epsilon that stands beside them"
 
+    @property
     def noisy_count_advice(self) -> str:
         """Return in words what is possible instead of a noisy count."""
         return "count 'noisy': products about centres count no rows; use count 'exact', in the first round too"
 
     # --- what a task may say -----------------------------------------------------------------------------------
 
-    def check(self, claim: Claim, num_columns: int, max_clients: int) -> None:
-        """Refuse parameters that break the claim, may overflow the ring or do not fit together.
-
-        Raises:
-            InvalidTaskError, RowUnderfilledError, FalseClaimError: see `Mechanism.check`.
-        """
-        self._require_shape(num_columns)
-        self._require_grid()
-        super().check(claim, num_columns, max_clients)
-
-    def calibrated(self, claim: Claim, num_columns: int, max_clients: int) -> Self:
-        """Return this mechanism with the finest grid that fits, and the smallest sigma that keeps the claim."""
-        self._require_shape(num_columns)
-        return super().calibrated(claim, num_columns, max_clients)
-
-    def _require_shape(self, num_columns: int) -> None:
-        self._require_projection(num_columns)
+    def check_options(self, claim: Claim, num_columns: int, setting: Setting) -> None:
+        """Refuse what no projection has, centres that no row reaches, and a first round that is no task."""
+        super().check_options(claim, num_columns, setting)
         if max(sum(entry**2 for entry in centre) for centre in self.centers) > MAX_SQUARED_CENTRE:
             raise InvalidTaskError("a centre is farther from the middle than any row can be")
         try:
             parse_base64url(self.after, 32)
         except InvalidMessageError as error:
             raise InvalidTaskError(f"after: {error.detail}") from None
-
-    def blocks(self, num_columns: int, setting: Setting) -> Layout:
-        """Return the products, pooled or of each class."""
-        sigmas = Triangle(self.num_coordinates, self.sigma, isqrt(2 * self.sigma**2 - 1) + 1, self.num_blocks)
-        return Layout((Block("products", sigmas.size, sigmas, self.bound**2, 4.0**-self.fraction_bits),))

@@ -26,7 +26,8 @@ from lintra_protocol.errors import (
     RowUnderfilledError,
     TooManyMissingError,
 )
-from lintra_protocol.mechanisms.base import LOG_MAX_WRAP, SEED_ATTEMPTS
+from lintra_protocol.mechanisms.base import LOG_MAX_WRAP
+from lintra_protocol.mechanisms.osnap import SEED_ATTEMPTS
 from lintra_protocol.messages.documents import (
     Census,
     Cohort,
@@ -194,7 +195,7 @@ def check_cohort(task: Task, num_clients: int, num_own: int) -> PrivacyStatement
             f"{fewest_reports(task) - num_clients} more are needed"
         )
     #   (2) its sums cannot leave the ring;
-    log_wrap = task.mechanism.log_wrap_probability(task.num_columns, num_clients)
+    log_wrap = task.measurement.log_wrap_probability(num_clients)
     if num_clients > task.max_clients or log_wrap > LOG_MAX_WRAP:
         raise InvalidTaskError(f"{num_clients} reports exceed the task's maximum of {task.max_clients}")
     #   (3) no other server lost, or pretends to have lost, too many of the reports held here. Without tokens anybody

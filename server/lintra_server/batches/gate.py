@@ -349,7 +349,7 @@ class Gate(Turns):
         task, matrix = held.task, drawn.matrix
         members = self._store.history.members(held.number)
         share = share_of(self._store, self._executor, task, held.server, drawn, members, tell)
-        task.mechanism.add_server_noise(share, task.num_columns, self._random_bytes)
+        task.measurement.add_server_noise(share, self._random_bytes)
         context = aggregate_context(task, held.batch, held.server, root, drawn.seed, first)
         sealed = seal(ring_bytes(share), task.suite, parse_base64url(task.analyzer.sealing_key), context)
         record = SketchShareRecord(

@@ -15,6 +15,7 @@ from lintra_protocol.messages.documents import Cohort, Signed
 from lintra_protocol.report.report import make_report, seal_block
 from lintra_protocol.task import Task
 from support.analyzer_world import NOW, Life, living, seeded, server_url, specification
+from support.measured import layout_of
 
 URLS = [server_url(server) for server in range(3)]
 ORGANISATIONS = 5
@@ -127,7 +128,7 @@ async def test_a_total_that_no_rows_give_stands_in_the_certificate(tmp_path: Pat
             async with client(life, task) as one:
                 await one.contribute(rows, person=persons)
         lie = np.zeros(task.num_words, np.int64)
-        lie[3] = -(10**6) * task.mechanism.largest_word()
+        lie[3] = -(10**6) * layout_of(task).bound
         report = make_report(task, lie, NOW // task.time_precision, seeded("liar"))
         async with client(life, task) as one:
             for destination in one._open():

@@ -20,6 +20,7 @@ from lintra_protocol.mechanisms.second_moment import SecondMoment as Mechanism
 from lintra_protocol.task import ServerEntry, Task
 from support import identity, make_task
 from support.analyzer_world import KEYS, NOW, seeded, specification
+from support.measured import calibrated_for, document_of, measurement_of, setting_of, words_of_steps
 
 CLIENTS = 50
 ROWS = np.random.default_rng(5).uniform(-0.5, 0.5, (CLIENTS, 3))
@@ -34,7 +35,7 @@ OPTIONS = [("0", True), ("0.5", False), ("0.5", True)]
 def a_task(intercept: str, trace: bool, **changes: Any) -> Task:
     mechanism = Mechanism(row_bound="1", fraction_bits=0, sigma=4, intercept=intercept, trace=trace)
     task = make_task(mechanism, columns=COLUMNS, epsilon=4, min_clients=CLIENTS, check=False, **changes)
-    calibrated = mechanism.calibrated(task.claim, 3, task.max_clients)
+    calibrated = calibrated_for(mechanism, 3, task.claim, task.max_clients)
     task = task.model_copy(update={"mechanism": calibrated})
     task.check()
     return task
@@ -43,9 +44,9 @@ def a_task(intercept: str, trace: bool, **changes: Any) -> Task:
 def released(task: Task, rows: FloatArray, label: str, noise: bool = True) -> SecondMomentSum:
     """Return a release of normalised rows, without shares."""
     mechanism = task.mechanism
-    words = mechanism.encode_exactly(mechanism.round_rows(rows))
+    words = words_of_steps(mechanism, document_of(mechanism).clip(rows, setting_of(mechanism)))
     if noise:
-        words = words + mechanism.noise(len(rows), 3, expand(bytes(32), label))
+        words = words + measurement_of(mechanism, 3).noise(len(rows), expand(bytes(32), label))
     release = read(task, words.sum(axis=0, keepdims=True), np.array([len(rows)])).moments
     assert isinstance(release, SecondMomentSum)
     return release

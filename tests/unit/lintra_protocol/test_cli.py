@@ -13,6 +13,7 @@ from lintra_protocol.fields.schema import Column
 from lintra_protocol.mechanisms import Sum
 from lintra_protocol.privacy.statement import Claim
 from support import make_task
+from support.measured import calibrated_for, with_contributors
 
 TASK = make_task("osnap")
 
@@ -60,7 +61,7 @@ def test_show_says_to_which_persons_organisations_promise_and_what_is_left_if_so
 ) -> None:
     held = Contributors(rows_per_person=4, person_bound="1.5", organisations_per_person=2, max_rows=900, count="noisy")
     claim = Claim(epsilon="1", delta="0.000001", min_clients=5, max_corrupt_clients=4)
-    mechanism = Sum(row_bound="1", fraction_bits=0, sigma=4).of_contributors(held).calibrated(claim, 3, 5)
+    mechanism = calibrated_for(with_contributors(Sum(row_bound="1", fraction_bits=0, sigma=4), held), 3, claim, 5)
     path = tmp_path / "task.json"
     path.write_bytes(make_task(mechanism, claim=claim, max_clients=5, max_missing="0", contributors=held).canonical())
     assert lintra("task", "show", str(path)) == 0
@@ -79,7 +80,7 @@ def test_show_names_the_levels_of_a_category_and_counts_sigma_in_its_own_steps(
         Column(name="town", lower="0", upper="1", kind="category", levels=("Basel", "Bern")),
     )
     asked = plan_ron_gauss(TASK.claim, columns, JointQuestion(label="town"), bytes(32))
-    definition = make_task(asked.calibrated(TASK.claim, 2, 1000), columns=columns)
+    definition = make_task(calibrated_for(asked, 2, TASK.claim, 1000), columns=columns)
     path = tmp_path / "task.json"
     path.write_bytes(definition.canonical())
     assert lintra("task", "show", str(path)) == 0

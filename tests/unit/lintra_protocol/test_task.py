@@ -17,6 +17,7 @@ from lintra_protocol.errors import (
 from lintra_protocol.task import Task
 from lintra_protocol.task_terms import MAX_WORDS
 from support import columns_of, make_task, source, uncalibrated
+from support.measured import measurement_of
 
 TASK = make_task()
 
@@ -146,7 +147,7 @@ def test_a_server_has_an_ordinary_address(url: str) -> None:
 def test_rows_are_encoded_from_the_users_units() -> None:
     task = make_task(columns=columns_of("ab", bound="10"), row_bound=10)
     encoded = task.encode(np.array([[3.0, -4.0], [1e9, 0.0]]), source("noise"))
-    exact = encoded - task.mechanism.noise(2, 2, source("noise"))
+    exact = encoded - measurement_of(task, 2).noise(2, source("noise"))
     steps = 2.0**task.mechanism.fraction_bits
     np.testing.assert_array_equal(exact, np.array([[3.0, -4.0], [10.0, 0.0]]) * steps)
 

@@ -144,11 +144,11 @@ def asked_of_device(task: Task) -> Iterator[str]:
     yield f"{who} takes {held} {len(task.columns)} columns: {'; '.join(names)}{more}."
     if task.noise == "servers":
         yield (
-            f"On the device {task.mechanism.clipping_rule()}, and the result is cut into shares. "
+            f"On the device {task.measurement.clipping_rule()}, and the result is cut into shares. "
             "No noise is added there: every server adds enough of its own to the sum, so one that does is enough."
         )
     else:
-        yield f"On the device {task.mechanism.clipping_rule()}, noise is added, and the result is cut into shares."
+        yield f"On the device {task.measurement.clipping_rule()}, noise is added, and the result is cut into shares."
     sizes = sum(block_bytes(task, server, 1) for server in range(task.num_servers))
     yield (
         f"Each of the {task.num_servers} servers gets one share, {_bytes(sizes)} in all. A share alone says nothing: "

@@ -25,6 +25,7 @@ from lintra_protocol.privacy.leverage import LeverageBounds
 from lintra_protocol.privacy.statement import IfColluding, PrivacyStatement
 from support import make_task
 from support.analyzer_world import CLIENTS, KEYS, NOW, living, seeded
+from support.measured import measurement_of
 
 
 class Holder(Frozen):
@@ -158,14 +159,14 @@ async def test_a_sketch_whose_rows_overlap_is_released_with_its_leverages_privac
         task = await life.create("overlapping")
         await life.upload(task)
         record = life.service.record(await life.release(task)).record
-        assert record.noise.smoothing == task.mechanism.smoothing == 3
+        assert record.noise.smoothing == measurement_of(task).smoothing == 3
         assert record.noise.fewest_reports == record.noise.most_reports == CLIENTS // 2
         variance = CLIENTS // 2 * task.mechanism.sigma**2 + 3 * 9
         assert float(record.noise.largest_sd) == pytest.approx((variance / 2) ** 0.5 / 2**task.mechanism.fraction_bits)
         seed = parse_base64url(record.seed)
         matrix = task.mechanism.public_matrix(CLIENTS, seed)
-        exact = task.mechanism.release_privacy(task.claim, task.num_columns, matrix)
-        found = released_epsilons_if_colluding(task.mechanism, task.claim, task.num_columns, matrix)
+        exact = measurement_of(task, task.num_columns, task.claim).release_privacy(matrix)
+        found = released_epsilons_if_colluding(measurement_of(task, task.num_columns), task.claim, matrix)
         assert record.privacy == stated(exact, "", found)
         numbers, signs = matrix.entries(np.arange(CLIENTS))
         assert record.privacy.leverage == LeverageBounds.of(4, numbers, signs).against(0, 0)
@@ -193,10 +194,10 @@ async def test_the_published_calibration_goes_through_all_services_and_its_certi
         assert record.privacy.leverage == pytest.approx(1 / 60 + 1 / 60)
         ideal = life.ideal(task, 60)
         matrix = task.mechanism.public_matrix(60, ideal.seed)
-        found = released_epsilons_if_colluding(task.mechanism, task.claim, task.num_columns, matrix)
+        found = released_epsilons_if_colluding(measurement_of(task, task.num_columns), task.claim, matrix)
         assert record.privacy == stated(ideal.privacy, task.mechanism.remark(ideal.privacy), found)
         sketch, _ = life.service.archive.read(record)
-        np.testing.assert_array_equal(task.mechanism.decode(sketch, 3), ideal.values)
+        np.testing.assert_array_equal(measurement_of(task, 3).decode(sketch), ideal.values)
 
 
 def test_what_shares_of_verified_reports_show_is_recorded_as_it_is_read() -> None:

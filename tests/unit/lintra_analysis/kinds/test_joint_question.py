@@ -22,6 +22,7 @@ from lintra_protocol.fields.schema import Column
 from lintra_protocol.mechanisms.projected import MAX_FRAME_WORK
 from lintra_protocol.mechanisms.ron_gauss import RonGauss
 from lintra_protocol.privacy.statement import Claim
+from support.measured import calibrated_for, measurement_of
 
 SEED = bytes(range(32))
 REAL = Column(name="real", lower="0", upper="10", center="5", scale="5")
@@ -114,7 +115,7 @@ def test_by_default_nothing_is_projected_where_the_noise_allows_it() -> None:
     assert (given.dimension, given.num_features, given.frame_seed, given.label) == (7, 7, "", -1)
     assert given.mean_weight == "0.6"
     assert float(fraction(given.row_bound)) == pytest.approx(law(*COLUMNS).planned ** 0.5)
-    given.calibrated(claim(), 5, 10_000).check(claim(), 5, 10_000)
+    measurement_of(calibrated_for(given, 5, claim(), 10_000), 5, claim()).check(10_000)
 
 
 def test_a_category_as_label_makes_classes_and_a_number_one_more_coordinate() -> None:
@@ -127,7 +128,11 @@ def test_a_category_as_label_makes_classes_and_a_number_one_more_coordinate() ->
 def test_choices_are_kept() -> None:
     given = planned(label="town", dimension=2, radius=Fraction(1), bins=0, covariance="per_class")
     assert (given.dimension, given.covariance, given.bins) == (2, "per_class", (0,) * 5)
-    assert given.clipping_rule().startswith("mapped rows are projected to 2 of 4 dimensions and shrunk to norm")
+    assert (
+        measurement_of(given)
+        .clipping_rule()
+        .startswith("mapped rows are projected to 2 of 4 dimensions and shrunk to norm")
+    )
     assert given.frame_seed == base64url(SEED)
     frame = given.public_frame()
     assert frame is not None

@@ -13,6 +13,7 @@ from lintra_protocol.fields.schema import Column
 from lintra_protocol.mechanisms.joint_rows import feature_steps, histogram_cells
 from lintra_protocol.mechanisms.ron_gauss import RonGauss
 from lintra_protocol.privacy.statement import Claim
+from support.measured import calibrated_for, measurement_of
 
 COLUMNS = (
     Column(name="month", lower="1", upper="12", center="6.5", scale="5.5", kind="integer"),
@@ -40,9 +41,9 @@ def test_the_rule_counts_all_pairs_of_many_people_those_with_the_label_of_fewer_
 def test_so_many_cells_are_asked_for_as_the_noise_of_the_calibrated_task_allows(clients: int) -> None:
     claim = Claim(epsilon="1", delta="0.000001", min_clients=clients)
     for count, pairs in enumerate(([["month", "warmth"]], [["month", "warmth"], ["month", "visits"]]), start=1):
-        mechanism = planned(clients, pairs=pairs).calibrated(claim, len(COLUMNS), 10 * clients)
+        mechanism = calibrated_for(planned(clients, pairs=pairs), len(COLUMNS), claim, 10 * clients)
         mechanism.check_columns(COLUMNS)
-        mechanism.check(claim, len(COLUMNS), 10 * clients)
+        measurement_of(mechanism, len(COLUMNS), claim).check(10 * clients)
         side = side_of_tables(planned(clients), claim, count, "1")
         deviation = np.sqrt(clients) * mechanism.deviations.tables / mechanism.indicator
         share = deviation * np.sqrt(2 / np.pi) / 2 / clients
@@ -64,7 +65,7 @@ def test_many_columns_of_many_people_have_coarser_tables_rather_than_none(client
     claim = Claim(epsilon="1", delta="0.000001", min_clients=clients)
     coarse = plan_ron_gauss(claim, wide, JointQuestion(pairs="rule", bins=64), bytes(32))
     assert len(coarse.pairs) == 66
-    assert sum(coarse.tables) <= MAX_WORDS < 66 * (coarse.pair_bins[0] + 1) ** 2
+    assert sum(coarse.counted.tables) <= MAX_WORDS < 66 * (coarse.pair_bins[0] + 1) ** 2
 
 
 REFUSED: list[tuple[dict[str, object], str]] = [

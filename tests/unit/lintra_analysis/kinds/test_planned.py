@@ -15,6 +15,7 @@ from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.errors import FalseClaimError, InvalidTaskError, RowUnderfilledError
 from lintra_protocol.mechanisms import MECHANISMS, RangeFinder
 from support import source
+from support.measured import clip_words, layout_of, measurement_of, measurement_of_sketch
 
 CLIENTS, COLUMNS, DRAWS = 600, 3, 2000
 
@@ -47,9 +48,9 @@ def question(**changes: object) -> PlanFlags:
 def released(option: PlannedMechanism, columns: int) -> FloatArray:
     """Return noise alone as a release decodes it: of one client, times the root of how many add up in a number."""
     mechanism = option.mechanism
-    noise = mechanism.noise(DRAWS, columns, source("planned noise"))
-    alone = noise[:, : mechanism.sketch_words(columns)]
-    parts = [mechanism.decode(np.tile(row, (mechanism.num_rows, 1)), columns) for row in alone]
+    noise = measurement_of(mechanism, columns).noise(DRAWS, source("planned noise"))
+    alone = noise[:, : layout_of(mechanism, columns).num_released]
+    parts = [measurement_of(mechanism, columns).decode(np.tile(row, (mechanism.num_rows, 1))) for row in alone]
     behind = CLIENTS * getattr(mechanism, "sparsity", 1) / mechanism.num_rows
     return np.array(parts) * math.sqrt(behind)
 
@@ -120,10 +121,10 @@ def measured_range(mechanism: RangeFinder, values: FloatArray) -> dict[str, floa
 def clip_count(option: PlannedMechanism, columns: int) -> dict[str, float]:
     """Return the deviation of the drawn noise in a count of clipped rows, in rows; nothing without a count."""
     mechanism = option.mechanism
-    if not mechanism.clip_words:
+    if not clip_words(mechanism):
         return {}
-    words = mechanism.noise(DRAWS, columns, source("planned noise"))
-    counts = [mechanism.clipped_rows(row[np.newaxis]) for row in words]
+    words = measurement_of(mechanism, columns).noise(DRAWS, source("planned noise"))
+    counts = [measurement_of_sketch(mechanism, row[np.newaxis]).clipped_rows(row[np.newaxis]) for row in words]
     return {"clipped rows": float(np.std(counts)) * math.sqrt(CLIENTS)}
 
 
@@ -150,7 +151,7 @@ def test_every_plan_states_bytes_limits_and_a_kept_promise(name: str) -> None:
     kind, changes = OPTIONS[name]
     asked = question(**changes)
     option = asked.planned(kind)
-    words = option.mechanism.num_words(len(asked.context(kind).columns))
+    words = layout_of(option.mechanism, len(asked.context(kind).columns)).num_noised
     alone = report_bytes(words, asked.num_servers)
     assert option.report_bytes["seeded"] >= alone["seeded"]
     assert (option.report_bytes == alone) == (kind != "ron_gauss_centred")

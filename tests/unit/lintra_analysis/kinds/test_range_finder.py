@@ -19,6 +19,7 @@ from lintra_protocol.fields.schema import Column
 from lintra_protocol.mechanisms.range_finder import RangeFinder
 from lintra_protocol.privacy.statement import Claim
 from support import make_task, source
+from support.measured import measurement_of
 
 CLAIM = Claim(epsilon="1", delta="0.000001", min_clients=1000)
 NUMBERS = [Column(name=f"x{i}", lower="-1", upper="3", center="1", scale="3") for i in range(40)]
@@ -28,7 +29,7 @@ SEX = Column(name="sex", lower="0", upper="1", kind="category", levels=("male", 
 def wanted(columns: list[Column], row_bound: str = "2", **asked: object) -> RangeFinder:
     options = RangeFinderSpecification.model_validate({"kind": "range_finder", **asked})
     claim, mechanism = build(CalibrationContext(options, CLAIM, columns, row_bound, 2000, source("signs")))
-    mechanism.check(claim, sum(len(column.indicators()) for column in columns), 2000)
+    measurement_of(mechanism, sum(len(column.indicators()) for column in columns), claim).check(2000)
     assert isinstance(mechanism, RangeFinder)
     return mechanism
 

@@ -18,6 +18,7 @@ from lintra_protocol.errors import InvalidTaskError, RowUnderfilledError
 from lintra_protocol.report.report import make_report
 from lintra_protocol.report.upload import block_bytes
 from support import make_task, source
+from support.measured import measurement_of
 
 GRID = [(1_000, 64), (10_000, 64), (100_000, 256), (1_000_000, 1024), (1_000_000, 4096)]
 
@@ -208,9 +209,9 @@ def test_the_predicted_error_of_second_moments_is_that_of_the_noise_the_mechanis
     option = plan_second_moment(asked)
     mechanism = option.mechanism
     draws = 400
-    noise = mechanism.noise(50 * draws, 4, expand(bytes(32), "plan"))
+    noise = measurement_of(mechanism, 4).noise(50 * draws, expand(bytes(32), "plan"))
     sketches = noise.reshape(draws, 50, -1).sum(axis=1)
-    errors = [float((mechanism.decode(sketch[np.newaxis], 4) ** 2).sum()) for sketch in sketches]
+    errors = [float((measurement_of(mechanism, 4).decode(sketch[np.newaxis]) ** 2).sum()) for sketch in sketches]
     # Each error is a weighted sum of ten squares: five deviations of the mean of 400 are 12 %.
     assert np.mean(errors) == pytest.approx(option.predicted.squared_error, rel=0.12)
 
@@ -267,7 +268,9 @@ def test_headroom_names_the_largest_cohort_that_a_task_can_have() -> None:
     mechanism = option.mechanism
     assert option.max_clients == MOST_CLIENTS or option.max_clients >= asked.cohort
     large = mechanism.model_copy(update={"row_bound": "1", "fraction_bits": 15})
-    assert large.log_wrap_probability(10, option.max_clients) >= mechanism.log_wrap_probability(10, option.max_clients)
+    assert measurement_of(large, 10).log_wrap_probability(option.max_clients) >= measurement_of(
+        mechanism, 10
+    ).log_wrap_probability(option.max_clients)
     assert option.headroom_bits > 0
 
 

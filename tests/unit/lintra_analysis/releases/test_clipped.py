@@ -14,6 +14,7 @@ from lintra_protocol.privacy.gaussian import gaussian_mu
 from lintra_protocol.task import Task
 from support import make_task, source
 from support.analyzer_world import KEYS, NOW, seeded
+from support.measured import clip_words, measurement_of
 
 SERVERS = make_task("sum").servers
 CLIENTS, CLIPPED = 1000, 300
@@ -59,7 +60,7 @@ def test_a_release_says_how_many_rows_were_clipped_and_how_exactly(kind: str) ->
     found = []
     for draw in range(40):
         if not draw:
-            exact = task.encode(rows, source("clipped 0")) - task.mechanism.noise(CLIENTS, 3, source("clipped 0"))
+            exact = task.encode(rows, source("clipped 0")) - measurement_of(task, 3).noise(CLIENTS, source("clipped 0"))
             matrix.add_reports(total.view(np.uint64), np.arange(CLIENTS), exact.view(np.uint64))
         noise = np.random.default_rng(draw).normal(0, sqrt(CLIENTS), total.shape) * task.mechanism.sigma
         release = read(task, total + np.rint(noise).astype(np.int64), matrix.row_counts())
@@ -80,14 +81,14 @@ def test_a_release_says_how_many_rows_were_clipped_and_how_exactly(kind: str) ->
 def test_the_usual_weight_costs_the_same_against_a_null_row(kind: str) -> None:
     for neighbours in ("replace-one", "zero-out"):
         counting, bare = built(kind, neighbours), built(kind, neighbours, clip_count_weight=0)
-        assert bare.mechanism.clip_words == 0
+        assert clip_words(bare.mechanism) == 0
         ratio = counting.mechanism.sigma / bare.mechanism.sigma
         assert ratio == pytest.approx(sqrt(1.04), rel=1e-3 if kind in EXACT else 5e-3)
         assert counting.privacy(CLIENTS).epsilon <= 1
 
 
 def test_a_mechanism_that_cannot_count_has_no_counter_unless_it_is_asked_for_one() -> None:
-    assert built("histogram").mechanism.clip_words == 0
+    assert clip_words(built("histogram").mechanism) == 0
     with pytest.raises(InvalidTaskError, match="histogram cannot count clipped rows"):
         built("histogram", clip_count_weight=0.2)
 
@@ -111,12 +112,12 @@ def published(epsilon: str, **options: object) -> Task:
 def test_the_published_noise_counts_only_where_the_claim_has_room_for_it() -> None:
     # Equation (4) asked for 1 gives exactly 1.0922; with the counter, at 1.02 times that mu, 1.1156.
     assert published("1.12").mechanism.clip_count_weight == "0.2"
-    assert published("1.1").mechanism.clip_words == 0
+    assert clip_words(published("1.1").mechanism) == 0
     assert published("1.12").mechanism.sigma == published("1.1").mechanism.sigma
     assert published("1.12").privacy(240).epsilon > 1.11 > published("1.1").privacy(240).epsilon
     with pytest.raises(FalseClaimError):
         published("1.1", clip_count_weight=0.2)
-    assert published("1.12", clip_count_weight=0).mechanism.clip_words == 0
+    assert clip_words(published("1.12", clip_count_weight=0).mechanism) == 0
     assert "its clip counter" in published("1.12").mechanism.remark(published("1.12").privacy(240))
 
 

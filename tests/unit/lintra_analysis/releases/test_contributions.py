@@ -17,6 +17,7 @@ from lintra_protocol.mechanisms import Histogram, Mechanism, SecondMoment, Sum
 from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.task import Task
 from support import columns_of, make_task, nonce, source
+from support.measured import calibrated_for, layout_of, setting_of, with_contributors
 
 ORGANISATIONS, ROWS = 3, 1000
 KINDS: dict[str, Mechanism] = {
@@ -32,7 +33,7 @@ def task_of(kind: str, count: str, epsilon: str = "9000", **fields: object) -> T
     claim = Claim(epsilon=epsilon, delta="0.000001", min_clients=ORGANISATIONS, max_corrupt_clients=2)
     held = Contributors(rows_per_person=rows, organisations_per_person=1, max_rows=10**4, count=count)
     columns = columns_of("abc")
-    mechanism = KINDS[kind].of_contributors(held).calibrated(claim, 3, 5)
+    mechanism = calibrated_for(with_contributors(KINDS[kind], held), 3, claim, 5)
     return make_task(
         mechanism, columns=columns, claim=claim, max_clients=5, max_missing="0.4", contributors=held, **fields
     )
@@ -63,7 +64,7 @@ def sketch_of(kind: str, count: str, epsilon: str = "9000") -> tuple[Task, IntAr
         random_bytes = source(f"organisation {organisation}")
         reports.append(ideal.organisation_report(task, rows, persons, task.not_before, random_bytes))
     found = ideal.release(task, reports, [nonce(server) for server in range(task.num_servers)])
-    assert found.privacy.persons == task.mechanism.persons
+    assert found.privacy.persons == task.setting.persons
     return task, found.sketch
 
 
@@ -129,7 +130,7 @@ def test_honest_totals_are_plausible_and_a_huge_one_is_not(kind: str) -> None:
         assert implausible_rows(task, sketch, np.array([ORGANISATIONS]))[1] == []
         for word in (0, -1):
             lie = sketch.copy()
-            lie[0, word] += 2 * ORGANISATIONS * task.mechanism.largest_report_word()
+            lie[0, word] += 2 * ORGANISATIONS * (layout_of(task).bound * setting_of(task).rows_per_report)
             assert implausible_rows(task, lie, np.array([ORGANISATIONS]))[1] == [0]
 
 
@@ -152,7 +153,7 @@ def test_crude_lies_about_totals_are_named_and_honest_ones_pass(kind: str) -> No
         assert implausible_totals(task, sketch, np.array([ORGANISATIONS])) == []
         for word, sign, words in LIES[kind]:
             lie = sketch.copy()
-            lie[0, word] += sign * task.mechanism.largest_report_word()
+            lie[0, word] += sign * (layout_of(task).bound * setting_of(task).rows_per_report)
             assert any(words in said for said in implausible_totals(task, lie, np.array([ORGANISATIONS])))
         if count == "exact":
             lie = sketch.copy()

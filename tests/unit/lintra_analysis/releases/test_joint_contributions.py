@@ -24,6 +24,7 @@ from lintra_protocol.mechanisms import RonGauss, RonGaussCentred
 from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.task import Task
 from support import make_task, source
+from support.measured import calibrated_for, layout_of, with_contributors
 
 ORGANISATIONS = 3
 COLUMNS = (
@@ -55,7 +56,7 @@ def everybody() -> FloatArray:
 
 def sent(task: Task) -> IntArray:
     """Return the released integers of three organisations with 1,000, 2,000 and 3,000 rows, `(1, w)`."""
-    total = np.zeros(task.mechanism.report_words(3), np.int64)
+    total = np.zeros(layout_of(task, 3).num_words, np.int64)
     for number, rows in enumerate(np.split(everybody(), [1000, 3000])):
         persons = np.arange(len(rows)) // (task.contributors.rows_per_person if task.contributors else 1)
         total += task.encode_contribution(rows, persons, source(f"organisation {number}"))
@@ -67,7 +68,7 @@ def task_of(count: str, epsilon: str, *, label: str | None = "kind", rounds: int
     promise, mechanism = claim(epsilon), plan_ron_gauss(claim(epsilon), COLUMNS, asked, bytes(32), contributors=held)
     if rounds == 2:
         promise, mechanism = first_round(promise, mechanism)
-    return made(mechanism.of_contributors(held).calibrated(promise, 3, 5), promise, held)
+    return made(calibrated_for(with_contributors(mechanism, held), 3, promise, 5), promise, held)
 
 
 def made(mechanism: RonGauss | RonGaussCentred, promise: Claim, held: Contributors) -> Task:

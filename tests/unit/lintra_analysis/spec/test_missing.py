@@ -22,6 +22,7 @@ from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.fields.schema import OTHER
 from lintra_protocol.task import ServerEntry, Task
 from support.analyzer_world import KEYS, NOW, seeded, specification
+from support.measured import measurement_of, noise_sigmas, reports_without_noise
 
 SERVERS = [
     ServerEntry(url=f"http://server-{server}.test", identity_key=SigningKey.generate(seeded(f"s {server}")).public_key)
@@ -45,22 +46,22 @@ def built(kind: str = "second_moment", columns: list[dict[str, Any]] | None = No
 def test_a_number_that_may_be_missing_makes_a_noisy_count_and_half_the_bound_the_intercept() -> None:
     task = built()
     assert (task.mechanism.count, task.mechanism.intercept) == ("noisy", "2")  # type: ignore[attr-defined]
-    assert built("sum").mechanism.leaves_out
+    assert measurement_of(built("sum").mechanism).leaves_out
     assert built(intercept=1).mechanism.intercept == "1"  # type: ignore[attr-defined]
 
 
 def test_without_such_a_column_or_on_request_the_count_is_exact() -> None:
     whole = [{key: value for key, value in column.items() if key != "missing"} for column in COLUMNS]
     assert b"count" not in built(columns=whole).mechanism.canonical().replace(b"clip_count_weight", b"")
-    assert not built(count="exact", intercept=2).mechanism.leaves_out
-    assert built(columns=whole, count="noisy").mechanism.leaves_out
+    assert not measurement_of(built(count="exact", intercept=2).mechanism).leaves_out
+    assert measurement_of(built(columns=whole, count="noisy").mechanism).leaves_out
 
 
 def test_a_category_that_may_be_missing_gets_its_reserved_level_and_no_count() -> None:
     town = {"name": "town", "kind": "category", "levels": ["x", "y"], "missing": True}
     task = built(columns=[COLUMNS[0], town])
     assert task.columns[1].levels == ("x", "y", OTHER)
-    assert not task.mechanism.leaves_out
+    assert not measurement_of(task).leaves_out
     again = built(columns=[COLUMNS[0], {**town, "levels": ["x", OTHER]}])
     assert again.columns[1].levels == ("x", OTHER)
 
@@ -97,8 +98,8 @@ def rows_with_holes() -> FloatArray:
 def released(task: Task, rows: FloatArray, noise: int) -> Release:
     """Return the release of rows: the exact sum, and noise of the sum's law drawn at once."""
     schema, mechanism = task.schema_arrays, task.mechanism
-    reports = mechanism.exact_reports(schema.normalise(schema.rows(rows)), schema.outside(rows))
-    deviations = mechanism.sigmas(task.num_columns) * len(rows) ** 0.5
+    reports = reports_without_noise(mechanism, schema.normalise(schema.rows(rows)), schema.outside(rows))
+    deviations = noise_sigmas(mechanism, task.num_columns) * len(rows) ** 0.5
     drawn = np.rint(np.random.default_rng(noise).normal(size=deviations.size) * deviations).astype(np.int64)
     return read(task, (reports.sum(axis=0) + drawn)[np.newaxis], np.array([len(rows)]))
 
@@ -142,10 +143,13 @@ def test_intervals_hold_the_truth_as_often_as_they_say_though_the_count_is_noisy
 def test_the_stated_law_of_the_noise_is_that_of_decoded_integers_with_corner_and_trace() -> None:
     """1,200 draws: variances within 17 % at four deviations; a corner that the trace tightened would be off by 25 %."""
     mechanism = built(trace=True).mechanism
-    deviations = mechanism.sigmas(3)
+    deviations = noise_sigmas(mechanism, 3)
     words = np.random.default_rng(2).normal(size=(1200, deviations.size)) * deviations
     unit = 4.0**-mechanism.fraction_bits * mechanism.sigma
-    drawn = np.array([mechanism.decode(np.rint(one)[np.newaxis].astype(np.int64), 3) for one in words]) / unit
+    drawn = (
+        np.array([measurement_of(mechanism, 3).decode(np.rint(one)[np.newaxis].astype(np.int64)) for one in words])
+        / unit
+    )
     law = SymmetricNoise(1.0, True, 3, apart=0)
     assert np.allclose(drawn.var(axis=0), law.entry_variance(np.eye(4)), rtol=0.17)
     simulated = law.draws(1200, 4, seeded("noise"))

@@ -28,6 +28,7 @@ from lintra_protocol.mechanisms import RonGauss, RonGaussCentred
 from lintra_protocol.task import Task
 from support import make_task, nonce, source
 from support.analyzer_world import KEYS, NOW, seeded
+from support.measured import clip_steps, measurement_of, noise_sigmas, reports_without_noise
 
 SERVERS = make_task("sum").servers
 REALS = [{"name": f"x{number}", "lower": -1, "upper": 1} for number in range(10)]
@@ -58,8 +59,8 @@ def second_of(specification: Specification, first: Task, release: ProjectedSums,
 def summed(task: Task, rows: FloatArray, seed: int) -> ProjectedSums | CentredProducts:
     """Return the release of normalised rows, the clients' noise drawn as one."""
     mechanism = task.mechanism
-    exact = mechanism.exact_reports(rows).sum(axis=0, keepdims=True)
-    deviations = mechanism.sigmas(task.num_columns) * len(rows) ** 0.5
+    exact = reports_without_noise(mechanism, rows).sum(axis=0, keepdims=True)
+    deviations = noise_sigmas(mechanism, task.num_columns) * len(rows) ** 0.5
     noise = np.rint(np.random.default_rng(seed).normal(0, 1, exact.shape) * deviations).astype(np.int64)
     whole = read(task, exact + noise, np.array([len(rows)]))
     found = whole.centred or whole.joint_sums
@@ -135,7 +136,7 @@ def test_the_first_round_has_free_products_and_the_most_exact_means() -> None:
     # All of mu goes to the sums: replacing a row moves them by twice the bound; 5 % may leave out their noise. The clip
     # counter adds its own step over its own deviation, a fifth of the rows' distance.
     rows = 2 * first.mechanism.bound / first.mechanism.deviations.sums
-    counter = first.mechanism.clip_steps / first.mechanism.sigma
+    counter = clip_steps(first.mechanism) / first.mechanism.sigma
     assert counter == pytest.approx(0.2 * rows, rel=1e-3)
     expected = float(np.hypot(rows, counter)) / 1900**0.5
     assert first.privacy(2000).mu == pytest.approx(expected, rel=1e-6)
@@ -257,7 +258,7 @@ def released(task: Task, rows: list[list[float | str]]) -> ProjectedSums | Centr
     values = run(task, clients, [nonce(server) for server in range(3)]).values
     mechanism = task.mechanism
     assert isinstance(mechanism, RonGauss | RonGaussCentred)
-    unit = mechanism.decode(np.ones((1, values.size), np.int64), task.num_columns)
+    unit = measurement_of(mechanism, task.num_columns).decode(np.ones((1, values.size), np.int64))
     sketch: IntArray = np.rint(values / unit).astype(np.int64)[np.newaxis]
     whole = read(task, sketch, np.array([len(rows)]))
     found = whole.centred or whole.joint_sums

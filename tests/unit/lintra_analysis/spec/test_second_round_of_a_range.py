@@ -22,6 +22,7 @@ from lintra_protocol.privacy.composition import Spent
 from lintra_protocol.task import Task
 from support import make_task
 from support.analyzer_world import KEYS, NOW, seeded
+from support.measured import noise_sigmas, reports_without_noise
 
 SERVERS = make_task("sum").servers
 SIZE, CLIENTS = 60, 20_000
@@ -71,8 +72,10 @@ def people() -> FloatArray:
 def released(task: Task, rows: FloatArray, seed: int) -> Release:
     """Return the release of rows that each stand for forty clients, the clients' noise drawn as one."""
     mechanism = task.mechanism
-    exact = mechanism.exact_reports(rows).sum(axis=0, keepdims=True) * (CLIENTS // len(rows))
-    noise = np.random.default_rng(seed).normal(size=exact.shape) * mechanism.sigmas(task.num_columns) * CLIENTS**0.5
+    exact = reports_without_noise(mechanism, rows).sum(axis=0, keepdims=True) * (CLIENTS // len(rows))
+    noise = (
+        np.random.default_rng(seed).normal(size=exact.shape) * noise_sigmas(mechanism, task.num_columns) * CLIENTS**0.5
+    )
     sketch: IntArray = exact + np.rint(noise).astype(np.int64)
     return read(task, sketch, np.array([CLIENTS], np.int64))
 

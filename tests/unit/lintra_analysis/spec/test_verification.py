@@ -1,5 +1,7 @@
 """A specification that asks for verified reports becomes a task that offers them, or a refusal in words."""
 
+from dataclasses import replace
+
 import pytest
 
 from lintra_analysis.kinds.kind import KINDS
@@ -76,7 +78,7 @@ def test_what_cannot_be_verified_is_refused_in_words(
 
 def test_the_plan_of_verified_reports_is_that_of_the_task() -> None:
     task = asked({"kind": "second_moment"}, max_rejected=0.05, share_form="seeded")
-    option = verified_option(task.mechanism, 3, task.num_servers, task.claim, task.max_clients)
+    option = verified_option(replace(task.measurement, claim=task.claim), task.num_servers, task.max_clients)
     assert option is not None
     assert task.verified is not None
     assert option.check_bytes == task.verified.check_bytes
@@ -85,7 +87,7 @@ def test_the_plan_of_verified_reports_is_that_of_the_task() -> None:
     assert 0 < option.price < 1e-9
     assert task.max_rejected == "0.05"
     few = task.claim.model_copy(update={"delta": "0.0000000000001"})
-    assert verified_option(task.mechanism, 3, 3, few, task.max_clients) is None
+    assert verified_option(replace(task.measurement, claim=few), 3, task.max_clients) is None
 
 
 NOT_OFFERED: list[dict[str, object]] = [
@@ -113,7 +115,7 @@ def test_what_nobody_asked_for_refuses_no_task_and_makes_no_report_longer_than_a
 
 def test_a_kind_takes_proofs_exactly_if_its_mechanism_states_a_bound() -> None:
     for kind, specification in specifications().items():
-        stated = KINDS[kind].mechanism.squared_report_bound is not Mechanism.squared_report_bound
+        stated = KINDS[kind].mechanism.squared_length is not Mechanism.squared_length
         assert specification.takes_proofs == stated, kind
 
 

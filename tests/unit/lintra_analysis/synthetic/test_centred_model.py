@@ -20,6 +20,7 @@ from lintra_protocol.encoding.canonical import base64url
 from lintra_protocol.errors import InvalidAnalysisError, InvalidReleaseError
 from lintra_protocol.mechanisms.ron_gauss_centred import RonGaussCentred
 from support.made_projected_sums import PROMISE, isotropic, numeric, released
+from support.measured import reports_without_noise
 
 LABEL = ClassLabel("kind", ("first", "second"))
 
@@ -131,7 +132,7 @@ def test_the_integers_of_the_mechanism_become_products_about_its_centres(covaria
     )  # fmt: skip
     rng = np.random.default_rng(9)
     mapped = np.column_stack([rng.uniform(-0.5, 0.5, (60, 2)), np.arange(60) % 2])
-    total = mechanism.exact_reports(mapped).sum(axis=0, keepdims=True)
+    total = reports_without_noise(mechanism, mapped).sum(axis=0, keepdims=True)
     release = centred_products(mechanism, columns, total, 60, PROMISE)
     left = mapped[:, :2] - np.array([[0, 0], [0.5, -0.25]])[mapped[:, 2].astype(int)]
     parts = [left[::2], left[1::2]] if covariance == "per_class" else [left]

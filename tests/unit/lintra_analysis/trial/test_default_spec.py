@@ -16,6 +16,7 @@ from lintra_analysis.trial.files.table import FileTable, read_table
 from lintra_protocol.command import build
 from lintra_protocol.crypto.randomness import keystream
 from lintra_protocol.errors import InvalidRowError, InvalidTaskError
+from support.measured import measurement_of
 
 NOW = 1_800_000_000
 BARE = {"purpose": "a study", "epsilon": 1, "min_clients": 500}
@@ -52,7 +53,7 @@ def test_a_number_that_the_sample_lacks_in_some_row_may_be_missing_and_a_task_co
     found = proposed_document(BARE | {"columns": [{"name": column.name} for column in table.columns]}, table)
     assert [one["name"] for one in found["columns"] if one.get("missing")] == ["income"]  # type: ignore[attr-defined]
     collected = collect(found, table.block(), NOW, keystream(bytes(32)))
-    assert collected.task.mechanism.leaves_out
+    assert measurement_of(collected.task).leaves_out
 
 
 def test_what_is_stated_stands(tmp_path: Path) -> None:

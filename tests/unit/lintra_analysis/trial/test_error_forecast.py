@@ -13,6 +13,7 @@ from lintra_analysis.trial.plan_text import document, show
 from lintra_protocol.errors import InvalidRowError, InvalidTaskError
 from lintra_protocol.privacy.gaussian import gaussian_mu
 from support import source
+from support.measured import measurement_of
 
 COLUMNS = [{"name": name, "lower": -3, "upper": 3, "scale": 1} for name in ("a", "b", "y")]
 
@@ -93,7 +94,10 @@ def test_organisations_expect_the_errors_that_their_release_states(sample: Path,
     found = foresee(asked_of_organisations(rows_per_person), table, "y", 10**9, source("organisations"), each)
     task, rows = found.task, np.tile(table.block(), (each // 300, 1))
     normalised, persons = task.schema_arrays.normalise(rows), np.arange(each)
-    total = sum(task.mechanism.contribution(normalised, persons, source(f"organisation {k}")) for k in range(4))
+    total = sum(
+        measurement_of(task, normalised.shape[1]).contribution(normalised, persons, source(f"organisation {k}"))
+        for k in range(4)
+    )
     stated = means(read(task, np.atleast_2d(total), np.array([4])), of="cohort")
     assert stated.means is not None
     assert found.means is not None

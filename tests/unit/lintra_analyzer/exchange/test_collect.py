@@ -24,6 +24,7 @@ from lintra_protocol.report.wire import decode_sealed_document, encode_sealed_do
 from lintra_protocol.task import Task
 from support import identity, make_task, nonce, signed_cohorts, signed_inventories
 from support.analyzer_world import Answer, Life, seeded, server_url
+from support.measured import measurement_of
 
 LIAR = 1
 Lie = Callable[[bytes, SigningKey], bytes]
@@ -189,7 +190,7 @@ async def test_a_lie_is_refused_by_name_and_the_truth_is_taken_later(life: Life,
     life.wires.fault = None
     record = life.service.record(await life.release(task)).record
     sketch, _ = life.service.archive.read(record)
-    assert_array_equal(task.mechanism.decode(sketch, 3), life.ideal(task).values)
+    assert_array_equal(measurement_of(task, 3).decode(sketch), life.ideal(task).values)
 
 
 async def test_an_answer_that_is_none_is_refused(life: Life) -> None:

@@ -15,6 +15,7 @@ from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.errors import InvalidReleaseError
 from lintra_protocol.task import Task
 from support import make_task, sealing_key
+from support.measured import layout_of, measurement_of
 
 SEED = bytes(range(32))
 CLIENTS = 400
@@ -67,7 +68,9 @@ def test_with_overlapping_rows_the_stated_noise_includes_every_servers_smoothing
     for repetition in range(60):
         sketch, row_counts = released(task, np.zeros((CLIENTS, 3)), f"noise {repetition}")
         for server in range(task.num_servers):
-            coarse.add_server_noise(sketch.view(np.uint64), 3, expand(SEED, f"server {server} {repetition}"))
+            measurement_of(coarse, 3).add_server_noise(
+                sketch.view(np.uint64), expand(SEED, f"server {server} {repetition}")
+            )
         release = read(task, sketch, row_counts).moments
         assert isinstance(release, Sketch)
         assert release.num_clients == CLIENTS
@@ -76,7 +79,7 @@ def test_with_overlapping_rows_the_stated_noise_includes_every_servers_smoothing
     # 1440 squares: one deviation of their mean is 3.7 %; four are a false alarm in 16 000.
     assert abs(np.mean(ratios**2) - 1) < 4 * np.sqrt(2 / ratios.size)
     without = CLIENTS * sparsity / 8 * 2.0 ** (-2 * coarse.fraction_bits) / sparsity
-    smoothing = 3 * coarse.smoothing**2 * 2.0 ** (-2 * coarse.fraction_bits) / sparsity
+    smoothing = 3 * coarse.noise_law.smoothing(task.setting) ** 2 * 2.0 ** (-2 * coarse.fraction_bits) / sparsity
     assert_allclose(release.noise_variance, without + smoothing)
 
 
@@ -106,7 +109,7 @@ def test_every_mechanism_becomes_its_own_kind_of_release() -> None:
         release = whole.moments or whole.totals
         assert isinstance(release, expected)
         assert release.num_clients == CLIENTS
-        assert_array_equal(release.values, task.mechanism.decode(sketch, 3))
+        assert_array_equal(release.values, measurement_of(task, 3).decode(sketch))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -117,7 +120,7 @@ def test_honest_rows_are_never_flagged_and_a_lie_is(kind: str) -> None:
     sketch, row_counts = released(task, rows)
     assert implausible_rows(task, sketch, row_counts)[1] == []
     lie = sketch.copy()
-    lie[0, 1] += 4 * CLIENTS * task.mechanism.largest_word()
+    lie[0, 1] += 4 * CLIENTS * layout_of(task).bound
     assert implausible_rows(task, lie, row_counts)[1] == [0]
 
 

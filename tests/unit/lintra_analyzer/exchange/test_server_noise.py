@@ -11,6 +11,7 @@ from lintra_protocol.crypto.randomness import expand
 from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.task import Task
 from support import make_task
+from support.measured import measurement_of
 
 SEED = bytes(range(32))
 COHORT = 60
@@ -22,7 +23,7 @@ def released(task: Task, label: str) -> tuple[IntArray, IntArray]:
     counts = task.mechanism.public_matrix(COHORT, SEED).row_counts()
     share = np.zeros((len(counts), task.sketch_words), np.uint64)
     for server in range(task.num_servers):
-        task.mechanism.add_server_noise(share, task.num_columns, expand(SEED, f"{label} {server}"))
+        measurement_of(task, task.num_columns).add_server_noise(share, expand(SEED, f"{label} {server}"))
     return share.view(np.int64), counts
 
 

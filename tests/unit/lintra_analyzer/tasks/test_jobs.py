@@ -15,6 +15,7 @@ from lintra_analyzer.tasks import jobs
 from lintra_protocol.task import Task
 from support import analyzer_world
 from support.analyzer_world import CLIENTS, NOW, Answer, Life, living
+from support.measured import measurement_of
 
 KINDS = ("osnap", "sum", "second_moment")
 
@@ -39,7 +40,7 @@ async def test_a_release_is_the_ideal_run_bit_for_bit(life: Life, kind: str) -> 
     signed = life.service.record(await life.release(task))
     sketch, row_counts = life.service.archive.read(signed.record)
     ideal = life.ideal(task)
-    assert_array_equal(task.mechanism.decode(sketch, task.num_columns), ideal.values)
+    assert_array_equal(measurement_of(task, task.num_columns).decode(sketch), ideal.values)
     assert_array_equal(read(task, sketch, row_counts).need("moments").values, ideal.values)
     assert signed.record.num_clients == CLIENTS == row_counts.sum()
 
@@ -54,7 +55,7 @@ async def test_reports_that_are_not_everywhere_are_left_out(life: Life, form: st
     signed = life.service.record(await life.release(task))
     assert [part.reports for part in signed.record.servers] == [22, 20, 21]
     sketch, _ = life.service.archive.read(signed.record)
-    assert_array_equal(task.mechanism.decode(sketch, task.num_columns), life.ideal(task, 20).values)
+    assert_array_equal(measurement_of(task, task.num_columns).decode(sketch), life.ideal(task, 20).values)
 
 
 async def test_a_certificate_says_how_many_reports_each_server_lost_and_nothing_of_those_that_lost_none(
@@ -96,7 +97,7 @@ async def test_a_job_that_died_while_an_answer_was_on_its_way_goes_on_after_a_re
         assert job.release_id is not None, job
         signed = life.service.record(job.release_id)
         sketch, _ = life.service.archive.read(signed.record)
-        assert_array_equal(task.mechanism.decode(sketch, task.num_columns), life.ideal(task).values)
+        assert_array_equal(measurement_of(task, task.num_columns).decode(sketch), life.ideal(task).values)
         if last != "batches":
             # What had answered was kept: of lists, which are large and fetched one after the other, the first one.
             assert [server for server, _, what in life.wires.log if what == last] == [1, 2][: 1 + (last == "ids")]

@@ -11,6 +11,7 @@ from lintra_protocol.mechanisms import WishartSecondMoment
 from lintra_protocol.privacy.gaussian import gaussian_delta
 from lintra_protocol.privacy.statement import Claim, Neighbours
 from support import make_task
+from support.measured import calibrated_for, clip_steps, measurement_of
 
 CLIENTS, COLUMNS = 60, 2
 
@@ -21,7 +22,7 @@ def claim(neighbours: Neighbours) -> Claim:
 
 def counting(neighbours: Neighbours) -> WishartSecondMoment:
     plain = WishartSecondMoment(row_bound="1", fraction_bits=0, sigma=4100, clip_count_weight="1")
-    return plain.calibrated(claim(neighbours), COLUMNS, 1000)
+    return calibrated_for(plain, COLUMNS, claim(neighbours), 1000)
 
 
 def test_beside_a_gaussian_curve_it_is_the_gaussian_curve_of_both() -> None:
@@ -33,15 +34,17 @@ def test_beside_a_gaussian_curve_it_is_the_gaussian_curve_of_both() -> None:
 @pytest.mark.parametrize("neighbours", ["zero-out", pytest.param("replace-one", marks=pytest.mark.slow)])
 def test_products_and_counter_together_stay_below_what_is_stated_at_every_epsilon(neighbours: Neighbours) -> None:
     mechanism = counting(neighbours)
-    stated = mechanism.privacy(claim(neighbours), COLUMNS, CLIENTS)
-    counter = mechanism.clip_steps / (sqrt(CLIENTS) * mechanism.sigma)
+    stated = measurement_of(mechanism, COLUMNS, claim(neighbours)).privacy(CLIENTS)
+    counter = clip_steps(mechanism) / (sqrt(CLIENTS) * mechanism.sigma)
     freedom, weight = CLIENTS - COLUMNS + 1, mechanism.squared_bound / mechanism.variance
 
     def curve(epsilon: float) -> float:
         return wishart_delta(epsilon, freedom, weight, neighbours, thorough=False)
 
     # Without its counter the statement would be false of both together.
-    bare = mechanism.model_copy(update={"clip_count_weight": "0"}).privacy(claim(neighbours), COLUMNS, CLIENTS)
+    bare = measurement_of(mechanism.model_copy(update={"clip_count_weight": "0"}), COLUMNS, claim(neighbours)).privacy(
+        CLIENTS
+    )
     epsilons = np.linspace(0, 3, 7).tolist()
     found = [beside_gaussian(curve, counter, epsilon) for epsilon in epsilons]
     assert all(delta <= stated.delta_at(epsilon) for epsilon, delta in zip(epsilons, found, strict=True))
@@ -52,8 +55,8 @@ def test_how_much_of_the_stated_delta_is_really_spent() -> None:
     found = []
     for neighbours in ("zero-out", "replace-one"):
         mechanism = counting(neighbours)
-        stated = mechanism.privacy(claim(neighbours), COLUMNS, CLIENTS)
-        counter = mechanism.clip_steps / (sqrt(CLIENTS) * mechanism.sigma)
+        stated = measurement_of(mechanism, COLUMNS, claim(neighbours)).privacy(CLIENTS)
+        counter = clip_steps(mechanism) / (sqrt(CLIENTS) * mechanism.sigma)
         freedom, weight = CLIENTS - COLUMNS + 1, mechanism.squared_bound / mechanism.variance
         for epsilon in np.linspace(0, 2, 5).tolist():
             exact = beside_gaussian(

@@ -16,6 +16,7 @@ from lintra_audit.task.task import audit_matrix, audit_task
 from lintra_curator.ndis import GaussianPair, delta, pair_from_gaussians, pair_profile, rp_pair, rp_pstar
 from lintra_protocol.errors import RowUnderfilledError
 from lintra_protocol.mechanisms import Osnap, OsnapPublished, WishartSecondMoment
+from lintra_protocol.mechanisms.osnap import OsnapLaw
 from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.task import Task
 from lintra_protocol.transforms.ones import Ones
@@ -266,8 +267,15 @@ def test_less_noise_than_stated_is_noticed() -> None:
 class Forgetful(Osnap):
     """A mechanism that states the leverage of twice as many clients."""
 
-    def release_privacy(self, claim, num_columns, matrix):  # type: ignore[no-untyped-def]
-        return super().release_privacy(claim, num_columns, BalancedOsnap(matrix.rows, 2 * matrix.num_clients, SEED))
+    @property
+    def noise_law(self) -> OsnapLaw:
+        return _ForgetfulLaw(self.sigma, self)
+
+
+class _ForgetfulLaw(OsnapLaw):
+    def release_privacy(self, measured, matrix, *, as_planned):  # type: ignore[no-untyped-def]
+        twice = BalancedOsnap(matrix.rows, 2 * matrix.num_clients, SEED)
+        return super().release_privacy(measured, twice, as_planned=as_planned)
 
 
 def test_a_statement_below_the_recomputed_mu_is_inconsistent() -> None:

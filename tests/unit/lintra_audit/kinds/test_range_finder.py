@@ -8,6 +8,7 @@ import pytest
 from lintra_audit.kinds.range_finder import cases, farthest
 from lintra_audit.release.run import far_reports
 from lintra_protocol.errors import InvalidTaskError
+from support.measured import measurement_of
 
 
 def test_a_trace_against_the_null_row_is_refused_and_would_move_reports_further_than_stated() -> None:
@@ -19,7 +20,7 @@ def test_a_trace_against_the_null_row_is_refused_and_would_move_reports_further_
     # What the optimal test of an audit would have in hand if nobody refused: more than the promise allows.
     reports = far_reports(replace(case, make_task=lambda: task), 0)
     moved = np.linalg.norm((reports[1][0] - reports[0][0]).astype(np.float64))
-    stated = float(traced.squared_distance(task.claim, task.num_columns)) ** 0.5
+    stated = float(measurement_of(traced, task.num_columns, task.claim).squared_distance) ** 0.5
     assert moved > 1.2 * stated
     without = far_reports(case, 0)
     assert np.linalg.norm((without[1][0] - without[0][0]).astype(np.float64)) <= stated

@@ -19,12 +19,22 @@ from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.task import Task
 from support import SEED, make_task
 from support.audit_cases import reached
+from support.measured import (
+    calibrated_for,
+    document_of,
+    measurement_of,
+    noise_sigmas,
+    reports_without_noise,
+    row_distance,
+    setting_of,
+    words_of_steps,
+)
 
 
 def task_with(intercept: str, trace: bool = False, columns: int = 2, min_clients: int = 10) -> Task:
     claim = Claim(epsilon="4", delta="0.00001", min_clients=min_clients, max_corrupt_clients=1, threat="adaptive")
     plain = SecondMoment(row_bound="1", fraction_bits=0, sigma=4, intercept=intercept, trace=trace)
-    return make_task(plain.calibrated(claim, columns, 1000), columns=columns, claim=claim)
+    return make_task(calibrated_for(plain, columns, claim, 1000), columns=columns, claim=claim)
 
 
 @pytest.mark.parametrize("intercept", ["0", "0.3", "0.7", "1.5"])
@@ -32,10 +42,13 @@ def task_with(intercept: str, trace: bool = False, columns: int = 2, min_clients
 def test_the_two_rows_of_a_victim_are_as_far_apart_as_the_promise_allows(intercept: str, trace: bool) -> None:
     task = task_with(intercept, trace)
     mechanism = task.mechanism
-    worlds = [mechanism.round_rows(rows[:1]) for rows in far_rows(Case("task", "", lambda: task, 10), 0)]
-    encoded = np.array([mechanism.encode_exactly(row)[0] for row in worlds]) / mechanism.sigmas(2)
+    worlds = [
+        document_of(mechanism).clip(rows[:1], setting_of(mechanism))
+        for rows in far_rows(Case("task", "", lambda: task, 10), 0)
+    ]
+    encoded = np.array([words_of_steps(mechanism, row)[0] for row in worlds]) / noise_sigmas(mechanism, 2)
     distance = np.square(encoded[0] - encoded[1]).sum() * mechanism.sigma**2
-    assert float(mechanism.squared_distance(task.claim, 2)) * 0.999 < distance
+    assert float(measurement_of(mechanism, 2, task.claim).squared_distance) * 0.999 < distance
 
 
 @pytest.mark.parametrize("intercept", ["0", "1"])
@@ -55,7 +68,7 @@ def climbed(mechanism: RangeFinder, rng: np.random.Generator) -> float:
     """Return the largest squared distance of two rows that a random ascent finds, in multiples of the promise's."""
 
     def distances(rows: FloatArray) -> FloatArray:
-        reports = mechanism.exact_reports(rows).astype(np.float64)
+        reports = reports_without_noise(mechanism, rows).astype(np.float64)
         squares: FloatArray = np.square(reports[::2] - reports[1::2]).sum(axis=1)
         return squares
 
@@ -66,7 +79,7 @@ def climbed(mechanism: RangeFinder, rng: np.random.Generator) -> float:
         found = distances(tried)
         rows = np.where(np.repeat(found > best, 2)[:, np.newaxis], tried, rows)
         best, step = np.maximum(best, found), step * 0.97
-    return float(best.max()) / float(mechanism.squared_row_distance("replace-one"))
+    return float(best.max()) / float(row_distance(mechanism, "replace-one"))
 
 
 @pytest.mark.parametrize(("projected", "intercept"), [("0.1", "0"), ("0.6", "0"), ("0.3", "0.3"), ("0.2", "0.9")])

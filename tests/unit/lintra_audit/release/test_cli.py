@@ -16,6 +16,7 @@ from lintra_protocol.mechanisms import Osnap
 from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.task import Task
 from support import SEED, make_task
+from support.measured import calibrated_for
 
 FEW = ["--trials", "2000", "--seed", SEED.hex()]
 
@@ -140,7 +141,7 @@ def joint_task(**changes: object) -> Task:
     claim = Claim(epsilon="2", delta="0.00001", min_clients=500)
     question = JointQuestion(**{"label": "kind", "dimension": 3} | changes)  # type: ignore[arg-type]
     asked = plan_ron_gauss(claim, columns, question, bytes(32))
-    return make_task(asked.calibrated(claim, len(columns), 1000), columns=columns, claim=claim)
+    return make_task(calibrated_for(asked, len(columns), claim, 1000), columns=columns, claim=claim)
 
 
 @pytest.mark.parametrize(
@@ -180,7 +181,7 @@ def test_the_twin_of_a_task_with_very_much_noise_still_has_its_mu() -> None:
 @pytest.mark.slow
 def test_the_twin_of_a_sketch_with_several_entries_per_column_keeps_the_claim() -> None:
     claim = Claim(epsilon="1", delta="0.000001", min_clients=400)
-    sketch = Osnap(row_bound="1", fraction_bits=0, sigma=64, rows=9, sparsity=3).calibrated(claim, 3, 1000)
+    sketch = calibrated_for(Osnap(row_bound="1", fraction_bits=0, sigma=64, rows=9, sparsity=3), 3, claim, 1000)
     task = make_task(sketch, claim=claim)
     case, said = case_of_task(task)
     assert "with the task's claim" in said

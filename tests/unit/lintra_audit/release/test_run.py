@@ -8,6 +8,7 @@ from lintra_audit.trials.case import Case
 from lintra_audit.trials.pipeline import HONEST, Scene, Seams, request_release, set_scene
 from support import SEED
 from support.audit_cases import CASES, reached
+from support.measured import document_of, setting_of
 
 RELEASED = [case for case in CASES.values() if not case.must_refuse]
 
@@ -34,7 +35,9 @@ def test_the_two_worlds_are_as_far_apart_as_the_claim_allows(case: Case) -> None
     # Reports are at most quadratic, so that their squared distance falls by at most twice as much as a squared length;
     # what rounding does to the direction is of second order, since the pair is a maximum.
     mechanism = case.task.mechanism
-    rows = [mechanism.round_rows(each[:1])[0].astype(np.float64) for each in far_rows(case, 0)]
+    rows = [
+        document_of(mechanism).clip(each[:1], setting_of(mechanism))[0].astype(np.float64) for each in far_rows(case, 0)
+    ]
     # Against the null report there is one row only.
     squares = [float(row @ row) for row in rows[case.task.claim.neighbours == "zero-out" :]]
     # Cells of a histogram are numbers of cells, and nothing is rounded.
@@ -59,7 +62,7 @@ def test_the_two_worlds_are_as_far_apart_as_the_claim_allows(case: Case) -> None
 @pytest.mark.parametrize("case", RELEASED, ids=lambda case: case.name)
 @pytest.mark.slow
 def test_adjacent_worlds_differ_by_one_step_of_one_client(case: Case) -> None:
-    worlds = [case.task.mechanism.round_rows(rows) for rows in near_rows(case, 1)]
+    worlds = [document_of(case.task).clip(rows, setting_of(case.task)) for rows in near_rows(case, 1)]
     difference = worlds[1] - worlds[0]
     # Rows within one cell of a histogram are the same row to it; anywhere else one step is the least there is.
     steps = 0 if case.task.mechanism.kind == "histogram" else 1

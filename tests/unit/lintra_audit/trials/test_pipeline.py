@@ -17,6 +17,7 @@ from lintra_protocol.errors import AlreadyReleasedError, CohortTooSmallError
 from lintra_protocol.mechanisms.base import Mechanism
 from support import SEED, source
 from support.audit_cases import CASES
+from support.measured import measurement_of, reports_without_noise
 
 RELEASED = [case for case in CASES.values() if not case.must_refuse]
 UNSMOOTHED = [case for case in RELEASED if not case.name.startswith("osnap-2")]
@@ -24,7 +25,7 @@ UNSMOOTHED = [case for case in RELEASED if not case.name.startswith("osnap-2")]
 
 def exact(mechanism: Mechanism, rows: FloatArray) -> IntArray:
     """Return the noiseless reports of rows of shape `(clients, d)`."""
-    return mechanism.exact_reports(rows)
+    return reports_without_noise(mechanism, rows)
 
 
 def without_noise(mechanism: Mechanism, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
@@ -40,7 +41,7 @@ def scene_of(case: Case, seams: Seams = HONEST) -> Scene:
 @pytest.mark.grid(3)
 @pytest.mark.slow
 def test_without_noise_the_release_is_matrix_times_rows_of_the_honest_clients(case: Case) -> None:
-    assert case.task.mechanism.smoothing == 0
+    assert measurement_of(case.task).smoothing == 0
     scene = scene_of(case)
     rows = far_rows(case, scene.victim)[1]
     released, reports = run_world(scene, rows, 3, source("exact"), replace(HONEST, encode=without_noise))
@@ -56,7 +57,7 @@ def test_smoothing_noise_of_every_server_is_all_that_is_left_of_a_smoothed_sketc
     rows = far_rows(case, scene.victim)[0]
     released, _ = run_world(scene, rows, 4000, source("smoothed"), replace(HONEST, encode=without_noise))
     rest = released - scene.matrix @ exact(case.task.mechanism, rows)
-    expected = case.task.num_servers * case.task.mechanism.smoothing**2
+    expected = case.task.num_servers * measurement_of(case.task).smoothing ** 2
     assert rest.var() == pytest.approx(expected, rel=0.05)
 
 

@@ -15,15 +15,21 @@ from lintra_protocol.mechanisms import SecondMoment
 from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.task import Task
 from support import make_task
+from support.measured import calibrated_for, with_contributors
 
 HELD = Contributors(rows_per_person=2, organisations_per_person=1, max_rows=1000, count="noisy")
 
 
 def task_of(epsilon: str) -> Task:
     claim = Claim(epsilon=epsilon, delta="0.000001", min_clients=5, max_corrupt_clients=4)
-    mechanism = SecondMoment(row_bound="2", fraction_bits=0, sigma=4, intercept="1").of_contributors(HELD)
+    mechanism = with_contributors(SecondMoment(row_bound="2", fraction_bits=0, sigma=4, intercept="1"), HELD)
     return make_task(
-        mechanism.calibrated(claim, 2, 5), columns=2, claim=claim, max_clients=5, max_missing="0", contributors=HELD
+        calibrated_for(mechanism, 2, claim, 5),
+        columns=2,
+        claim=claim,
+        max_clients=5,
+        max_missing="0",
+        contributors=HELD,
     )
 
 

@@ -25,6 +25,7 @@ from lintra_protocol.privacy.composition import Spent
 from lintra_protocol.privacy.gaussian import gaussian_epsilon
 from lintra_protocol.privacy.statement import Claim
 from support import few, make_task
+from support.measured import calibrated_for
 
 TASKS = [letter * 43 for letter in "ABCDEFGH"]
 DELTA = 1e-6
@@ -142,7 +143,7 @@ def test_where_a_worse_matrix_than_planned_may_pass_the_price_is_all_that_the_pr
     claim = Claim(epsilon="1", delta="0.000001", min_clients=400, max_corrupt_clients=2, delta_coalition="0.0000001")
     prices = {}
     for sparsity in (1, 2):
-        plan = Osnap(row_bound="1", fraction_bits=0, sigma=8, rows=8, sparsity=sparsity).calibrated(claim, 3, 1000)
+        plan = calibrated_for(Osnap(row_bound="1", fraction_bits=0, sigma=8, rows=8, sparsity=sparsity), 3, claim, 1000)
         # With more noise than the promise needs, the gate has room for a matrix that is worse than planned.
         task = make_task(plan.model_copy(update={"sigma": plan.sigma * 3 // 2}), claim=claim)
         prices[sparsity] = price_of(task)

@@ -7,6 +7,7 @@ from lintra_protocol.encoding.documents import fraction
 from lintra_protocol.errors import LedgerRefusedError, RowUnderfilledError
 from lintra_protocol.privacy.statement import Claim
 from support import make_task
+from support.measured import measurement_of
 
 CLAIM = Claim(epsilon="1", delta="0.00001", min_clients=100)
 
@@ -28,7 +29,7 @@ def test_replacing_a_row_is_two_steps_where_the_promise_is_about_leaving_it_out(
     assert price.mu == pytest.approx(2 * statement.mu)
     assert float(fraction(price.delta_coalition)) > 2 * statement.delta_coalition
     # The exact cost of a replaced row, which needs no such step, lies below.
-    direct = task.mechanism.privacy(CLAIM, 3, 100)
+    direct = measurement_of(task, 3, CLAIM).privacy(100)
     assert direct.mu < price.mu
     for epsilon in (0.5, 1.0, 2.0):
         assert direct.delta_at(epsilon) < price.delta_at(epsilon)
@@ -37,7 +38,7 @@ def test_replacing_a_row_is_two_steps_where_the_promise_is_about_leaving_it_out(
 def test_noise_that_no_mu_covers_is_refused_and_never_charged_as_nothing() -> None:
     task = make_task("second_moment_wishart", columns=3, claim=CLAIM)
     weak = task.mechanism.model_copy(update={"sigma": task.mechanism.sigma // 50})
-    assert weak.privacy(CLAIM, 3, 100).epsilon > 10
+    assert measurement_of(weak, 3, CLAIM).privacy(100).epsilon > 10
     with pytest.raises(LedgerRefusedError, match="cannot be counted"):
         price_of(task.model_copy(update={"mechanism": weak}))
     few = CLAIM.model_copy(update={"min_clients": 20})

@@ -25,6 +25,7 @@ from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.task import Task
 from support import columns_of, make_task, source
 from support.fake_servers import IMPATIENT, NOW, Network, problem
+from support.measured import calibrated_for, layout_of, measurement_of, with_contributors
 
 LEVELS = ("A", "B", OTHER)
 
@@ -40,9 +41,9 @@ def task_of(
     town = Column(name="town", lower="0", upper="2", kind="category", levels=levels)
     held = Contributors(rows_per_person=rows, organisations_per_person=1, max_rows=1000, count=count)
     claim = Claim(epsilon=epsilon, delta="0.000001", neighbours=neighbours, min_clients=5, max_corrupt_clients=4)
-    mechanism = SecondMoment(row_bound="2", fraction_bits=0, sigma=4, intercept="1").of_contributors(held)
+    mechanism = with_contributors(SecondMoment(row_bound="2", fraction_bits=0, sigma=4, intercept="1"), held)
     return make_task(
-        mechanism.calibrated(claim, 4, 5),
+        calibrated_for(mechanism, 4, claim, 5),
         columns=(*columns_of("ab"), town),
         claim=claim,
         max_clients=5,
@@ -375,10 +376,12 @@ async def test_spellings_of_one_person_are_clipped_and_charged_as_one_and_counte
 def test_what_is_sent_is_the_sum_of_the_rows_and_the_noise_of_one_report(tmp_path: Path) -> None:
     task = task_of()
     values, (persons, *_) = values_of(task, FRAME, "who", strict=False), persons_of(FRAME, "who", 5)
-    exact = task.mechanism.exact_contribution(task.schema_arrays.normalise(values), persons)
+    exact = measurement_of(task, task.schema_arrays.normalise(values).shape[1]).exact_contribution(
+        task.schema_arrays.normalise(values), persons
+    )
     noised = task.encode_contribution(values, persons, source("x"))
     noise = noised - exact
-    assert 0 < np.abs(noise / task.mechanism.report_sigmas(4)).max() < 5
+    assert 0 < np.abs(noise / layout_of(task, 4).sigmas).max() < 5
     assert combine(to_ring(noised)[np.newaxis]).shape == noised.shape
     assert isinstance(Contribution.__dataclass_fields__["exact"].repr, bool)
     assert not Contribution.__dataclass_fields__["exact"].repr

@@ -7,6 +7,7 @@ from lintra_client.sending.sealed_reports import encode_apart, encode_together
 from lintra_protocol.mechanisms import SecondMoment, Sum
 from lintra_protocol.mechanisms.base import Mechanism
 from support import make_task, source
+from support.measured import clip_steps, reports_without_noise
 
 NAN = np.nan
 ROWS = np.array([[0.1, 0.2, 0.3], [1, 1, 1], [NAN, 1, 1], [NAN, 5, 0], [NAN, 0, 0], [0, 5, 0]])
@@ -30,6 +31,6 @@ def test_a_row_left_out_is_not_counted_as_clipped(kind: type[Sum] | type[SecondM
         assert list(parcel.incomplete) == MISSING
     # Nor does the clip counter in its report count it: the whole report is 0 but for its noise.
     schema = task.schema_arrays
-    exact = mechanism.exact_reports(schema.normalise(ROWS), schema.outside(ROWS))
-    assert (exact[:, -1] // mechanism.clip_steps).tolist() == [int(each) for each in wanted]
+    exact = reports_without_noise(mechanism, schema.normalise(ROWS), schema.outside(ROWS))
+    assert (exact[:, -1] // clip_steps(mechanism)).tolist() == [int(each) for each in wanted]
     assert (not exact.any(axis=1)[2:5].any()) == (count == "noisy")

@@ -18,6 +18,7 @@ from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.task import Task
 from support import make_task, source
 from support.fake_servers import IMPATIENT, NOW, Network
+from support.measured import calibrated_for
 
 COLUMNS = (
     Column(name="age", lower="0", upper="100", center="50", scale="50", kind="integer"),
@@ -31,7 +32,7 @@ def labelled_task() -> Task:
     asked = plan_ron_gauss(
         claim, COLUMNS, JointQuestion(label="town", dimension=2, bins=4, radius=Fraction(9, 10)), bytes(32)
     )
-    return make_task(asked.calibrated(claim, 3, 1000), columns=COLUMNS, claim=claim)
+    return make_task(calibrated_for(asked, 3, claim, 1000), columns=COLUMNS, claim=claim)
 
 
 @pytest.fixture

@@ -29,6 +29,7 @@ from lintra_protocol.report.wire import BLIND_BYTES
 from lintra_protocol.task import Task
 from support import make_task, source
 from support.fake_servers import NOW, Around, Network
+from support.measured import calibrated_for, measurement_of
 
 ROW = [0.5, -0.25, 0.125]
 
@@ -155,11 +156,11 @@ async def test_a_missing_value_is_sent_as_the_task_says_and_with_strict_refused_
 
 async def test_under_a_noisy_count_a_missing_value_makes_the_null_row() -> None:
     mechanism = SecondMoment(row_bound="1", fraction_bits=0, sigma=4, intercept="0.5", count="noisy")
-    task = make_task(mechanism.calibrated(make_task().claim, 3, 1000))
+    task = make_task(calibrated_for(mechanism, 3, make_task().claim, 1000))
     network = Network(task)
     async with network.client() as client:
         await client.send({"a": 9, "b": 0.5}, source("lacking"))
-    expected = task.mechanism.noise(1, 3, source("lacking"))[0]
+    expected = measurement_of(task, 3).noise(1, source("lacking"))[0]
     assert expected.any()
     [payloads] = received(network).values()
     shares = np.stack([share_words(task, server, payload) for server, payload in enumerate(payloads)])

@@ -21,6 +21,7 @@ from lintra_protocol.mechanisms.ron_gauss import RonGauss
 from lintra_protocol.privacy.gaussian import gaussian_mu
 from lintra_protocol.privacy.statement import Claim
 from support import source
+from support.measured import document_of, setting_of, words_of_steps
 
 COLUMNS = (
     mapped_column("height", 100, 220, unit="cm"),
@@ -60,7 +61,9 @@ def mechanism_of(question: JointQuestion, bits: int = 12) -> RonGauss:
 )
 def test_the_fast_sum_is_the_sum_of_the_clients_own_vectors(question: JointQuestion) -> None:
     mechanism, rows = mechanism_of(question), table(500)
-    one_by_one = mechanism.encode_exactly(mechanism.round_rows(Schema(COLUMNS).normalise(rows)))
+    one_by_one = words_of_steps(
+        mechanism, document_of(mechanism).clip(Schema(COLUMNS).normalise(rows), setting_of(mechanism))
+    )
     np.testing.assert_array_equal(exact_sum(mechanism, COLUMNS, rows)[0], one_by_one.sum(axis=0))
 
 
@@ -125,7 +128,7 @@ def test_without_noise_to_speak_of_the_model_is_that_of_the_rows() -> None:
 def test_pure_noise_spends_exactly_its_epsilon() -> None:
     mechanism = mechanism_of(BY_CLASS)
     scales = pure_scales(mechanism, Fraction(1), PureShares())
-    size, q = mechanism.layout.num_coordinates, mechanism.squared_length
+    size, q = mechanism.num_coordinates, mechanism.squared_vector_bound
     spent = 2 * mechanism.indicator / scales.counts + 2 * mechanism.indicator * 4 / scales.histograms
     spent += Fraction((4 * size * q) ** 0.5) / scales.sums + Fraction((size / 2**0.5 + 1) * q) / scales.products
     assert 0.999 < spent <= 1

@@ -18,6 +18,7 @@ from lintra_protocol.privacy.gaussian import gaussian_epsilon
 from lintra_protocol.privacy.shares_seen import SharesSeen
 from lintra_protocol.privacy.statement import Claim
 from support import make_task
+from support.measured import measurement_of
 
 FIVE = Claim(epsilon="1", delta="0.000001", min_clients=1000, max_corrupt_clients=50, delta_coalition="0.0000005")
 
@@ -25,7 +26,7 @@ FIVE = Claim(epsilon="1", delta="0.000001", min_clients=1000, max_corrupt_client
 def test_a_claim_holds_at_its_own_part_and_weakens_with_every_larger_one() -> None:
     for kind, options in (("sum", {}), ("osnap", {"rows": 30}), ("osnap", {"rows": 8, "sparsity": 2})):
         task = make_task(kind, claim=FIVE, **options)  # type: ignore[arg-type]
-        shown = epsilons_if_colluding(task.mechanism, task.claim, task.num_columns)
+        shown = epsilons_if_colluding(measurement_of(task, task.num_columns), task.claim)
         assert tuple(shown) == PERCENTAGES
         assert sorted(shown.values()) == list(shown.values())
         assert shown[5] <= 1.0001
@@ -36,7 +37,7 @@ def test_of_a_sum_it_is_the_noise_of_the_honest_clients_that_is_left() -> None:
     claim = FIVE.model_copy(update={"delta_coalition": "0"})
     task = make_task("sum", claim=claim)
     mu = task.privacy(1000).mu
-    for percent, epsilon in epsilons_if_colluding(task.mechanism, claim, 3).items():
+    for percent, epsilon in epsilons_if_colluding(measurement_of(task, 3), claim).items():
         honest = 1000 - 10 * percent
         assert epsilon == pytest.approx(gaussian_epsilon(mu * math.sqrt(950 / honest), 1e-6), rel=1e-6)
 
@@ -45,22 +46,22 @@ def test_what_shares_of_verified_reports_show_is_paid_for_at_the_epsilon_that_is
     claim = FIVE.model_copy(update={"delta_coalition": "0"})
     task = make_task("sum", claim=claim)
     mu, seen = task.privacy(1000).mu, SharesSeen(Fraction(18, 10**8), Fraction(1, 10**4))
-    plain = epsilons_if_colluding(task.mechanism, claim, 3)
-    for percent, epsilon in epsilons_if_colluding(task.mechanism, claim, 3, seen).items():
+    plain = epsilons_if_colluding(measurement_of(task, 3), claim)
+    for percent, epsilon in epsilons_if_colluding(measurement_of(task, 3), claim, seen).items():
         # One client more is given away, and delta is what noise, two clients or more, and shares take together.
         honest = 1000 - 10 * percent - 1
         taken = 1e-8 + 1.8e-7 * (1 + math.exp(epsilon))
         assert epsilon == pytest.approx(gaussian_epsilon(mu * math.sqrt(950 / honest), 1e-6 - taken), rel=1e-6)
         assert epsilon > plain[percent] * 1.04
     # With a little more no epsilon is enough for a fifth, while the promise is still worth something.
-    more = epsilons_if_colluding(task.mechanism, claim, 3, SharesSeen(Fraction(22, 10**8), Fraction(1, 10**4)))
+    more = epsilons_if_colluding(measurement_of(task, 3), claim, SharesSeen(Fraction(22, 10**8), Fraction(1, 10**4)))
     assert more[5] < 1.2 < more[20] == math.inf
 
 
 def test_a_coalition_that_may_fill_a_row_leaves_nothing() -> None:
     claim = Claim(epsilon="1", delta="0.000001", min_clients=1000, max_corrupt_clients=20, threat="adaptive")
     task = make_task("osnap", rows=10, claim=claim)
-    shown = epsilons_if_colluding(task.mechanism, claim, 3)
+    shown = epsilons_if_colluding(measurement_of(task, 3), claim)
     assert shown[5] < math.inf
     assert shown[20] == math.inf
 
@@ -70,7 +71,7 @@ def test_of_a_release_it_follows_from_the_matrix_and_the_cohort_that_were_there(
     task = make_task("osnap", rows=8, sparsity=sparsity, claim=FIVE, max_clients=4000)
     small, large = (
         released_epsilons_if_colluding(
-            task.mechanism, task.claim, task.num_columns, task.mechanism.public_matrix(clients, bytes(32))
+            measurement_of(task, task.num_columns), task.claim, task.mechanism.public_matrix(clients, bytes(32))
         )
         for clients in (1000, 3000)
     )
@@ -88,7 +89,7 @@ def test_per_cent_of_clients_that_collude_are_rounded_down(num_clients: int) -> 
     claim = Claim(epsilon="1", delta="0.000001", min_clients=num_clients)
     task = make_task("sum", claim=claim, max_clients=2000)
     mu = task.privacy(num_clients).mu
-    for percent, epsilon in epsilons_if_colluding(task.mechanism, claim, 3).items():
+    for percent, epsilon in epsilons_if_colluding(measurement_of(task, 3), claim).items():
         honest = num_clients - math.floor(Fraction(percent, 100) * num_clients)
         assert epsilon == pytest.approx(gaussian_epsilon(mu * math.sqrt(num_clients / honest), 1e-6), rel=1e-6)
 

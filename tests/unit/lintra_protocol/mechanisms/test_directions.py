@@ -13,6 +13,18 @@ from lintra_protocol.fields.contributors import Contributors
 from lintra_protocol.mechanisms.directions import MAX_SQUARED_COLUMN, along, directions, encode_basis
 from lintra_protocol.mechanisms.second_moment import SecondMoment
 from lintra_protocol.privacy.statement import Claim, Neighbours
+from support.measured import (
+    calibrated_for,
+    document_of,
+    exact_sum,
+    layout_of,
+    measurement_of,
+    noise_sigmas,
+    reports_without_noise,
+    row_distance,
+    setting_of,
+    with_contributors,
+)
 
 ONE = 1 << 14
 AFTER = "A" * 43
@@ -41,7 +53,7 @@ def ball(bound: int, size: int) -> IntArray:
 
 def weighted(mechanism: SecondMoment, reports: IntArray, num_columns: int) -> IntArray:
     """Return reports in which the squared difference is doubled, in multiples of sigma: squares have twice variance."""
-    single = mechanism.sigmas(num_columns) == mechanism.sigma
+    single = noise_sigmas(mechanism, num_columns) == mechanism.sigma
     return np.concatenate([reports[:, single], reports[:, single], reports[:, ~single]], axis=1)
 
 
@@ -49,20 +61,22 @@ def weighted(mechanism: SecondMoment, reports: IntArray, num_columns: int) -> In
 @pytest.mark.parametrize("options", [{}, {"intercept": "3", "trace": True}, {"intercept": "7"}, {"targets": (1,)}])
 def test_no_two_rows_of_a_small_ball_are_farther_apart_than_the_promise(name: str, options: dict[str, object]) -> None:
     mechanism, rows = second(BASES[name], **options), ball(25, 2).astype(np.float64)
-    reports = weighted(mechanism, mechanism.exact_reports(rows), 2)
+    reports = weighted(mechanism, reports_without_noise(mechanism, rows), 2)
     squares = np.square(reports[:, np.newaxis] - reports[np.newaxis]).sum(axis=2)
-    assert squares.max() <= 2 * mechanism.squared_row_distance("replace-one")
+    assert squares.max() <= 2 * row_distance(mechanism, "replace-one")
     if not mechanism.trace:
-        assert np.square(reports).sum(axis=1).max() <= 2 * mechanism.squared_row_distance("zero-out")
+        assert np.square(reports).sum(axis=1).max() <= 2 * row_distance(mechanism, "zero-out")
     if (name, options) == ("identity", {}):
-        assert squares.max() == 2 * mechanism.squared_row_distance("replace-one") == 2 * 25**2
+        assert squares.max() == 2 * row_distance(mechanism, "replace-one") == 2 * 25**2
 
 
 def test_without_the_second_clip_the_promise_would_be_broken() -> None:
     mechanism, rows = second(BASES["twice the same"]), ball(25, 2)
     joined = along(rows, BASES["twice the same"], ())
     assert np.square(joined).sum(axis=1).max() == 50 > mechanism.squared_bound
-    assert np.square(mechanism.round_rows(rows.astype(np.float64))).sum(axis=1).max() <= 25
+    assert (
+        np.square(document_of(mechanism).clip(rows.astype(np.float64), setting_of(mechanism))).sum(axis=1).max() <= 25
+    )
 
 
 @pytest.mark.parametrize("neighbours", ["replace-one", "zero-out"])
@@ -70,10 +84,10 @@ def test_without_the_second_clip_the_promise_would_be_broken() -> None:
 def test_no_two_persons_of_two_rows_are_farther_apart_than_the_promise(name: str, neighbours: Neighbours) -> None:
     count: Literal["exact", "noisy"] = "noisy" if neighbours == "replace-one" else "exact"
     held = Contributors(rows_per_person=2, max_rows=10, organisations_per_person=1, count=count)
-    mechanism = second(BASES[name], 4, intercept="1").of_contributors(held)
+    mechanism = with_contributors(second(BASES[name], 4, intercept="1"), held)
     ones, twos = ball(4, 2).astype(np.float64), ball(8, 4).astype(np.float64)
-    found = [mechanism.exact_sum(row[np.newaxis], np.zeros(1, np.int64)) for row in ones]
-    found += [mechanism.exact_sum(rows.reshape(2, 2), np.zeros(2, np.int64)) for rows in twos]
+    found = [exact_sum(mechanism, row[np.newaxis], np.zeros(1, np.int64)) for row in ones]
+    found += [exact_sum(mechanism, rows.reshape(2, 2), np.zeros(2, np.int64)) for rows in twos]
     found.append(np.zeros_like(found[0]))
     reports = weighted(mechanism, np.array(found), 2)
     if neighbours == "replace-one":
@@ -81,7 +95,7 @@ def test_no_two_persons_of_two_rows_are_farther_apart_than_the_promise(name: str
         largest = int((squares[:, np.newaxis] + squares - 2 * reports @ reports.T).max())
     else:
         largest = int(np.square(reports).sum(axis=1).max())
-    assert largest <= 2 * mechanism.squared_person_distance(neighbours)
+    assert largest <= 2 * row_distance(mechanism, neighbours)
 
 
 def test_huge_rows_and_any_directions_stay_inside_the_bound() -> None:
@@ -91,7 +105,10 @@ def test_huge_rows_and_any_directions_stay_inside_the_bound() -> None:
             basis = rng.integers(-2000, 2001, (30, 8))
             mechanism = second(basis, fraction_bits=bits, targets=(3, 29))
             rows = rng.normal(size=(5, 30)) * 10.0 ** rng.integers(-3, 18, (5, 1))
-            assert np.square(mechanism.round_rows(rows)).sum(axis=1).max() <= mechanism.squared_bound
+            assert (
+                np.square(document_of(mechanism).clip(rows, setting_of(mechanism))).sum(axis=1).max()
+                <= mechanism.squared_bound
+            )
 
 
 def test_products_along_directions_are_exact_and_halves_are_rounded_up() -> None:
@@ -112,27 +129,33 @@ def test_words_and_noise_do_not_depend_on_the_number_of_columns() -> None:
     rng = np.random.default_rng(5)
     claim = Claim(epsilon="1", delta="0.000001", min_clients=1000)
     made = [
-        second(rng.integers(-900, 900, (size, 6)), intercept="1", targets=(0,)).calibrated(claim, size, 2000)
+        calibrated_for(second(rng.integers(-900, 900, (size, 6)), intercept="1", targets=(0,)), size, claim, 2000)
         for size in (40, 300)
     ]
-    assert [one.num_words(size) for one, size in zip(made, (40, 300), strict=True)] == [7 + 28] * 2
+    assert [layout_of(one, size).num_noised for one, size in zip(made, (40, 300), strict=True)] == [7 + 28] * 2
     assert made[0].sigma == made[1].sigma
-    plain = SecondMoment(row_bound="5", fraction_bits=0, sigma=4, intercept="1").calibrated(claim, 7, 2000)
+    plain = calibrated_for(SecondMoment(row_bound="5", fraction_bits=0, sigma=4, intercept="1"), 7, claim, 2000)
     assert (made[0].fraction_bits, made[0].sigma) == (plain.fraction_bits, plain.sigma)
 
 
 def test_the_clip_counter_counts_rows_that_are_too_long_only_with_their_targets() -> None:
     mechanism = second(IDENTITY, targets=(0,), clip_count_weight="0.2")
-    assert mechanism.shrinks(np.array([[0.0, 4.0], [4.0, 2.0], [9.0, 9.0]])).tolist() == [False, True, True]
+    assert document_of(mechanism).is_clipped(np.array([[0.0, 4.0], [4.0, 2.0], [9.0, 9.0]])).tolist() == [
+        False,
+        True,
+        True,
+    ]
 
 
 def test_a_task_without_a_basis_is_written_as_before() -> None:
     plain = SecondMoment(row_bound="5", fraction_bits=0, sigma=1000)
     assert set(plain.model_dump()) == {"kind", "row_bound", "fraction_bits", "sigma", "intercept", "trace"}
-    assert plain.remark(plain.privacy(Claim(epsilon="9", delta="0.1", min_clients=90), 2, 90)) == ""
+    assert plain.remark(measurement_of(plain, 2, Claim(epsilon="9", delta="0.1", min_clients=90)).privacy(90)) == ""
     other = second(IDENTITY)
-    assert "second of two rounds" in other.remark(other.privacy(Claim(epsilon="9", delta="0.1", min_clients=90), 2, 90))
-    assert "along public directions" in other.clipping_rule()
+    assert "second of two rounds" in other.remark(
+        measurement_of(other, 2, Claim(epsilon="9", delta="0.1", min_clients=90)).privacy(90)
+    )
+    assert "along public directions" in measurement_of(other).clipping_rule()
 
 
 @pytest.mark.parametrize("longest", [True, False])
@@ -147,4 +170,4 @@ def test_a_direction_may_be_a_little_longer_than_one_and_not_more(longest: bool)
 
 
 def test_no_loss_of_bound_is_hidden_in_the_distance() -> None:
-    assert second(IDENTITY).squared_row_distance("zero-out") == Fraction(25**2, 2)
+    assert row_distance(second(IDENTITY), "zero-out") == Fraction(25**2, 2)

@@ -11,6 +11,7 @@ from lintra_protocol.fields.schema import Column
 from lintra_protocol.mechanisms import Histogram
 from lintra_protocol.privacy.statement import Claim
 from support import make_task, source
+from support.measured import calibrated_for, document_of, encode_rows, measurement_of, reports_without_noise, setting_of
 
 EDGES = (("0", "1", "2.5", "4"), ("-3", "3"), ())
 MIXED = Histogram(sigma=4, edges=EDGES, levels=(0, 0, 3), indicator=5)
@@ -34,7 +35,7 @@ def every_row() -> np.ndarray:
 
 @pytest.mark.parametrize("neighbours", ["replace-one", "zero-out"])
 def test_no_two_rows_are_farther_apart_than_the_stated_distance_and_some_are_as_far(neighbours: str) -> None:
-    reports = MIXED.exact_reports(every_row())
+    reports = reports_without_noise(MIXED, every_row())
     assert set(map(tuple, reports.tolist())) == {
         (*(5 * (k == i) for k in range(3)), 0, 5, 0, *(5 * (k == j) for k in range(3)), 0)
         for i in range(3)
@@ -43,20 +44,20 @@ def test_no_two_rows_are_farther_apart_than_the_stated_distance_and_some_are_as_
     found = {tuple(report) for report in reports.tolist()}
     others = found if neighbours == "replace-one" else {(0,) * 10}
     farthest = max(sum((a - b) ** 2 for a, b in zip(one, two, strict=True)) for one in found for two in others)
-    stated = MIXED.squared_distance(claim(neighbours), 3)
+    stated = measurement_of(MIXED, 3, claim(neighbours)).squared_distance
     # Values that are not missing never differ in the column of one cell.
     assert stated == Fraction(2 if neighbours == "replace-one" else 1) * 3 * 25
     assert farthest == (2 * 2 * 25 if neighbours == "replace-one" else stated)
     whole = MIXED.model_copy(update={"edges": (EDGES[0], ("-3", "0", "3"), ())})
-    reports = whole.exact_reports(every_row())
+    reports = reports_without_noise(whole, every_row())
     distances = ((reports[:, np.newaxis] - reports) ** 2).sum(axis=2)
-    assert distances.max() == whole.squared_distance(claim("replace-one"), 3)
+    assert distances.max() == measurement_of(whole, 3, claim("replace-one")).squared_distance
 
 
 def test_a_cell_holds_its_lower_end_and_the_last_one_both() -> None:
     values = np.array([[0.0], [1.0], [np.nextafter(1.0, 0)], [2.5], [4.0], [-7.0], [70.0]])
     rows = np.hstack([values, np.zeros((7, 2))])
-    assert MIXED.round_rows(rows)[:, 0].tolist() == [0, 1, 0, 2, 2, 0, 2]
+    assert document_of(MIXED).clip(rows, setting_of(MIXED))[:, 0].tolist() == [0, 1, 0, 2, 2, 0, 2]
 
 
 def test_counts_are_those_that_numpy_finds() -> None:
@@ -64,8 +65,8 @@ def test_counts_are_those_that_numpy_finds() -> None:
     rows = np.column_stack(
         [generator.uniform(0, 4, 5000), generator.uniform(-3, 3, 5000), generator.integers(0, 3, 5000)]
     )
-    total = MIXED.exact_reports(rows).sum(axis=0)
-    first, second, third = MIXED.by_column(MIXED.decode(total[np.newaxis], 3))
+    total = reports_without_noise(MIXED, rows).sum(axis=0)
+    first, second, third = MIXED.by_column(measurement_of(MIXED, 3).decode(total[np.newaxis]))
     assert first.tolist() == [*np.histogram(rows[:, 0], [0, 1, 2.5, 4])[0].tolist(), 0]
     assert second.tolist() == [5000, 0]
     assert third.tolist() == [*np.bincount(rows[:, 2].astype(int)).tolist(), 0]
@@ -79,7 +80,7 @@ def test_counts_are_those_that_numpy_finds() -> None:
 def test_the_noise_of_one_row_at_epsilon_1_is_known(columns: int, clients: int, neighbours: str, sigma: int) -> None:
     given = claim(neighbours).model_copy(update={"min_clients": clients})
     plain = Histogram(sigma=4, edges=(("0", "1", "2"),) * columns, levels=(0,) * columns)
-    assert plain.calibrated(given, columns, 100).sigma == sigma
+    assert calibrated_for(plain, columns, given, 100).sigma == sigma
 
 
 def test_the_noise_does_not_depend_on_the_number_of_cells() -> None:
@@ -87,22 +88,22 @@ def test_the_noise_does_not_depend_on_the_number_of_cells() -> None:
     few, many = (
         Histogram(sigma=4, edges=(tuple(str(edge) for edge in range(count + 1)),), levels=(0,)) for count in (2, 4096)
     )
-    assert few.calibrated(given, 1, 100).sigma == many.calibrated(given, 1, 100).sigma
+    assert calibrated_for(few, 1, given, 100).sigma == calibrated_for(many, 1, given, 100).sigma
 
 
 def test_a_missing_value_has_a_cell_of_its_own_and_is_as_far_from_others_as_they_are() -> None:
-    missing = MIXED.exact_reports(np.array([[np.nan, 0.0, np.nan], [0.0, np.nan, 1.0]]))
+    missing = reports_without_noise(MIXED, np.array([[np.nan, 0.0, np.nan], [0.0, np.nan, 1.0]]))
     assert missing.tolist() == [[0, 0, 0, 5, 5, 0, 0, 0, 0, 5], [5, 0, 0, 0, 0, 5, 0, 5, 0, 0]]
-    assert ((missing[0] - missing[1]) ** 2).sum() == MIXED.squared_distance(claim("replace-one"), 3)
+    assert ((missing[0] - missing[1]) ** 2).sum() == measurement_of(MIXED, 3, claim("replace-one")).squared_distance
 
 
 def test_rows_of_another_length_are_not_counted() -> None:
     with pytest.raises(ValueError, match="expected rows of 3 columns"):
-        MIXED.encode(np.zeros((1, 2)), source("noise"))
+        encode_rows(MIXED, np.zeros((1, 2)), source("noise"))
 
 
 def test_its_columns_are_those_of_the_task() -> None:
-    mechanism = MIXED.model_copy(update={"indicator": 4096}).calibrated(claim("replace-one"), 3, 100)
+    mechanism = calibrated_for(MIXED.model_copy(update={"indicator": 4096}), 3, claim("replace-one"), 100)
     make_task(mechanism, columns=COLUMNS, claim=claim("replace-one"), max_clients=100)
     wrong = [
         (COLUMNS[0].model_copy(update={"center": "1"}), "give center 0 and scale 1"),
@@ -116,5 +117,5 @@ def test_its_columns_are_those_of_the_task() -> None:
 
 
 def test_nothing_shrinks_a_row_and_nothing_is_said_to() -> None:
-    assert not MIXED.shrinks(every_row()).any()
-    assert "outer cells" in MIXED.clipping_rule()
+    assert not document_of(MIXED).is_clipped(every_row()).any()
+    assert "outer cells" in measurement_of(MIXED).clipping_rule()

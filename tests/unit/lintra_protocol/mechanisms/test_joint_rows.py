@@ -8,7 +8,7 @@ from numpy.testing import assert_array_equal
 
 from lintra_protocol.crypto.ring import IntArray
 from lintra_protocol.mechanisms.joint_rows import (
-    Layout,
+    JointWords,
     feature_slices,
     feature_steps,
     histogram_cells,
@@ -20,6 +20,7 @@ from lintra_protocol.mechanisms.joint_rows import (
 from lintra_protocol.noise.clipping import clip_exactly
 from lintra_protocol.transforms.orthonormal import orthonormal
 from support import few
+from support.joint_words import packed, spread
 
 FRAME = orthonormal(np.array([[3, 1], [-1, 2], [2, 2], [0, -4]]))
 NO_CELLS = np.zeros((4, 0), np.int64)
@@ -38,14 +39,14 @@ def test_a_known_row_is_counted_projected_and_clipped() -> None:
 
 
 def test_the_vector_of_a_known_row() -> None:
-    packed = Layout(2, 2, False, ()).pack(np.array([1]), np.array([[620, 1900]]), NO_CELLS[:1], 4096)
-    assert_array_equal(packed, [[0, 4096, 0, 0, 620, 1900, 384400, 1178000, 3610000]])
+    vector = packed(JointWords(2, 2, False, ()), np.array([1]), np.array([[620, 1900]]), NO_CELLS[:1], 4096)
+    assert_array_equal(vector, [[0, 4096, 0, 0, 620, 1900, 384400, 1178000, 3610000]])
 
 
 def test_the_sum_of_known_rows_and_its_parts() -> None:
-    layout = Layout(2, 2, False, ())
+    layout = JointWords(2, 2, False, ())
     vectors = np.array([[1000, 500], [-800, 300], [200, -1500], [-400, -900]])
-    total = layout.pack(np.array([0, 0, 1, 1]), vectors, NO_CELLS, 4096).sum(axis=0)
+    total = packed(layout, np.array([0, 0, 1, 1]), vectors, NO_CELLS, 4096).sum(axis=0)
     assert_array_equal(total, [8192, 8192, 200, 800, -200, -2400, 1840000, 320000, 3400000])
     parts = layout.unpack(total.astype(float))
     assert_array_equal(parts.counts, [8192, 8192])
@@ -63,10 +64,10 @@ def test_the_parts_of_a_sum_are_those_of_its_rows(
     classes: int, size: int, per_class: bool, bins: list[int], seed: int
 ) -> None:
     generator = np.random.default_rng(seed)
-    layout = Layout(classes, size, per_class, tuple(bins))
+    layout = JointWords(classes, size, per_class, tuple(bins))
     groups, vectors = generator.integers(0, classes, 20), generator.integers(-50, 50, (20, size))
     cells = np.stack([generator.integers(0, number, 20) for number in bins], axis=1) if bins else np.zeros((20, 0), int)
-    parts = layout.unpack(layout.pack(groups, vectors, cells, 7).sum(axis=0).astype(float))
+    parts = layout.unpack(packed(layout, groups, vectors, cells, 7).sum(axis=0).astype(float))
     inside = [groups == number for number in range(classes)]
     assert_array_equal(parts.sums, [vectors[each].sum(axis=0) for each in inside])
     products = [vectors[each].T @ vectors[each] for each in inside]
@@ -80,9 +81,9 @@ def test_the_parts_of_a_sum_are_those_of_its_rows(
 
 
 def test_every_word_is_filled_by_what_it_is() -> None:
-    filled = Layout(2, 2, True, (3,)).fill(1, 2, 3, 4, 5)
+    filled = spread(JointWords(2, 2, True, (3,)), 1, 2, 3, 4, 5)
     assert_array_equal(filled, [1, 1, 2, 2, 2, 2, 3, 4, 3, 3, 4, 3, 5, 5, 5])
-    assert Layout(10, 38, False, (17,) * 64).ends[3] == 10 + 380 + 741 + 17 * 64 == 2219
+    assert JointWords(10, 38, False, (17,) * 64).ends[3] == 10 + 380 + 741 + 17 * 64 == 2219
 
 
 @given(st.lists(st.lists(st.integers(-(2**27), 2**27), min_size=3, max_size=3), min_size=1), st.integers(1, 2**30))
@@ -149,4 +150,4 @@ def test_categories_become_one_feature_per_level_and_two_levels_one() -> None:
 
 def test_a_vector_of_another_length_is_refused() -> None:
     with pytest.raises(ValueError, match="expected 9 words"):
-        Layout(2, 2, False, ()).unpack(np.zeros(8))
+        JointWords(2, 2, False, ()).unpack(np.zeros(8))

@@ -11,8 +11,20 @@ from numpy.testing import assert_array_equal
 from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.encoding.canonical import base64url
 from lintra_protocol.errors import FalseClaimError, InvalidTaskError
-from lintra_protocol.mechanisms.range_finder import FREE_TRACE, RangeFinder, Target, omega, outer_words, projections
+from lintra_protocol.mechanisms.layout import Products
+from lintra_protocol.mechanisms.public_signs import omega, projections
+from lintra_protocol.mechanisms.range_finder import FREE_TRACE, RangeFinder, Target
 from lintra_protocol.privacy.statement import Claim
+from support.measured import (
+    calibrated_for,
+    document_of,
+    layout_of,
+    measurement_of,
+    reports_without_noise,
+    row_distance,
+    setting_of,
+    words_of_steps,
+)
 from support.worst_rows import worst_pair
 
 CLAIM = Claim(epsilon="1", delta="0.000001", min_clients=1000)
@@ -40,27 +52,27 @@ def test_the_words_of_the_design() -> None:
     row = np.array([[5, -3, 2, 1]])
     found = projections(row, signs, 1, 30)
     assert_array_equal(found, [[-4, -2, 0]])
-    assert_array_equal(outer_words(row, found)[0], [-20, -10, 0, 12, 6, 0, -8, -4, 0, -4, -2, 0])
+    assert_array_equal(Products(row, found).of_each_row()[0], [-20, -10, 0, 12, 6, 0, -8, -4, 0, -4, -2, 0])
 
 
 def test_two_rows_that_share_their_projection_differ_by_what_it_does_not_see() -> None:
     rows = np.array([[4, -2], [-2, 4]])
     shared = projections(rows, np.array([[1.0], [1.0]]), 0, 4)
     assert_array_equal(shared, [[2], [2]])
-    assert distance(outer_words(rows, shared)) == 288 <= 4 * 20 * 4
+    assert distance(Products(rows, shared).of_each_row()) == 288 <= 4 * 20 * 4
 
 
 def test_the_order_is_products_row_by_row_then_the_squared_norm_then_the_clip_counter() -> None:
     counted = FULL.model_copy(update={"fraction_bits": 3, "clip_count_weight": "0.5"})
-    steps = counted.round_rows(np.array([[0.5, -0.25, 0.25, 0.5]]))
-    words = counted.exact_reports(np.array([[0.5, -0.25, 0.25, 0.5]]))[0]
+    steps = document_of(counted).clip(np.array([[0.5, -0.25, 0.25, 0.5]]), setting_of(counted))
+    words = reports_without_noise(counted, np.array([[0.5, -0.25, 0.25, 0.5]]))[0]
     assert_array_equal(steps, [[4, -2, 2, 4]])
     assert counted.width == 4
     assert_array_equal(words[[0, 4, 8, 12]], 4 * steps[0])  # C0 = 4
     assert_array_equal(words[[1, 5, 9, 13]], -8 * steps[0])  # the target, four times, moved into [-8, 8]
     assert words[-2] == 4 * 4 + 2 * 2 + 2 * 2 + 4 * 4
     assert words[-1] == 0
-    assert counted.num_words(4) == 18 == words.size
+    assert layout_of(counted, 4).num_noised == 18 == words.size
 
 
 @pytest.mark.parametrize("trace", [False, True])
@@ -74,7 +86,9 @@ def test_no_two_rows_of_a_small_ball_are_further_apart_than_stated(columns: int,
         longest, other = int(np.square(rows).sum(axis=1).max()), constant**2 + squared
         if trace and longest > FREE_TRACE * other:
             continue
-        words = np.hstack([outer_words(rows, factors), np.square(rows).sum(axis=1, keepdims=True)[:, : int(trace)]])
+        words = np.hstack(
+            [Products(rows, factors).of_each_row(), np.square(rows).sum(axis=1, keepdims=True)[:, : int(trace)]]
+        )
         gram = words @ words.T
         squares = np.diag(gram)
         found = int((squares[:, np.newaxis] + squares - 2 * gram).max())
@@ -92,8 +106,8 @@ def test_a_constructed_pair_comes_close_and_refutes_a_bound_that_is_a_little_sma
     columns: int, rank: int, bound: str, reached: float
 ) -> None:
     mechanism = PLAIN.model_copy(update={"rank": rank, "projected_bound": bound})
-    found = distance(mechanism.encode_exactly(worst_pair(mechanism, columns, 1)))
-    stated = mechanism.squared_row_distance("replace-one")
+    found = distance(words_of_steps(mechanism, worst_pair(mechanism, columns, 1)))
+    stated = row_distance(mechanism, "replace-one")
     assert reached**2 * stated < found <= stated
     assert found > Fraction(reached) ** 2 * stated > 2 * mechanism.squared_bound**2 * Fraction(4) ** -mechanism.halvings
 
@@ -103,14 +117,14 @@ def climbed(mechanism: RangeFinder, columns: int, rng: np.random.Generator, step
     best = rng.normal(size=(2, columns)) * 3
 
     def apart(rows: FloatArray) -> int:
-        return distance(mechanism.exact_reports(rows))
+        return distance(reports_without_noise(mechanism, rows))
 
     reached = apart(best)
     for step in range(steps):
         candidate = best + rng.normal(size=best.shape) * 2.0 ** (-step / steps * 6)
         if (found := apart(candidate)) > reached:
             best, reached = candidate, found
-    return float(Fraction(reached) / mechanism.squared_row_distance("replace-one")) ** 0.5
+    return float(Fraction(reached) / row_distance(mechanism, "replace-one")) ** 0.5
 
 
 def test_a_search_among_all_rows_never_passes_the_bound() -> None:
@@ -136,7 +150,7 @@ def test_the_trace_is_free_exactly_up_to_the_stated_ratio() -> None:
 def test_the_distance_is_the_product_of_both_norms(neighbours: str) -> None:
     square = 2**28 * (2**26 + (4 * 2**12) ** 2 + FULL.projected_squared_bound)
     times = 4 if neighbours == "replace-one" else 1
-    assert FULL.squared_row_distance(neighbours) == times * square
+    assert row_distance(FULL, neighbours) == times * square
     assert FULL.projected_squared_bound == 2**28 * 2 * 144 // 100
 
 
@@ -162,27 +176,29 @@ def test_halvings_keep_the_projection_about_as_long_as_the_row() -> None:
     ],
 )
 def test_options_that_do_not_fit_are_refused_in_words(changes: dict[str, object], words: str) -> None:
-    fits = PLAIN.calibrated(CLAIM, 6, 2000)
+    fits = calibrated_for(PLAIN, 6, CLAIM, 2000)
     with pytest.raises(InvalidTaskError, match=words):
-        fits.model_copy(update=changes).check(CLAIM, 6, 2000)
+        measurement_of(fits.model_copy(update=changes), 6, CLAIM).check(2000)
 
 
 def test_a_trace_against_the_null_row_is_refused_whatever_its_noise() -> None:
     null = CLAIM.model_copy(update={"neighbours": "zero-out"})
-    loud = FULL.calibrated(CLAIM, 6, 2000).model_copy(update={"sigma": 2**28})
+    loud = calibrated_for(FULL, 6, CLAIM, 2000).model_copy(update={"sigma": 2**28})
     with pytest.raises(InvalidTaskError, match="trace is free where one row is replaced"):
-        loud.check(null, 6, 2000)
+        measurement_of(loud, 6, null).check(2000)
     with pytest.raises(InvalidTaskError, match="trace"):
-        FULL.calibrated(null, 6, 2000)
+        calibrated_for(FULL, 6, null, 2000)
 
 
 @pytest.mark.parametrize("mechanism", [PLAIN, FULL], ids=["plain", "all fields"])
 def test_one_step_less_of_noise_breaks_the_promise(mechanism: RangeFinder) -> None:
-    found = mechanism.calibrated(CLAIM, 6, 2000)
-    found.check(CLAIM, 6, 2000)
+    found = calibrated_for(mechanism, 6, CLAIM, 2000)
+    measurement_of(found, 6, CLAIM).check(2000)
     assert found.fraction_bits == 14
     with pytest.raises(FalseClaimError):
-        found.model_copy(update={"sigma": found.sigma - max(1, found.sigma // 10**7)}).check(CLAIM, 6, 2000)
+        measurement_of(found.model_copy(update={"sigma": found.sigma - max(1, found.sigma // 10**7)}), 6, CLAIM).check(
+            2000
+        )
 
 
 def test_the_clip_counter_sees_rows_and_projections_that_are_too_long() -> None:
@@ -190,5 +206,5 @@ def test_the_clip_counter_sees_rows_and_projections_that_are_too_long() -> None:
     along = mechanism.signs(6)[:, 0] * 0.4  # a norm of .98, and a longer projection
     across = np.linalg.svd(mechanism.signs(6))[0][:, -1]
     rows = np.array([along, across, 1.2 * across, 0.1 * along])
-    assert_array_equal(mechanism.shrinks(rows), [True, False, True, False])
-    assert_array_equal(mechanism.exact_reports(rows)[:, -1] > 0, [True, False, True, False])
+    assert_array_equal(document_of(mechanism).is_clipped(rows), [True, False, True, False])
+    assert_array_equal(reports_without_noise(mechanism, rows)[:, -1] > 0, [True, False, True, False])

@@ -15,12 +15,22 @@ from lintra_protocol.crypto.sharing import combine, split
 from lintra_protocol.encoding.canonical import base64url
 from lintra_protocol.errors import FalseClaimError, InvalidTaskError, LintraError, RowUnderfilledError
 from lintra_protocol.fields.schema import Column
-from lintra_protocol.mechanisms.encoder import MIN_SIGMA
+from lintra_protocol.mechanisms.noise_law import MIN_SIGMA
 from lintra_protocol.mechanisms.ron_gauss import RonGauss
 from lintra_protocol.noise.discrete_gaussian import MAX_SIGMA
 from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.transforms.orthonormal import frame, frame_digest
 from support import source
+from support.measured import (
+    calibrated_for,
+    document_of,
+    encode_rows,
+    layout_of,
+    measurement_of,
+    noise_sigmas,
+    setting_of,
+    words_of_steps,
+)
 
 SEED = bytes(range(32))
 DIGEST = frame_digest(frame(SEED, 4, 2))
@@ -67,7 +77,7 @@ def ceil_root(variance: int) -> int:
 
 
 def exact(given: RonGauss, rows: FloatArray) -> FloatArray:
-    return given.encode_exactly(given.round_rows(rows)).astype(float)
+    return words_of_steps(given, document_of(given).clip(rows, setting_of(given))).astype(float)
 
 
 # --- the noise --------------------------------------------------------------------------------------------------------
@@ -86,15 +96,15 @@ def test_known_plans_in_the_smallest_integer_deviations(
 ) -> None:
     products = planned[3] or 0
     given = wide(classes, bins, weight).model_copy(update={"sigma": ceil_root(products)})
-    given.check(claim(), len(given.levels), 10_000)
-    assert given.num_words(0) == words
+    measurement_of(given, len(given.levels), claim()).check(10_000)
+    assert layout_of(given, 0).num_noised == words
     for deviation, variance in zip(astuple(given.deviations)[:5], planned, strict=True):
         assert variance is None or deviation == ceil_root(variance)
     # Deviations rounded up promise a little more than the variances of the plan, so that a smaller sigma will do.
-    assert mu * 0.998 < given.privacy(claim(), len(given.levels), 1000).mu <= mu
-    smallest = given.smallest_sigma(claim(), len(given.levels))
+    assert mu * 0.998 < measurement_of(given, len(given.levels), claim()).privacy(1000).mu <= mu
+    smallest = measurement_of(given, len(given.levels), claim()).smallest_sigma()
     assert 0.997 * given.sigma < smallest <= given.sigma
-    given.model_copy(update={"sigma": smallest}).check(claim(), len(given.levels), 10_000)
+    measurement_of(given.model_copy(update={"sigma": smallest}), len(given.levels), claim()).check(10_000)
 
 
 def test_squares_carry_at_least_twice_the_variance_of_products() -> None:
@@ -105,47 +115,49 @@ def test_squares_carry_at_least_twice_the_variance_of_products() -> None:
 def test_counts_never_decide() -> None:
     two = mechanism()
     one = mechanism(label=-1, levels=(0,) * 4, bins=(0,) * 4)
-    assert one.privacy(claim(), 4, 1000).mu == pytest.approx(two.privacy(claim(), 5, 1000).mu, rel=1e-3)
-    assert one.privacy(claim(), 4, 1000).mu <= two.privacy(claim(), 5, 1000).mu
+    assert measurement_of(one, 4, claim()).privacy(1000).mu == pytest.approx(
+        measurement_of(two, 5, claim()).privacy(1000).mu, rel=1e-3
+    )
+    assert measurement_of(one, 4, claim()).privacy(1000).mu <= measurement_of(two, 5, claim()).privacy(1000).mu
 
 
 def test_every_word_has_the_noise_of_its_kind() -> None:
     given = mechanism(bins=(3, 0, 0, 0, 0))
     own = given.deviations
     assert_array_equal(
-        given.sigmas(5),
+        noise_sigmas(given, 5),
         [own.counts] * 2 + [own.sums] * 4 + [own.squares, own.products, own.squares] + [own.histograms] * 3,
     )
-    assert given.least_sigma == given.sigmas(5).min()
+    assert layout_of(given).least_sigma == noise_sigmas(given, 5).min()
 
 
 @pytest.mark.parametrize("change", [{}, {"covariance": "per_class"}, {"bins": (16, 2, 0, 0, 0)}])
 @pytest.mark.parametrize("neighbours", ["replace-one", "zero-out"])
 def test_calibration_keeps_the_claim_and_one_step_less_breaks_it(change: dict[str, object], neighbours: str) -> None:
     promised = claim(neighbours=neighbours, max_corrupt_clients=10)
-    given = mechanism(**change).calibrated(promised, 5, 10_000)
-    given.check(promised, 5, 10_000)
-    assert 0.999 < given.privacy(promised, 5, 1000).epsilon <= 1
+    given = calibrated_for(mechanism(**change), 5, promised, 10_000)
+    measurement_of(given, 5, promised).check(10_000)
+    assert 0.999 < measurement_of(given, 5, promised).privacy(1000).epsilon <= 1
     with pytest.raises(FalseClaimError):
-        given.model_copy(update={"sigma": given.sigma - 1}).check(promised, 5, 10_000)
+        measurement_of(given.model_copy(update={"sigma": given.sigma - 1}), 5, promised).check(10_000)
 
 
 def test_fewer_clients_weaken_the_promise_and_below_the_minimum_break_it() -> None:
-    given = mechanism().calibrated(claim(), 5, 10_000)
-    epsilons = [given.privacy(claim(), 5, clients).epsilon for clients in (4000, 2000, 1000, 999, 500)]
+    given = calibrated_for(mechanism(), 5, claim(), 10_000)
+    epsilons = [measurement_of(given, 5, claim()).privacy(clients).epsilon for clients in (4000, 2000, 1000, 999, 500)]
     assert epsilons == sorted(set(epsilons))
-    given.privacy(claim(), 5, 1000).require(claim())
+    measurement_of(given, 5, claim()).privacy(1000).require(claim())
     with pytest.raises(FalseClaimError):
-        given.privacy(claim(), 5, 999).require(claim())
+        measurement_of(given, 5, claim()).privacy(999).require(claim())
     with pytest.raises(RowUnderfilledError):
-        given.privacy(claim(min_clients=20, max_corrupt_clients=10), 5, 10)
+        measurement_of(given, 5, claim(min_clients=20, max_corrupt_clients=10)).privacy(10)
 
 
 def test_large_noise_only_ever_uses_a_coarser_grid() -> None:
-    grids = [mechanism(row_bound=bound).calibrated(claim(), 5, 10_000) for bound in ("0.5", "4", "32")]
+    grids = [calibrated_for(mechanism(row_bound=bound), 5, claim(), 10_000) for bound in ("0.5", "4", "32")]
     bits = [given.fraction_bits for given in grids]
     assert bits == sorted(bits, reverse=True)
-    assert all(MIN_SIGMA <= min(given.sigmas(5)) <= max(given.sigmas(5)) <= MAX_SIGMA for given in grids)
+    assert all(MIN_SIGMA <= min(noise_sigmas(given, 5)) <= max(noise_sigmas(given, 5)) <= MAX_SIGMA for given in grids)
 
 
 # --- what a row becomes -----------------------------------------------------------------------------------------------
@@ -156,12 +168,12 @@ def test_a_known_row_through_a_frame_of_the_tasks_own() -> None:
     row = np.array([[0.5, 0.5, 0, -0.7, 1]])
     expected = np.rint(np.array([16384, 16384, 0, -22938]) @ frame(SEED, 4, 2) / 2**18)
     assert np.linalg.norm(expected) > 2000
-    steps = given.round_rows(row)
+    steps = document_of(given).clip(row, setting_of(given))
     assert steps[0, 0] == 1
     assert_array_equal(steps[0, 1:], np.trunc(expected * 2000 / np.ceil(np.linalg.norm(expected))))
     first, second = steps[0, 1:].tolist()
     assert_array_equal(
-        given.encode_exactly(steps), [[0, 4096, 0, 0, first, second, first**2, first * second, second**2]]
+        words_of_steps(given, steps), [[0, 4096, 0, 0, first, second, first**2, first * second, second**2]]
     )
 
 
@@ -181,8 +193,10 @@ def test_categories_numbers_and_labels_each_find_their_place() -> None:
     one = 4096
     row = np.array([[0.25, 2, 0, -0.5]])
     vector = [one // 4, -one, -one, one, -one, -102400]
-    assert_array_equal(given.round_rows(row), [[0, *vector, 2, 2, 0, 2]])
-    parts = given.unpack(given.decode(given.encode_exactly(given.round_rows(row)), 4))
+    assert_array_equal(document_of(given).clip(row, setting_of(given)), [[0, *vector, 2, 2, 0, 2]])
+    parts = given.unpack(
+        measurement_of(given, 4).decode(words_of_steps(given, document_of(given).clip(row, setting_of(given))))
+    )
     assert parts.counts is None
     assert_array_equal(parts.sums * 4096, [vector])
     assert_array_equal(parts.products * 4096**2, [np.outer(vector, vector)])
@@ -197,11 +211,11 @@ def test_categories_numbers_and_labels_each_find_their_place() -> None:
 def test_hostile_rows_are_clipped_exactly() -> None:
     given = mechanism(bins=(5, 5, 5, 5, 0))
     rows = np.array([[1e300] * 5, [-1e300] * 5, [1e17, -1e17, 0.0, 1e-300, 1e9], [0, 0, 0, 0, -1e9]])
-    for steps in given.round_rows(rows):
+    for steps in document_of(given).clip(rows, setting_of(given)):
         assert 0 <= steps[0] <= 1
         assert int(steps[1]) ** 2 + int(steps[2]) ** 2 <= 2000**2
         assert all(0 <= cell < 5 for cell in steps[3:])
-    assert np.abs(exact(given, rows)).max() <= given.largest_word()
+    assert np.abs(exact(given, rows)).max() <= layout_of(given).bound
 
 
 def test_only_rows_that_are_too_long_where_they_are_projected_count_as_shrunk() -> None:
@@ -209,7 +223,7 @@ def test_only_rows_that_are_too_long_where_they_are_projected_count_as_shrunk() 
     columns = frame(SEED, 4, 2) / 2**15
     inside, outside = 0.48 * columns[:, 0], 0.5 * columns[:, 0]
     rows = np.hstack([[inside, outside, np.zeros(4)], [[0], [1], [1]]])
-    assert given.shrinks(rows).tolist() == [False, True, False]
+    assert document_of(given).is_clipped(rows).tolist() == [False, True, False]
 
 
 @pytest.mark.parametrize("value", [np.inf, -np.inf])
@@ -218,24 +232,26 @@ def test_a_row_that_is_not_finite_makes_no_report(value: float, column: int) -> 
     row = np.zeros((1, 5))
     row[0, column] = value
     with pytest.raises(ValueError, match="finite"):
-        mechanism().encode(row, source("noise"))
+        encode_rows(mechanism(), row, source("noise"))
 
 
 def test_shares_of_noised_vectors_add_up_bit_for_bit() -> None:
-    given = mechanism(bins=(3, 0, 0, 0, 0)).calibrated(claim(), 5, 10_000)
+    given = calibrated_for(mechanism(bins=(3, 0, 0, 0, 0)), 5, claim(), 10_000)
     rows = np.random.default_rng(1).uniform(-1, 1, (30, 5))
-    noised = given.encode(rows, source("noise"))
-    servers = np.zeros((3, given.num_words(5)), np.uint64)
+    noised = encode_rows(given, rows, source("noise"))
+    servers = np.zeros((3, layout_of(given, 5).num_noised), np.uint64)
     for number, report in enumerate(noised):
         servers += split(to_ring(report), 3, source(f"share {number}"))
     assert_array_equal(from_ring(combine(servers)), noised.sum(axis=0))
-    assert_array_equal(noised - exact(given, rows), given.noise(30, 5, source("noise")))
+    assert_array_equal(noised - exact(given, rows), measurement_of(given, 5).noise(30, source("noise")))
 
 
 def test_decoding_gives_rows_and_feature_units() -> None:
     given = mechanism(bins=(2, 0, 0, 0, 0))
     rows = np.array([[0.1, 0.2, -0.1, 0.1, 0], [0.1, -0.2, 0.2, 0.1, 1], [-0.3, 0, 0, 0, 1]])
-    parts = given.unpack(given.decode(exact(given, rows).sum(axis=0, keepdims=True).astype(np.int64), 5))
+    parts = given.unpack(
+        measurement_of(given, 5).decode(exact(given, rows).sum(axis=0, keepdims=True).astype(np.int64))
+    )
     assert parts.counts is not None
     assert_array_equal(parts.counts, [1, 2])
     projected = rows[:, :4] @ frame(SEED, 4, 2) / 2**15
@@ -273,7 +289,7 @@ def test_decoding_gives_rows_and_feature_units() -> None:
 )
 def test_parameters_that_do_not_fit_are_refused(changes: Mapping[str, object], complaint: str) -> None:
     with pytest.raises(InvalidTaskError, match=complaint):
-        mechanism(**changes).check(claim(), 5, 10_000)
+        measurement_of(mechanism(**changes), 5, claim()).check(10_000)
 
 
 @pytest.mark.parametrize(
@@ -294,7 +310,9 @@ def test_what_no_document_may_say_is_refused_when_it_is_read(changes: Mapping[st
 
 def test_a_frame_that_takes_a_client_too_long_is_refused() -> None:
     with pytest.raises(InvalidTaskError, match="too long"):
-        mechanism(dimension=1000, label=-1, levels=(0,) * 2000, bins=(0,) * 2000).check(claim(), 2000, 10_000)
+        measurement_of(mechanism(dimension=1000, label=-1, levels=(0,) * 2000, bins=(0,) * 2000), 2000, claim()).check(
+            10_000
+        )
 
 
 @pytest.mark.slow
@@ -324,12 +342,12 @@ def test_whatever_a_stranger_writes_into_the_parameters_ends_in_words() -> None:
 
 def test_too_little_noise_is_refused() -> None:
     with pytest.raises(FalseClaimError):
-        mechanism(sigma=801577 * 9 // 10).check(claim(), 5, 10_000)
+        measurement_of(mechanism(sigma=801577 * 9 // 10), 5, claim()).check(10_000)
 
 
 def test_a_frame_that_the_digest_does_not_name_stops_a_client() -> None:
     with pytest.raises(InvalidTaskError, match="frame_digest"):
-        mechanism(frame_seed=base64url(bytes(32))).encode(np.zeros((1, 5)), source("noise"))
+        encode_rows(mechanism(frame_seed=base64url(bytes(32))), np.zeros((1, 5)), source("noise"))
 
 
 COLOURS = Column(name="colour", lower="0", upper="2", kind="category", levels=THIRDS)

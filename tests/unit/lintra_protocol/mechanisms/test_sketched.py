@@ -13,6 +13,7 @@ from lintra_protocol.mechanisms import Osnap, OsnapPublished
 from lintra_protocol.mechanisms.sketched import SketchedRows
 from lintra_protocol.privacy.statement import Claim, Neighbours
 from lintra_protocol.transforms.base import PublicMatrix
+from support.measured import calibrated_for, clip_steps, layout_of, measurement_of, noise_sigmas, reports_without_noise
 
 CLIENTS, COLUMNS = 24, 2
 SKETCHES: dict[str, SketchedRows] = {
@@ -44,10 +45,10 @@ def rows_on_the_bound(name: str) -> FloatArray:
 
 def linear_map(mechanism: SketchedRows, matrix: PublicMatrix) -> FloatArray:
     """Return what each word of each report adds to the release: shape `(clients, words, numbers of the release)`."""
-    words = mechanism.num_words(COLUMNS)
-    found = np.empty((CLIENTS, words, mechanism.rows * mechanism.sketch_words(COLUMNS)))
+    words = layout_of(mechanism, COLUMNS).num_noised
+    found = np.empty((CLIENTS, words, mechanism.rows * layout_of(mechanism, COLUMNS).num_released))
     for client, word in np.ndindex(CLIENTS, words):
-        sketch = np.zeros((mechanism.rows, mechanism.sketch_words(COLUMNS)), np.uint64)
+        sketch = np.zeros((mechanism.rows, layout_of(mechanism, COLUMNS).num_released), np.uint64)
         matrix.add_reports(sketch, np.array([client]), to_ring(np.eye(1, words, word, dtype=np.int64)))
         found[client, word] = sketch.view(np.int64).ravel()
     return found
@@ -57,7 +58,7 @@ def linear_map(mechanism: SketchedRows, matrix: PublicMatrix) -> FloatArray:
 def test_the_last_words_are_added_up_in_row_0_without_signs_and_nothing_else_stands_in_their_column(name: str) -> None:
     mechanism = SKETCHES[name]
     matrix = mechanism.public_matrix(CLIENTS, bytes(32))
-    reports = np.arange(CLIENTS * mechanism.num_words(COLUMNS)).reshape(CLIENTS, -1)
+    reports = np.arange(CLIENTS * layout_of(mechanism, COLUMNS).num_noised).reshape(CLIENTS, -1)
     sketch = np.zeros((mechanism.rows, COLUMNS + 1), np.uint64)
     matrix.add_reports(sketch, np.arange(CLIENTS), to_ring(reports))
     assert_array_equal(sketch[:, -1], [reports[:, -1].sum()] + [0] * (mechanism.rows - 1))
@@ -66,7 +67,9 @@ def test_the_last_words_are_added_up_in_row_0_without_signs_and_nothing_else_sta
     bare.public_matrix(CLIENTS, bytes(32)).add_reports(alone, np.arange(CLIENTS), to_ring(reports[:, :-1]))
     assert_array_equal(sketch[:, :-1], alone)
     integers = sketch.view(np.int64)
-    assert_array_equal(mechanism.decode(integers, COLUMNS), bare.decode(integers[:, :-1], COLUMNS))
+    assert_array_equal(
+        measurement_of(mechanism, COLUMNS).decode(integers), measurement_of(bare, COLUMNS).decode(integers[:, :-1])
+    )
 
 
 @each_sketch
@@ -78,18 +81,20 @@ def test_mu_is_that_of_the_whole_covariance_for_the_worst_client_and_pair_of_row
     mechanism = SKETCHES[name]
     matrix = mechanism.public_matrix(CLIENTS, bytes(32))
     applied = linear_map(mechanism, matrix)
-    variances = mechanism.sigmas(COLUMNS).astype(np.float64) ** 2
+    variances = noise_sigmas(mechanism, COLUMNS).astype(np.float64) ** 2
     inverse = np.linalg.pinv(np.einsum("ikp,k,ikq->pq", applied, variances, applied), hermitian=True)
-    reports = mechanism.exact_reports(rows_on_the_bound(name)).astype(np.float64)
+    reports = reports_without_noise(mechanism, rows_on_the_bound(name)).astype(np.float64)
     others = reports if neighbours == "replace-one" else 0 * reports[:1]
     differences = (reports[:, np.newaxis] - others).reshape(-1, reports.shape[1])
     moved = np.einsum("dk,ikp->idp", differences, applied)
     largest = sqrt(float(np.einsum("idp,pq,idq->id", moved, inverse, moved).max()))
-    stated = mechanism.release_privacy(claim(neighbours), COLUMNS, matrix).mu
+    stated = measurement_of(mechanism, COLUMNS, claim(neighbours)).release_privacy(matrix).mu
     # The statement gives up 4 of a variance of 160,000 for each client, which is all that it is above.
     assert stated * (1 - 1e-5) < largest <= stated
     bare = mechanism.model_copy(update={"clip_count_weight": "0"})
-    without = bare.release_privacy(claim(neighbours), COLUMNS, bare.public_matrix(CLIENTS, bytes(32))).mu
+    without = (
+        measurement_of(bare, COLUMNS, claim(neighbours)).release_privacy(bare.public_matrix(CLIENTS, bytes(32))).mu
+    )
     assert without < 0.9 * largest
 
 
@@ -104,8 +109,8 @@ def test_integers_keep_the_statement_in_an_exact_enumeration_of_all_they_may_giv
     """Four clients, two rows, one column: the victim's row has 2 clients' noise behind it, the total that of 4."""
     mechanism = Osnap(row_bound="3", fraction_bits=0, sigma=4, rows=2, clip_count_weight="0.7")
     given = claim(neighbours, min_clients=4)
-    stated = mechanism.privacy(given, 1, 4)
-    assert mechanism.clip_steps == 5  # floor(.7 * 6 sqrt(2))
+    stated = measurement_of(mechanism, 1, given).privacy(4)
+    assert clip_steps(mechanism) == 5  # floor(.7 * 6 sqrt(2))
     two = np.convolve(discrete(4), discrete(4))
     behind = [two, np.convolve(two, two)]
     distance = 6 if neighbours == "replace-one" else 3
@@ -119,7 +124,7 @@ def test_integers_keep_the_statement_in_an_exact_enumeration_of_all_they_may_giv
         spent.append(delta / stated.delta_at(epsilon))
     # The lattice's 4 of 32 are the rest; without the counter's part the statement would be broken.
     assert min(spent) > 0.2
-    bare = mechanism.model_copy(update={"clip_count_weight": "0"}).privacy(given, 1, 4)
+    bare = measurement_of(mechanism.model_copy(update={"clip_count_weight": "0"}), 1, given).privacy(4)
     assert float(np.maximum(first - exp(0.5) * second, 0).sum()) > bare.delta_at(0.5)
 
 
@@ -130,13 +135,13 @@ def test_noise_grows_by_the_root_of_one_plus_the_squared_weight_and_the_count_is
 ) -> None:
     given = claim(min_clients=2000)
     plain = Osnap(row_bound="1", fraction_bits=0, sigma=8, rows=rows, sparsity=sparsity)
-    bare = plain.calibrated(given, 3, 3000)
-    counting = plain.model_copy(update={"clip_count_weight": "0.2"}).calibrated(given, 3, 3000)
+    bare = calibrated_for(plain, 3, given, 3000)
+    counting = calibrated_for(plain.model_copy(update={"clip_count_weight": "0.2"}), 3, given, 3000)
     ratio = counting.sigma / bare.sigma * 2.0 ** (bare.fraction_bits - counting.fraction_bits)
     # Where rows overlap the planned leverage is up to a fifth above its mean, m/n: so much less is the counter's part.
     assert sqrt(1 + 0.04 * (0.98 if sparsity == 1 else 0.8)) < ratio <= sqrt(1.04) * (1 + 1e-4)
-    rows_counted = sqrt(2000) * counting.sigma / counting.clip_steps
-    mu = bare.privacy(given, 3, 2000).mu
+    rows_counted = sqrt(2000) * counting.sigma / clip_steps(counting)
+    mu = measurement_of(bare, 3, given).privacy(2000).mu
     assert 0.999 < rows_counted / (sqrt(1.04) / (0.2 * mu)) < (1.01 if sparsity == 1 else 1.1)
 
 
@@ -144,16 +149,16 @@ def test_noise_grows_by_the_root_of_one_plus_the_squared_weight_and_the_count_is
 def test_a_row_is_counted_once_however_many_copies_it_has(name: str) -> None:
     mechanism = SKETCHES[name]
     rows = np.array([[0.5, 0.5], [2.0, 0.0], [0.5, 0.0], [np.nan, 2.0]])
-    reports = mechanism.exact_reports(rows, np.array([True, False, False, False]))
-    assert_array_equal(reports[:, -1] // mechanism.clip_steps, [1, 1, 0, 1])
-    assert reports.shape[1] == mechanism.copies * COLUMNS + 1
-    assert not mechanism.exact_reports(np.array([[0.5, 0.5]]))[:, -1].any()
+    reports = reports_without_noise(mechanism, rows, np.array([True, False, False, False]))
+    assert_array_equal(reports[:, -1] // clip_steps(mechanism), [1, 1, 0, 1])
+    assert reports.shape[1] == layout_of(mechanism)["row"].copies * COLUMNS + 1
+    assert not reports_without_noise(mechanism, np.array([[0.5, 0.5]]))[:, -1].any()
 
 
 def test_a_counter_that_may_leave_the_ring_is_refused() -> None:
     mechanism = Osnap(row_bound="1", fraction_bits=28, sigma=2**29 - 1, rows=4096, clip_count_weight="1")
-    assert mechanism.largest_total(2**32) == 2**32 * mechanism.clip_steps > 2**63
+    assert 2**32 * clip_steps(mechanism) > 2**63
     given = claim(min_clients=2**31)
     with pytest.raises(InvalidTaskError, match="overflow the ring"):
-        mechanism.check(given, 2, 2**32)
-    mechanism.model_copy(update={"clip_count_weight": "0"}).check(given, 2, 2**32)
+        measurement_of(mechanism, 2, given).check(2**32)
+    measurement_of(mechanism.model_copy(update={"clip_count_weight": "0"}), 2, given).check(2**32)

@@ -9,13 +9,14 @@ import pytest
 from papers.ron_gauss_sensitivity import augmented_distance, centred_covariance_distance
 
 from lintra_protocol.crypto.ring import FloatArray, IntArray
-from lintra_protocol.mechanisms.joint_rows import Layout
+from lintra_protocol.mechanisms.joint_rows import JointWords
 from lintra_protocol.noise.clipping import clip_exactly
 from lintra_protocol.privacy.joint import (
     JointVariances,
     joint_squared_mu,
 )
 from lintra_protocol.privacy.statement import Neighbours
+from support.joint_words import packed, spread
 
 ALPHA_BETA_GAMMA = [(0.5, 1, 1), (1, 1, 1), (0.1, 1.2, 1), (0.1, 0.5, 2), (2, 1.9, 0.3), (0.3, 3, 1), (1, 0.2, 1)]
 
@@ -204,18 +205,18 @@ def hostile_vectors(generator: np.random.Generator, count: int) -> IntArray:
     return clip_exactly(np.rint(pairs * norms).astype(np.int64).reshape(-1, 10), 2000).reshape(count, 2, 10)
 
 
-def deviations(layout: Layout, totals: JointVariances) -> FloatArray:
+def deviations(layout: JointWords, totals: JointVariances) -> FloatArray:
     counts, sums, squares, cells = (
         float(v) ** 0.5 for v in (totals.counts, totals.sums, totals.products, totals.histograms)
     )
-    return layout.fill(counts, sums, squares, squares / 2**0.5, cells)
+    return spread(layout, counts, sums, squares, squares / 2**0.5, cells)
 
 
 @every_plan
 @pytest.mark.parametrize("per_class", [False, True])
 def test_no_pair_of_rows_exceeds_the_plan_and_some_pair_comes_within_a_thousandth(plan: str, per_class: bool) -> None:
     classes, histograms, totals, mu = planned(plan)
-    layout = Layout(classes, 10, per_class, (5,) * histograms)
+    layout = JointWords(classes, 10, per_class, (5,) * histograms)
     generator = np.random.default_rng(7)
     found = 0.0
     for _ in range(8):
@@ -224,7 +225,7 @@ def test_no_pair_of_rows_exceeds_the_plan_and_some_pair_comes_within_a_thousandt
         cells = generator.integers(0, 5, (500, 2, histograms))
         if histograms:
             cells[:250, 1] = (cells[:250, 0] + 1) % 5
-        one, other = (layout.pack(groups[:, i], vectors[:, i], cells[:, i], 4096) for i in (0, 1))
+        one, other = (packed(layout, groups[:, i], vectors[:, i], cells[:, i], 4096) for i in (0, 1))
         distances = np.linalg.norm((one - other) / deviations(layout, totals), axis=1)
         found = max(found, float(distances.max()))
     assert 0.999 * mu < found <= mu

@@ -18,6 +18,7 @@ from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.privacy.windows import repeated
 from lintra_protocol.task import Task
 from support import make_task
+from support.measured import measurement_of
 
 # --- toy sums -------------------------------------------------------------------------------------------------
 
@@ -120,9 +121,9 @@ def test_a_verified_tasks_delta_is_smaller_by_exactly_the_price(kind: str) -> No
     taken = fraction(task.claim.delta) - fraction(task.noise_claim.delta)
     assert 0 <= taken - task.shares_seen.price(Fraction(1)) <= Fraction(1, 10**40)
     assert task.noise_claim.max_corrupt_clients == task.claim.max_corrupt_clients + 1
-    statement, of_noise = task.privacy(12), task.mechanism.privacy(task.noise_claim, 3, 12)
+    statement, of_noise = task.privacy(12), measurement_of(task, 3, task.noise_claim).privacy(12)
     assert statement.mu == of_noise.mu
-    assert statement.honest_clients == task.mechanism.privacy(task.claim, 3, 12).honest_clients - 1
+    assert statement.honest_clients == measurement_of(task, 3, task.claim).privacy(12).honest_clients - 1
     assert statement.delta_at(1.0) == pytest.approx(of_noise.delta_at(1.0) + price, rel=1e-12, abs=0)
     statement.require(task.claim)
 
@@ -140,7 +141,7 @@ def test_without_proofs_nothing_is_taken() -> None:
     task = make_task()
     assert task.noise_claim is task.claim
     assert task.shares_seen is None
-    assert task.privacy(12) == task.mechanism.privacy(task.claim, 3, 12)
+    assert task.privacy(12) == measurement_of(task, 3, task.claim).privacy(12)
 
 
 def test_a_task_whose_shares_cost_more_than_a_thousandth_of_delta_is_refused() -> None:

@@ -9,6 +9,7 @@ from lintra_protocol.crypto.ring import IntArray
 from lintra_protocol.mechanisms.base import Mechanism
 from lintra_protocol.noise.discrete_gaussian import discrete_gaussian
 from support import make_task, source
+from support.measured import measurement_of, reports_without_noise
 
 
 def random_rows(count: int, seed: int, bound: float = 3.0) -> np.ndarray:
@@ -16,7 +17,7 @@ def random_rows(count: int, seed: int, bound: float = 3.0) -> np.ndarray:
 
 
 def squared_bound_of(mechanism: Mechanism) -> int:
-    longest = mechanism.squared_report_bound()
+    longest = measurement_of(mechanism).squared_length
     assert longest is not None
     return longest
 
@@ -41,7 +42,7 @@ def test_no_noiseless_report_is_longer_than_its_mechanism_says_and_some_are_near
 ) -> None:
     mechanism = make_task(kind).mechanism.model_copy(update=options)
     rows = np.concatenate([random_rows(300, 1), 5 * np.eye(3), [[np.nan, 1, 1]]])
-    exact = mechanism.exact_reports(rows, np.ones(len(rows), np.bool_))
+    exact = reports_without_noise(mechanism, rows, np.ones(len(rows), np.bool_))
     longest = max(sum(word**2 for word in row) for row in exact.tolist())
     assert longest <= squared_bound_of(mechanism)
     # The projection of a range finder is clipped apart from the row: both are longest in few rows only.

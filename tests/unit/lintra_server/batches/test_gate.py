@@ -24,6 +24,7 @@ from lintra_server.batches.gate import Gate
 from lintra_server.clock import SETTLING_SECONDS
 from lintra_server.storage import segments
 from lintra_server.storage.store import Store
+from support.measured import measurement_of
 from support.server_world import BASE, PRECISION, World, a_world, seeded, text
 from support.stores import opened
 
@@ -35,7 +36,7 @@ async def released(world: World, request: AggregateRequest) -> np.ndarray:
         answer = await world.release(server, request)
         assert answer.status_code == 200, answer.text
         shares.append(world.opened(server, answer.content)[1])
-    return world.task.mechanism.decode(from_ring(combine(np.stack(shares))), world.task.num_columns)
+    return measurement_of(world.task, world.task.num_columns).decode(from_ring(combine(np.stack(shares))))
 
 
 def nonces(request: AggregateRequest) -> list[bytes]:

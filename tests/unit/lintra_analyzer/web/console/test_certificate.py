@@ -13,13 +13,14 @@ from lintra_protocol.encoding.canonical import parse_base64url
 from lintra_protocol.ideal import client_report
 from lintra_protocol.task import Task
 from support.analyzer_world import CLIENTS, clients, living
+from support.measured import measurement_of, noise_sigmas, reports_without_noise
 
 
 def without_noise(task: Task, seed: bytes) -> IntArray:
     """Return what the release of the usual clients would be without noise."""
     made = [(client_report(task, row, task.not_before, random_bytes), row) for row, random_bytes in clients(CLIENTS)]
     rows = np.stack([row for _, row in sorted(made, key=lambda pair: pair[0].report_id)])
-    words = to_ring(task.mechanism.exact_reports(task.schema_arrays.normalise(rows)))
+    words = to_ring(reports_without_noise(task, task.schema_arrays.normalise(rows)))
     matrix = task.mechanism.public_matrix(CLIENTS, seed)
     sums = np.zeros((matrix.rows, task.sketch_words), np.uint64)
     matrix.add_reports(sums, np.arange(CLIENTS), words)
@@ -53,11 +54,11 @@ async def test_a_certificate_says_whose_noise_it_is_and_what_all_servers_togethe
         assert any("If all servers collude they see the rows" in said for said in sentences(record, task))
         if verification == "norm":
             assert record.verification is not None
-            assert int(record.verification.squared_bound) == task.mechanism.squared_report_bound()
+            assert int(record.verification.squared_bound) == measurement_of(task).squared_length
         # The release lies within its noise of the rows, and is theirs in no word.
         sketch, counts = life.service.archive.read(record)
         exact = without_noise(task, parse_base64url(record.seed))
-        off = (sketch - exact) / task.mechanism.sigmas(task.num_columns)
+        off = (sketch - exact) / noise_sigmas(task, task.num_columns)
         assert np.abs(off).min() > 0
         assert np.abs(off).max() < 8 * 3**0.5
         assert read(task, sketch, counts).num_clients == CLIENTS

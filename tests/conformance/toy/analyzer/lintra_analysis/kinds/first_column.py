@@ -1,6 +1,5 @@
 """`first_column`: the noisy total of the first column."""
 
-from math import sqrt
 from typing import Literal
 
 from lintra_protocol.mechanisms.first_column import FirstColumn
@@ -31,15 +30,16 @@ def build(context: CalibrationContext[FirstColumnSpecification]) -> tuple[Claim,
 
 def predict(context: CalibrationContext[FirstColumnSpecification], mechanism: FirstColumn) -> Expected:
     """Predict the error of the total."""
-    sigma = mechanism.sigma * 2.0**-mechanism.fraction_bits
-    return Expected(sigma, {"sum": sqrt(context.claim.min_clients) * sigma})
+    layout = context.measured(mechanism).layout
+    total = layout.deviation("total", context.claim.min_clients)
+    return Expected(float(layout.deviation("total", 1)), {"sum": float(total)})
 
 
 def read(task: Task, mechanism: FirstColumn, sketch: IntArray, row_counts: IntArray, earlier: Earlier) -> Release:
     """Return the total."""
     num_clients = int(row_counts.sum())
-    noise_sd = sqrt(num_clients) * mechanism.sigma * 2.0**-mechanism.fraction_bits
-    values = mechanism.decode(sketch, task.num_columns)
+    noise_sd = float(task.measurement.layout.deviation("total", num_clients))
+    values = task.measurement.decode(sketch)
     row_bound = float(fraction(mechanism.row_bound))
     return Release(totals=Totals(scaled_columns(task)[:1], values, noise_sd, num_clients, row_bound))
 

@@ -1,17 +1,15 @@
 """`first_column`: the noisy total of the first column; a report is one word."""
 
+from collections.abc import Mapping
 from fractions import Fraction
 from math import isqrt
 from typing import ClassVar, Literal
 
-import numpy as np
-
 from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.mechanisms.base import Mechanism
-from lintra_protocol.mechanisms.layout import Block, Layout
+from lintra_protocol.mechanisms.layout import Block, Layout, Words
 from lintra_protocol.mechanisms.setting import Setting
-from lintra_protocol.privacy.statement import Claim
-from lintra_protocol.transforms.ones import Ones
+from lintra_protocol.privacy.statement import Neighbours
 
 
 class FirstColumn(Mechanism):
@@ -21,32 +19,18 @@ class FirstColumn(Mechanism):
 
     start_bits: ClassVar[int] = 24
 
-    @property
-    def num_rows(self) -> int:
-        """Return 1: all reports enter one row."""
-        return 1
-
-    def num_words(self, num_columns: int) -> int:
-        """Return 1."""
-        return 1
-
     def blocks(self, num_columns: int, setting: Setting) -> Layout:
         """Return the total."""
-        return Layout((Block("total", 1, self.sigma, isqrt(self.squared_person_bound), 2.0**-self.fraction_bits),))
+        return Layout((Block("total", 1, self.sigma, isqrt(self.squared_bound), 2.0**-self.fraction_bits),))
 
-    def encode_exactly(self, steps: IntArray) -> IntArray:
-        """Return the first of the integers of each row, shape `(n, 1)`."""
-        return steps[:, :1]
+    def fill(self, steps: IntArray, setting: Setting) -> Mapping[str, Words]:
+        """Return the first of the integers of each row."""
+        return {"total": steps[:, :1]}
 
-    def public_matrix(self, num_clients: int, seed: bytes) -> Ones:
-        """Return one row of ones."""
-        return Ones(num_clients)
-
-    def decode(self, sketch: IntArray, num_columns: int) -> FloatArray:
+    def decode(self, layout: Layout, sketch: IntArray) -> FloatArray:
         """Return the total in normalised units, shape `(1,)`."""
-        total: FloatArray = sketch[0] * np.float64(2.0**-self.fraction_bits)
-        return total
+        return layout.first_values(sketch, "total")
 
-    def squared_distance(self, claim: Claim, num_columns: int) -> Fraction:
+    def squared_distance(self, neighbours: Neighbours, num_columns: int, setting: Setting) -> Fraction:
         """Return (2 B)^2, or B^2 against the null row."""
-        return Fraction(4 if claim.neighbours == "replace-one" else 1) * self.squared_bound
+        return Fraction(4 if neighbours == "replace-one" else 1) * self.squared_bound
