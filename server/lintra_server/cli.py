@@ -149,7 +149,10 @@ _IDENTIFIERS = {"ignore_unknown_options": True}
 
 @app.command("accept-loss", context_settings=_IDENTIFIERS)
 def accept_loss(config: ConfigOption, task: TaskId, batch: BatchNumber = 0, yes: Yes = False) -> None:
-    """Go on with an open batch of which reports are gone; how many is said in its inventory and certificate."""
+    """Go on with an open batch of which reports are gone, or delete rows behind those of any batch.
+
+    How many are lost is said in the inventory and the certificate.
+    """
     with _failing_in_words():
         settings, named = Settings.load(config), batch_named(task, batch)
         with _locked(settings) as (folder, _), begun(settings, system_randomness, folder) as server:

@@ -4,12 +4,14 @@ Each attack is done twice: on the server as it is, and on a copy that lacks one 
 """
 
 import sqlite3
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import psycopg
 import pytest
 
 from lintra_protocol.messages.documents import Inventory, Signed
@@ -17,14 +19,19 @@ from lintra_protocol.report.report import Report
 from lintra_protocol.task import Task
 from lintra_server.batches import registry
 from lintra_server.batches.registry import HeldTask, Registry
+from lintra_server.disk import notes
 from lintra_server.disk.journal import BatchId
+from lintra_server.disk.vault import PayloadKey
 from lintra_server.storage import chains
 from lintra_server.storage.chains import Chains
 from lintra_server.storage.history import BatchHistory, History
 from lintra_server.storage.marks import End, Marks
 from lintra_server.storage.parts import database_path
+from lintra_server.storage.steps import Stepper
 from lintra_service.settings import InvalidSettingsError
-from support.server_world import World, a_world
+from support.postgres import fresh
+from support.postgres_world import a_server
+from support.server_world import World, a_world, token
 
 Patch = pytest.MonkeyPatch
 COUNT = 20
@@ -32,9 +39,14 @@ LOOSE = "9"
 """What an editor makes of the epsilon of a task."""
 
 
-def sql(world: World, statement: str, *values: object) -> list[tuple[Any, ...]]:
-    """Run a statement on the first server's database past the server."""
-    with closing(sqlite3.connect(database_path(world.settings[0]), isolation_level=None, timeout=30)) as connection:
+def sql(world: World, statement: str, *values: object, server: int = 0) -> list[tuple[Any, ...]]:
+    """Run a statement on a server's database, by default the first one's, past the server."""
+    settings = world.settings[server]
+    if settings.database_url is not None:
+        with psycopg.connect(settings.database_url.get_secret_value(), autocommit=True) as postgres:
+            found = postgres.execute(statement.replace("?", "%s"), values)
+            return found.fetchall() if found.description else []
+    with closing(sqlite3.connect(database_path(settings), isolation_level=None, timeout=30)) as connection:
         return connection.execute(statement, values).fetchall()
 
 
@@ -111,6 +123,27 @@ def any_definition(patch: Patch, _: World) -> None:
 def any_column(patch: Patch, _: World) -> None:
     """Columns are not compared with the journal's lines."""
     patch.setattr(BatchHistory, "contradiction", lambda *_: "")
+
+
+def payloads_of_any_row(patch: Patch, _: World) -> None:
+    """Payloads are not bound to the mark of their row."""
+    encrypt, decrypt = PayloadKey.encrypt, PayloadKey.decrypt
+    patch.setattr(PayloadKey, "encrypt", lambda self, payloads, _: encrypt(self, payloads, b""))
+    patch.setattr(PayloadKey, "decrypt", lambda self, encrypted, _: decrypt(self, encrypted, b""))
+
+
+def no_lines(patch: Patch, world: World) -> None:
+    """What the journal says of a batch after it was opened is forgotten by a start; no column or step is compared."""
+    any_column(patch, world)
+    patch.setattr(Stepper, "_require_known", lambda *_: None)
+    start = World.start
+
+    def forgetful(self: World, server: int, **changes: object) -> None:
+        with pytest.MonkeyPatch.context() as meanwhile:
+            meanwhile.setattr(BatchHistory, "apply", lambda *_: None)
+            start(self, server, **changes)
+
+    patch.setattr(World, "start", forgetful)
 
 
 def places_from_the_database(patch: Patch, world: World) -> None:
@@ -223,17 +256,32 @@ async def repointed(world: World) -> bool:
     return answer.status_code == 200 and Signed[Inventory].from_canonical(answer.content).message.count == len(reports)
 
 
-async def redefined(world: World) -> bool:
-    """Change the promise of a task in the database; return whether the server serves it."""
+async def redefined(world: World, servers: Sequence[int] = (0,)) -> bool:
+    """Change the promise of a task in databases; return whether their servers serve it."""
     await collected(world)
     # As long as the true one: of another length it would not even be read.
     loose = world.task.model_copy(update={"claim": world.task.claim.model_copy(update={"epsilon": LOOSE})})
     assert len(loose.canonical()) == len(world.task.canonical())
-    sql(world, "UPDATE tasks SET definition = ?", loose.canonical())
-    world.reopen(0)
-    answer = await world.ask(0, "GET", "")
-    assert answer.status_code == 200 or b"definition was changed" in answer.content
-    return f'"epsilon":"{LOOSE}"'.encode() in answer.content
+    served = []
+    for server in servers:
+        sql(world, "UPDATE tasks SET definition = ?", loose.canonical(), server=server)
+        restarted(world, server)
+        answer = await world.ask(server, "GET", "")
+        assert answer.status_code == 200 or b"definition was changed" in answer.content
+        served.append(f'"epsilon":"{LOOSE}"'.encode() in answer.content)
+    assert len(set(served)) == 1
+    return served[0]
+
+
+async def redefined_everywhere(world: World) -> bool:
+    """Change the promise of a task in the databases of all servers at once, as whoever hosts them all can."""
+    return await redefined(world, range(len(world.apps)))
+
+
+def restarted(world: World, server: int) -> None:
+    """Start a server again; one on PostgreSQL with the settings that it has now."""
+    world.kill(server)
+    world.start(server)
 
 
 async def reopened(world: World) -> bool:
@@ -255,12 +303,27 @@ async def another_inventory(world: World) -> bool:
     return answer.status_code == 200 and answer.content != first
 
 
+async def another_sum(world: World) -> bool:
+    """Swap the payloads of two rows; return whether the server adds up shares of reports that it does not list so."""
+    await collected(world)
+    for server in (1, 2):
+        await world.upload(server, world.reports(COUNT))
+    _swap(world, "payloads")
+    closed = await world.close_batch(0)
+    if closed.status_code != 200:
+        assert b"column payloads was changed" in closed.content
+        return False
+    return (await world.release(0)).status_code == 200
+
+
 Attack = Callable[[World], Awaitable[bool]]
-ATTACKS: list[tuple[Attack, Callable[[Patch, World], None] | None]] = [
+ATTACKS: list[tuple[Attack, Callable[[Patch, World], None]]] = [
     (repointed, places_from_the_database),
     (redefined, any_definition),
-    (reopened, None),
+    (redefined_everywhere, any_definition),
+    (reopened, no_lines),
     (another_inventory, any_column),
+    (another_sum, payloads_of_any_row),
 ]
 
 
@@ -270,13 +333,75 @@ async def test_an_edit_wins_nothing(attack: Attack, tmp_path: Path) -> None:
         assert not await attack(world)
 
 
-@pytest.mark.parametrize(("attack", "rule"), [(attack, rule) for attack, rule in ATTACKS if rule])
+@pytest.mark.parametrize(("attack", "rule"), ATTACKS)
 async def test_without_the_rule_the_edit_wins(
     attack: Attack, rule: Callable[[Patch, World], None], tmp_path: Path, monkeypatch: Patch
 ) -> None:
     async with a_world(tmp_path) as world:
         rule(monkeypatch, world)
         assert await attack(world)
+
+
+@pytest.mark.parametrize("hashed", [True, False], ids=["hashed", "believed"])
+async def test_a_task_that_is_redefined_in_postgresql_is_served_only_if_nobody_hashes_it(
+    tmp_path: Path, monkeypatch: Patch, hashed: bool
+) -> None:
+    with a_server(tmp_path, fresh("editor")) as world:
+        key = world.apps[0].node.identity.public_key
+        entry = world.task.servers[0].model_copy(update={"identity_key": key})
+        world.task = world.task.model_copy(update={"servers": (entry, *world.task.servers[1:])})
+        assert (await world.register(0)).status_code == 201
+        if not hashed:
+            any_definition(monkeypatch, world)
+        assert await redefined(world) != hashed
+
+
+# --- what was heard before a release ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("asked", ["a census that was taken", "a census that is taken now"])
+async def test_identifiers_that_are_edited_after_a_release_are_in_no_census(tmp_path: Path, asked: str) -> None:
+    async with a_world(tmp_path) as world:
+        await collected(world)
+        for server in (1, 2):
+            await world.upload(server, world.reports(COUNT))
+        taken = asked == "a census that was taken"
+        look = await world.ask(0, "GET", "/batches/0/census" if taken else "/batches")
+        assert look.status_code == 200, look.text
+        assert (await world.release(0)).status_code == 200
+        sql(world, "UPDATE segments SET ids = randomblob(length(ids))")
+        world.reopen(0)
+        answer = await world.ask(0, "GET", "/batches/0/census/ids" if taken else "/batches/0/census")
+        assert token(answer) == ("unavailable" if taken else "batch_closed")
+
+
+# --- notes that are torn ---------------------------------------------------------------------------------------------
+
+
+def torn(world: World) -> None:
+    """Let the last note of the first server be half written, as after a crash of its machine."""
+    path = world.settings[0].key_dir / "notes"
+    data = bytearray(path.read_bytes())
+    slot = next(at for at in range(128, len(data), 128) if any(data[at : at + 32]))
+    places = [slot + 32, slot + 32 + (len_of := notes._PLACE_BYTES)]
+    newest = max(places, key=lambda at: data[at : at + 6])
+    data[newest + 20 : newest + len_of - 4] = bytes(len_of - 24)
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("checked", [True, False], ids=["checked", "believed"])
+async def test_a_torn_note_is_taken_for_a_cut_chain_only_without_its_checksum(
+    tmp_path: Path, monkeypatch: Patch, checked: bool
+) -> None:
+    if not checked:
+        monkeypatch.setattr(notes, "zlib", SimpleNamespace(crc32=lambda *_: 0))
+    async with a_world(tmp_path) as world:
+        reports = await collected(world)
+        world.kill(0)
+        torn(world)
+        world.start(0)
+        found = await listed(world)
+        assert found == ({report.report_id for report in reports} if checked else None)
 
 
 # --- what is served all the same ------------------------------------------------------------------------------------
@@ -300,6 +425,23 @@ async def test_a_deleted_task_is_registered_again_with_all_its_reports(tmp_path:
         world.reopen(0)
         assert (await world.close_batch(0)).status_code == 404
         await world.register(0)
+        assert await listed(world) == {report.report_id for report in reports}
+
+
+@pytest.mark.parametrize("restarts", [True, False], ids=["after a start", "live"])
+@pytest.mark.parametrize("length", ["as long", "longer"])
+async def test_an_edited_task_is_registered_again_with_all_its_reports(
+    tmp_path: Path, length: str, restarts: bool
+) -> None:
+    async with a_world(tmp_path) as world:
+        reports = await collected(world)
+        edited = world.task.canonical().replace(b'"a test"', b'"a tesT"' if length == "as long" else b'"an attack"')
+        sql(world, "UPDATE tasks SET definition = ?", edited)
+        if restarts:
+            world.reopen(0)
+            assert (await world.close_batch(0)).status_code == 503
+        assert (await world.register(0)).status_code in (200, 201)
+        world.reopen(0)
         assert await listed(world) == {report.report_id for report in reports}
 
 

@@ -16,7 +16,7 @@ from lintra_client.counted import Counted
 from lintra_protocol.cohort.report_ids import ReportIds
 from lintra_protocol.crypto.randomness import system_randomness
 from lintra_protocol.encoding.canonical import base64url
-from lintra_protocol.errors import InvalidMessageError, InventoryMismatchError
+from lintra_protocol.errors import InvalidMessageError, InventoryMismatchError, UnavailableError
 from lintra_protocol.messages.documents import Inventory, Signed, census_of, inventory_of, sign
 from lintra_protocol.messages.inclusion import Absence
 from lintra_protocol.rules.release import verify_census
@@ -198,7 +198,7 @@ async def test_whoever_has_a_receipt_for_a_lost_report_is_told_that_it_was_lost(
 
 
 @pytest.mark.parametrize("before", ["notes.put", "notes.sync", "database.writing"])
-async def test_a_crash_while_a_loss_is_accepted_leaves_the_batch_cut_and_it_counts_again(
+async def test_a_crash_while_a_loss_is_accepted_leaves_the_batch_cut_and_before_its_note_it_counts_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str
 ) -> None:
     async with a_world(tmp_path, "sum") as world:
@@ -220,7 +220,7 @@ async def test_a_crash_while_a_loss_is_accepted_leaves_the_batch_cut_and_it_coun
         assert (await world.upload_answer(HONEST, world.reports(1, "late"))).status_code == 503
         world.kill(HONEST)
         again = accept(world)
-        assert again >= 1
+        assert (again >= 1) == (before == "notes.put")
         world.start(HONEST)
         found = await inventory(world)
         assert found.count == 13
@@ -277,6 +277,36 @@ async def test_of_a_closed_batch_no_loss_is_accepted_but_it_can_be_given_up(tmp_
         assert rows(world) == [] or all(row[-1] is None for row in rows(world))
         world.start(HONEST)
         assert token(await world.close_batch(HONEST)) == "abandoned"
+
+
+@pytest.mark.parametrize("stage", ["before the first report", "open", "closed"])
+async def test_rows_that_somebody_put_behind_a_batch_are_named_and_are_no_loss(tmp_path: Path, stage: str) -> None:
+    async with a_world(tmp_path, "sum") as world:
+        if stage != "before the first report":
+            await stored_one_by_one(world, HONEST, 12, 1)
+        if stage == "closed":
+            await inventory(world)
+        world.kill(HONEST)
+        planted = "INSERT INTO segments (key, total, ids, mark) VALUES (?, 14, zeroblob(32), zeroblob(28))"
+        assert edit(world, planted, PLACE * SPAN + 5) == 1
+        world.start(HONEST)
+        count = len(rows(world)) - 1 and 13
+        with pytest.raises(UnavailableError) as wrong:
+            world.apps[HONEST].node.store.held(PLACE)
+        told = wrong.value.detail
+        assert f"rows behind its {count} reports that this server did not write; nothing is lost" in told
+        assert f"lintra server accept-loss {world.task.task_id} 0" in told
+        world.kill(HONEST)
+        done = CliRunner().invoke(
+            app, ["accept-loss", world.task.task_id, "0", "--config", str(config(world)), "--yes"]
+        )
+        assert done.exit_code == 0, done.output
+        assert "Nothing is lost" in done.output
+        world.start(HONEST)
+        if stage == "before the first report":
+            await stored_one_by_one(world, HONEST, 12, 1)
+        found = await inventory(world)
+        assert (found.count, found.lost) == (13, 0)
 
 
 async def test_an_open_batch_can_be_given_up_and_a_final_one_cannot(tmp_path: Path) -> None:

@@ -1,31 +1,127 @@
-"""Servers that believe their database in one thing: each must be found by an editor."""
+"""Servers that believe their database in one thing: each must be found by an editor.
+
+Some rules stand behind another one, so that to leave out one alone changes nothing: `COVERED` has those in pairs.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
 
 import pytest
+from sqlalchemy import Connection, select
 
-from lintra_server.storage import chains
+from lintra_protocol.crypto.tokens import Admission, key_commitment
+from lintra_protocol.messages.documents import TaskRecord, sign
+from lintra_protocol.task import Task
+from lintra_server.batches import gate
+from lintra_server.batches.registry import HeldTask, Registry
+from lintra_server.disk.journal import BatchId
+from lintra_server.disk.notes import Notes
+from lintra_server.disk.vault import KEY_BYTES, BatchKey, PayloadKey, Vault
+from lintra_server.operating.manifests import Manifest
+from lintra_server.storage import chains, looks, schema, store
+from lintra_server.storage import segments as segment_rows
 from lintra_server.storage.chains import Chains
-from lintra_server.storage.history import BatchHistory
-from lintra_server.storage.marks import End, Marks, Row
-from simulation.mutants import SILENT, TWO, UNLISTED, UNSTORED, Planted, no_notes
+from lintra_server.storage.database import SPAN, AnyDatabase, Database, batches, segments, tasks
+from lintra_server.storage.history import BatchHistory, History, edited
+from lintra_server.storage.marks import NO_CHAIN, End, Marks, Row
+from lintra_server.storage.store import Store
+from lintra_server.storage.tasks import TOKEN_KEY, TaskRow, Tasks
+from simulation.mutants import LATE, SILENT, TWO, UNLISTED, UNSTORED, Mutant, no_notes
 
 STRANGERS = "an inventory lists reports that never arrived"
 TWICE = "a report is in two inventories of one server"
 OTHER_LIST = "an inventory is not of its list"
+OTHER_SUM = ("a sketch share is not the reference's", "a sum is not the reference's and noise")
+OTHER_CHECK = "a check share is not the reference's"
+LEFT_OUT = "a release leaves out more than its task allows"
+OTHER_PROMISE = "a task is served with another promise"
+UNREGISTERED = "a task that nobody registered is served"
+OTHER_KEY = "tokens are checked with another key"
+OLDER = "a database that calls itself another version's was started"
+DOCTORED = "a backup that was changed was put in place"
+FALSE_CENSUS = ("a census names reports that never arrived", "a census is not of its list")
+
+Patch = pytest.MonkeyPatch
 
 
-def unmarked(patch: pytest.MonkeyPatch) -> None:
+# --- definitions and the keys of tokens ---------------------------------------------------------------------------
+
+
+def _loading(patch: Patch, *, hashed: bool = True, committed: bool = True) -> None:
+    def loaded(self: Registry, task_id: str, row: Any) -> HeldTask:
+        try:
+            task = Task.from_canonical(row.definition)
+            server = next(i for i, each in enumerate(task.servers) if each.identity_key == self._identity.public_key)
+        except Exception:
+            raise edited("another definition") from None
+        if hashed and task.task_id != task_id:
+            raise edited("another definition")
+        if committed and task.uses_tokens and key_commitment(row.token_key or b"") != task.token_keys[server]:
+            raise edited("another key of tokens")
+        record = sign(self._identity, TaskRecord(definition=task)).canonical()
+        admission = Admission(row.token_key, task.id_bytes) if task.uses_tokens and row.token_key else None
+        return HeldTask(row.task, task, server, record, admission, row.token_key)
+
+    patch.setattr(Registry, "_loaded", loaded)
+
+
+def any_definition(patch: Patch) -> None:
+    """A definition is not hashed when it is read."""
+    _loading(patch, hashed=False)
+
+
+def any_token_key(patch: Patch) -> None:
+    """The key of a task's tokens is not compared with the one that the task names."""
+    _loading(patch, committed=False)
+
+
+def tokens_unbound(patch: Patch) -> None:
+    """Keys of tokens are wrapped without the task that they are of."""
+    wrap, unwrap = Vault.wrap, Vault.unwrap
+
+    def parts_of(label: str, parts: Sequence[bytes]) -> Sequence[bytes]:
+        return () if label == TOKEN_KEY else parts
+
+    patch.setattr(Vault, "wrap", lambda self, secret, label, *parts: wrap(self, secret, label, *parts_of(label, parts)))
+    patch.setattr(
+        Vault, "unwrap", lambda self, wrapped, label, *parts: unwrap(self, wrapped, label, *parts_of(label, parts))
+    )
+
+
+def unregistered(patch: Patch) -> None:
+    """That a task has a row is enough to serve it."""
+    task = Tasks.task
+
+    def found(self: Tasks, task_id: bytes) -> Any:
+        if task_id in self.history.tasks:
+            return task(self, task_id)
+        query = select(tasks.c.task, tasks.c.definition).where(tasks.c.task_id == task_id)
+        with self.database.reading() as connection:
+            row = connection.execute(query).first()
+        return None if row is None else TaskRow(row.task, row.definition)
+
+    patch.setattr(Tasks, "task", found)
+
+
+# --- rows of reports -------------------------------------------------------------------------------------------------
+
+
+def unmarked(patch: Patch) -> None:
     """Marks are not checked, nor where a batch ends."""
 
-    def follows(self: Marks, before: End, row: Row) -> bool:
-        return row.number > before.number and row.total > before.total
-
-    def confirmed(self: Chains, connection: object, batch: int) -> End:
+    def confirmed(self: Chains, connection: Connection, batch: int) -> End:
         return chains._tail(connection, batch)
 
-    patch.setattr(Marks, "follows", follows)
+    patch.setattr(Marks, "follows", _grows)
     patch.setattr(Chains, "confirmed", confirmed)
     patch.setattr(Chains, "end", lambda self, batch: _shown(self, batch))
     patch.setattr(Chains, "known", lambda *_: None)
+
+
+def _grows(_: Marks, before: End, row: Row) -> bool:
+    return row.number > before.number and row.total > before.total
 
 
 def _shown(self: Chains, batch: int) -> End:
@@ -33,14 +129,223 @@ def _shown(self: Chains, batch: int) -> End:
         return chains._tail(connection, batch)
 
 
-def columns_believed(patch: pytest.MonkeyPatch) -> None:
+def unchained(patch: Patch) -> None:
+    """A mark does not cover the chain value before it."""
+    context = Marks._context
+    patch.setattr(Marks, "_context", lambda self, before, *rest: context(self, before._replace(mark=b""), *rest))
+
+
+def counted_ends(patch: Patch) -> None:
+    """Memory and notes hold how many reports a batch has, and not the chain value at its end."""
+    context = Marks._context
+
+    def chained(self: Marks, before: End, row: Row, joined: bytes) -> bytes:
+        with Patch.context() as true:
+            true.setattr(End, "chain", property(lambda end: end.mark[-len(NO_CHAIN) :] or NO_CHAIN))
+            return context(self, before, row, joined)
+
+    patch.setattr(Marks, "_context", chained)
+    patch.setattr(End, "chain", property(lambda _: NO_CHAIN))
+    patch.setattr(End, "__eq__", lambda one, other: one[:2] == other[:2], raising=False)
+    patch.setattr(End, "__ne__", lambda one, other: one[:2] != other[:2], raising=False)
+
+
+def unbound(patch: Patch) -> None:
+    """All batches have one key, and nothing that is under it names the batch."""
+    key_of, init = Tasks._key, Marks.__init__
+
+    def one_key(self: Tasks, batch: int) -> BatchKey:
+        key_of(self, batch)
+        return BatchKey(bytes(KEY_BYTES), self._random_bytes)
+
+    def marks(self: Marks, batch: BatchId, key: BatchKey) -> None:
+        init(self, batch, key)
+        self._prefix = b""
+
+    patch.setattr(Tasks, "_key", one_key)
+    patch.setattr(Marks, "__init__", marks)
+
+
+def payloads_unbound(patch: Patch) -> None:
+    """Payloads are not bound to the mark of their row."""
+    encrypt, decrypt = PayloadKey.encrypt, PayloadKey.decrypt
+    patch.setattr(PayloadKey, "encrypt", lambda self, payloads, mark: encrypt(self, payloads, b""))
+    patch.setattr(PayloadKey, "decrypt", lambda self, encrypted, mark: decrypt(self, encrypted, b""))
+
+
+def marks_read_again(patch: Patch) -> None:
+    """Who opens payloads takes the marks that stand there then, and not those that were checked."""
+    opened = segment_rows.opened_payloads
+
+    def again(connection: Connection, batch: int, key: bytes, table: segment_rows.SegmentTable) -> Iterator[Any]:
+        query = select(segments.c.key, segments.c.mark).where(
+            segments.c.key.between(batch * SPAN, batch * SPAN + SPAN - 1)
+        )
+        now = {row.key - batch * SPAN: row.mark for row in connection.execute(query)}
+        marks = [now.get(number, mark) for number, mark in zip(table.numbers.tolist(), table.marks, strict=True)]
+        return opened(connection, batch, key, table._replace(marks=marks))
+
+    patch.setattr(segment_rows, "opened_payloads", again)
+
+
+class _Unchecked:
+    """The marks of a batch, made and not checked."""
+
+    def __init__(self, marks: Marks) -> None:
+        self.mark = marks.mark
+
+    def follows(self, before: End, row: Row) -> bool:
+        return row.number > before.number and row.total > before.total
+
+
+def joined_unchecked(patch: Patch) -> None:
+    """Who joins rows does not check their marks."""
+    merge = segment_rows.merge_some
+    patch.setattr(store, "merge_some", lambda *known: merge(*known[:-1], _Unchecked(known[-1])))
+
+
+def unended(patch: Patch) -> None:
+    """A pass over a batch need not end where memory says that the batch ends."""
+
+    def rows(self: Chains, connection: Connection, batch: int, start: End, end: End) -> Iterable[Row]:
+        marks, at = self.marks(batch), start
+        for row in chains.raw_rows(connection, batch, start.number + 1):
+            if not marks.follows(at, row) or row.total > end.total:
+                return
+            at = row.end
+            yield row
+
+    patch.setattr(Chains, "rows", rows)
+
+
+def unnoted_start(patch: Patch) -> None:
+    """A start does not note the ends that it finds."""
+    load = Chains._load
+
+    def silently(self: Chains, batch: int) -> None:
+        with Patch.context() as quiet:
+            quiet.setattr(Notes, "put", lambda *_: None)
+            load(self, batch)
+
+    patch.setattr(Chains, "_load", silently)
+
+
+# --- batches ---------------------------------------------------------------------------------------------------------
+
+
+def columns_believed(patch: Patch) -> None:
     """What a batch's columns hold is not compared with the journal's lines."""
     patch.setattr(BatchHistory, "contradiction", lambda *_: "")
 
 
-EDITED: dict[str, Planted] = {
-    "marks not checked": Planted(unmarked, (UNLISTED, STRANGERS, TWICE, OTHER_LIST)),
-    "notes left out": Planted(no_notes, (UNLISTED, SILENT, UNSTORED)),
-    "columns not held against lines": Planted(columns_believed, (TWO,)),
+def places_believed(patch: Patch) -> None:
+    """Where a batch lies says the database."""
+    init, place = Tasks.__init__, History.place
+
+    def found(self: Tasks, batch: BatchId) -> int | None:
+        query = select(batches.c.batch).join(tasks, tasks.c.task == batches.c.task)
+        query = query.where(tasks.c.task_id == batch.task_id, batches.c.number == batch.number)
+        with self.database.reading() as connection:
+            number = connection.execute(query).scalar()
+        return number if number in self.history.batches else place(self.history, batch)
+
+    def begun(self: Tasks, *arguments: Any, **options: Any) -> None:
+        init(self, *arguments, **options)
+        vars(self.history)["place"] = partial(found, self)
+
+    patch.setattr(Tasks, "__init__", begun)
+
+
+def states_believed(patch: Patch) -> None:
+    """Whether a batch that is being closed takes reports says the database."""
+    refusal = Store._refusal
+
+    def believing(self: Store, batch: int) -> Any:
+        return None if batch in self.history.closing else refusal(self, batch)
+
+    patch.setattr(Store, "_refusal", believing)
+
+
+def lost_forgotten(patch: Patch) -> None:
+    """Lost reports do not count as this server's own and missing."""
+    patch.setattr(gate, "_once_held", lambda own: own.count)
+
+
+def looks_believed(patch: Patch) -> None:
+    """Looks are not authenticated."""
+    patch.setattr(looks.hmac, "compare_digest", lambda *_: True)
+
+
+def looks_told_again(patch: Patch) -> None:
+    """When somebody looked last is in the database alone."""
+    patch.setattr(Notes, "tell", lambda *_: None)
+
+
+# --- the whole server ------------------------------------------------------------------------------------------------
+
+
+def any_migration(patch: Patch) -> None:
+    """A database is brought up to date whatever the journal says of that."""
+    patch.setattr(AnyDatabase, "_bring_up_to_date", lambda *_: None)
+
+
+def any_version(patch: Patch) -> None:
+    """A database may call itself any version's once it was brought up to date."""
+    patch.setattr(AnyDatabase, "check", lambda _: None)
+
+
+def any_backup(patch: Patch) -> None:
+    """A backup is not compared with its manifest."""
+    patch.setattr(Manifest, "require", lambda *_: None)
+
+
+def any_schema(patch: Patch) -> None:
+    """Nobody looks for triggers."""
+    patch.setattr(Database, "_require_schema", lambda *_: None)
+    patch.setattr(schema, "foreign", lambda *_: iter(()))
+    patch.setattr(schema, "acting", lambda *_: iter(()))
+
+
+@dataclass(frozen=True)
+class Believing:
+    """A server without a rule, or without two, and how the laws begin of which one must find it."""
+
+    plants: tuple[Mutant, ...]
+    found_by: tuple[str, ...]
+
+
+EDITED: dict[str, Believing] = {
+    "the hash of a definition": Believing((any_definition,), (OTHER_PROMISE,)),
+    "the line `registered`": Believing((unregistered,), (UNREGISTERED,)),
+    "marks": Believing((unmarked,), (UNLISTED, STRANGERS, TWICE, OTHER_LIST)),
+    "the chain value before, in a mark": Believing((unchained,), (UNLISTED, STRANGERS, OTHER_LIST)),
+    "chain values at ends, and not counts": Believing((counted_ends,), (UNLISTED, STRANGERS, OTHER_LIST)),
+    "notes": Believing((no_notes,), (UNLISTED, SILENT, UNSTORED)),
+    "ends noted by a start": Believing((unnoted_start,), (UNLISTED, SILENT, UNSTORED)),
+    "the mark in payloads": Believing((payloads_unbound,), (*OTHER_SUM, OTHER_CHECK)),
+    "marks kept from the pass that was checked": Believing((marks_read_again,), (*OTHER_SUM, OTHER_CHECK)),
+    "marks of rows that are joined": Believing((joined_unchecked,), (UNLISTED, STRANGERS, TWICE)),
+    "the end of a pass": Believing((unended,), (UNLISTED,)),
+    "columns held against lines": Believing((columns_believed,), (TWO,)),
+    "places from the journal": Believing((places_believed,), (STRANGERS, TWICE, UNLISTED)),
+    "the state of a closing in memory": Believing((states_believed,), (LATE, UNLISTED)),
+    "lost reports counted as missing": Believing((lost_forgotten,), (LEFT_OUT,)),
+    "MACs of looks": Believing((looks_believed,), (TWO, *FALSE_CENSUS)),
+    "the last look in its note": Believing((looks_told_again,), (TWO,)),
+    "the manifest of a backup": Believing((any_backup,), (DOCTORED,)),
 }
 """By the rule that is missing."""
+
+COVERED: dict[str, Believing] = {
+    "the task in a token key's encryption, and the key that the task names": Believing(
+        (tokens_unbound, any_token_key), (OTHER_KEY,)
+    ),
+    "task and batch in keys and marks, and notes": Believing((unbound, no_notes), (STRANGERS, TWICE)),
+    "the line `migrated`, and the version that the software needs": Believing((any_migration, any_version), (OLDER,)),
+}
+"""Two rules of which each finds what the other one lets pass; only without both there is an attack."""
+
+
+def alone(believing: Believing) -> list[Believing]:
+    """Return the servers that lack only one of the rules."""
+    return [replace(believing, plants=(plant,)) for plant in believing.plants]

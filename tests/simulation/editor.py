@@ -1,24 +1,22 @@
-"""Somebody who writes what he likes to a server's database, at any moment, and remembers all that it ever held.
+"""Somebody who writes what he likes to the databases of servers, and remembers all that they ever held.
 
-He changes cells, swaps rows, cuts chains, brings back what was there before or what a failed commit sent, also from
-another server's database, and plants triggers. He does not have the key folder.
+He does not have the key folders. What he does to a batch is in `edits`.
 """
 
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 import psycopg
 
-from lintra_protocol.errors import LintraError
-from lintra_service.settings import InvalidSettingsError
-from simulation.books import law
-from simulation.requesting import ask, repeat_question
-from simulation.world import World, mark_edited
+from lintra_protocol.task import Task
+from simulation.world import World
 
 Row = dict[str, Any]
+Rows = dict[object, Row]
+"""Of one table, by key."""
 
 KEYS = {
     "segments": "key", "batches": "batch", "tasks": "task", "looks": "batch", "journal": "one",
@@ -26,10 +24,24 @@ KEYS = {
 }  # fmt: skip
 """The tables, and the key of each."""
 
-OF_BATCHES = ("segments", "segments", "segments", "batches", "batches", "looks", "tasks")
-"""Tables whose rows belong to one task or batch; how often each is edited."""
+OF_BATCHES = ("segments", "batches", "looks")
+"""Tables whose rows belong to a batch."""
 
-MOST_REMEMBERED = 600
+STANDING = ("journal", "alembic_version")
+"""Tables that say something of the whole server."""
+
+MOST_REMEMBERED, MOST_PHOTOGRAPHS = 400, 16
+SPAN = 1 << 32
+
+
+class Change(NamedTuple):
+    """A row that was changed; None where there is none."""
+
+    server: int
+    table: str
+    key: object
+    before: Row | None
+    after: Row | None
 
 
 @dataclass
@@ -37,245 +49,191 @@ class Editor:
     """What he remembers.
 
     Attributes:
-        rows: of every table, of all servers.
-        undo: what he changed, as it was before: server, table, key, and the row if there was one.
-        batch: the part of a segment's key that says its number.
+        rows: of every table, of all servers, each once.
+        versions: what stood in a row once, by server, table and key.
+        photographs: every table of a server, as it was once.
+        changes: what he changed and did not put back.
+        spared: of all batches those whose place, by this divisor, leaves this rest are never edited.
+        stranger: a task that its author never registered.
+        edits: how many there were.
+        last: of which kind the last one was.
     """
 
-    rows: dict[str, list[Row]] = field(default_factory=dict)
-    undo: list[tuple[int, str, object, Row | None]] = field(default_factory=list, repr=False)
+    world: World
+    rows: dict[str, list[Row]] = field(default_factory=lambda: {table: [] for table in KEYS}, repr=False)
+    versions: dict[tuple[int, str, object], list[Row]] = field(default_factory=dict, repr=False)
+    photographs: list[tuple[int, dict[str, Rows]]] = field(default_factory=list, repr=False)
+    changes: list[Change] = field(default_factory=list, repr=False)
+    spared: tuple[int, int] = (5, 0)
+    stranger: Task | None = None
+    edits: int = 0
+    last: str = ""
+
+    def again(self, world: World) -> "Editor":
+        """Return an editor who remembers the same, of another history."""
+        rows = {table: list(known) for table, known in self.rows.items()}
+        versions = {key: list(known) for key, known in self.versions.items()}
+        spared = (5, world.chance.randrange(5))
+        return replace(
+            self, world=world, rows=rows, versions=versions, photographs=list(self.photographs), changes=[],
+            spared=spared, edits=0,
+        )  # fmt: skip
+
+    # --- reading and writing past the server ---------------------------------------------------------------------
+
+    def read(self, server: int, table: str, place: int | None = None) -> Rows:
+        """Return the rows of a table, all or those of one batch."""
+        query, values = f"SELECT * FROM {table}", ()
+        if place is not None and table == "segments":
+            query, values = f"{query} WHERE key >= ? AND key < ?", (place * SPAN, (place + 1) * SPAN)
+        elif place is not None:
+            query, values = f"{query} WHERE {KEYS[table]} = ?", (place,)
+        return {row[KEYS[table]]: row for row in self.world.servers[server].past(query, values)}
+
+    def put(self, server: int, table: str, key: object, row: Row | None) -> None:
+        """Write a row in the place of the one with a key, or delete that; note what was there before."""
+        one, column = self.world.servers[server], KEYS[table]
+        before = self.at(server, table, key)
+        if row == before or (row is not None and (row[column] is None or not self.may(table, row[column]))):
+            return  # a row without a key is one for which the database would choose it
+        new = None if row is None or row[column] == key else row[column]
+        there = None if new is None else self.at(server, table, new)
+        with suppress(sqlite3.Error, psycopg.Error, OverflowError):  # a value that this column does not take
+            one.past_at_once(_statements(table, key, row))
+        self._note(server, table, key, before)
+        if new is not None:
+            self._note(server, table, new, there)
+
+    def at(self, server: int, table: str, key: object) -> Row | None:
+        """Return a row, or None if there is none."""
+        try:
+            found = self.world.servers[server].past(f"SELECT * FROM {table} WHERE {KEYS[table]} = ?", (key,))
+        except (sqlite3.Error, psycopg.Error, OverflowError):
+            return None
+        return found[0] if found else None
+
+    def _note(self, server: int, table: str, key: object, before: Row | None) -> None:
+        after = self.at(server, table, key)
+        if after != before:
+            self.changes.append(Change(server, table, key, before, after))
+            self.world.touched.setdefault(server, set()).add((table, key))
+
+    def may(self, table: str, key: object) -> bool:
+        """Return whether he may edit a row; some batches he spares, so that nothing excuses what stops them."""
+        if table in STANDING or not isinstance(key, int):
+            return True
+        divisor, rest = self.spared
+        return (key // SPAN if table == "segments" else key) % divisor != rest
+
+    # --- remembering ---------------------------------------------------------------------------------------------
+
+    def remember(self, servers: Iterable[int] | None = None) -> None:
+        """Look at all that databases hold now, and at what failed commits sent to them."""
+        for server in range(len(self.world.servers)) if servers is None else servers:
+            tables = {table: self.read(server, table) for table in KEYS}
+            for table, rows in tables.items():
+                for key, row in rows.items():
+                    self._learn(server, table, key, row)
+            self.photographs.append((server, tables))
+        if len(self.photographs) > MOST_PHOTOGRAPHS:
+            self.photographs.pop(self.world.chance.randrange(len(self.photographs)))
+        for row in self.world.trouble.refused:
+            self._learn(-1, "segments", row["key"], row)
+        self.world.trouble.refused.clear()
+
+    def _learn(self, server: int, table: str, key: object, row: Row) -> None:
+        versions = self.versions.setdefault((server, table, key), [])
+        if row not in versions:
+            versions.append(row)
+            known = self.rows[table]
+            known.append(row)
+            if len(known) > MOST_REMEMBERED:
+                known.pop(self.world.chance.randrange(len(known)))
+
+    def known(self, server: int, table: str, key: object) -> list[Row]:
+        """Return what stood in a row once, or was sent to it."""
+        return [*self.versions.get((server, table, key), ()), *self.versions.get((-1, table, key), ())]
+
+    # --- putting back --------------------------------------------------------------------------------------------
+
+    def put_back(self, server: int) -> None:
+        """Undo what he changed of a server, but for what the server itself wrote since."""
+        mine = [change for change in self.changes if change.server == server]
+        self.changes = [change for change in self.changes if change.server != server]
+        left = list(self.changes)
+        for change in reversed(mine):
+            now = self.at(server, change.table, change.key)
+            row: Row | None
+            if now == change.after:
+                row = change.before
+            elif now is not None and change.after is not None and change.before is not None:
+                old, new = change.before, change.after
+                row = {name: old[name] if value == new[name] else value for name, value in now.items()}
+            else:
+                continue  # the server has a row of its own there
+            if row != now:
+                with suppress(sqlite3.Error, psycopg.Error, OverflowError):
+                    self.world.servers[server].past_at_once(_statements(change.table, change.key, row))
+        self.changes = left
+
+    # --- edits ---------------------------------------------------------------------------------------------------
+
+    def edit_standing(self, server: int) -> None:
+        """Edit what the database says of the whole server."""
+        table = self.world.chance.choice(STANDING)
+        self.count(f"a cell of {table}")
+        rows = self.read(server, table)
+        if rows and self.world.maybe(0.8):
+            key, row = self.world.chance.choice(list(rows.items()))
+            self.put(server, table, key, self.changed(table, row, server))
+        elif rows:
+            self.put(server, table, self.world.chance.choice(list(rows)), None)
+
+    def count(self, kind: str) -> None:
+        """Count one edit."""
+        self.edits += 1
+        self.last = kind
+        self.world.did(f"edit: {kind}")
+
+    def changed(self, table: str, row: Row, server: int) -> Row:
+        """Return a row with another value in one column."""
+        chance, name = self.world.chance, self.world.chance.choice(list(row))
+        value, known = row[name], self.rows[table] or [row]
+        older = [each for each in self.known(server, table, row[KEYS[table]]) if each[name] != value]
+        match chance.randrange(8):
+            case 0 | 1 | 2 if older:  # that stood in this very cell
+                return row | {name: chance.choice(older)[name]}
+            case 0 | 1 | 2 | 3:  # that ever stood in this column
+                return row | {name: chance.choice(known)[name]}
+            case 4 | 5 if isinstance(value, bytes) and value:
+                data = bytearray(value)
+                data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
+                return row | {name: bytes(data)}
+            case 4 | 5 if isinstance(value, int):
+                return row | {name: value + chance.choice([-1, 1, 1 << 32, -value])}
+            case 6 if isinstance(value, bytes):
+                return row | {name: chance.choice([b"", value[:-1], value + value, chance.randbytes(len(value))])}
+            case _:  # of another column, also of another kind
+                return row | {name: chance.choice([None, "open", *chance.choice(known).values()])}
+
+    def of_batch(self, server: int, place: int, tables: Sequence[str] = ("segments", "segments", "batches")) -> str:
+        """Return a table that has rows of a batch."""
+        there = [table for table in tables if self.read(server, table, place)]
+        return self.world.chance.choice(there or ["batches"])
+
+    def task_of(self, server: int, place: int) -> tuple[object, Row] | None:
+        """Return the row of a batch's task, as the database has it."""
+        batch = self.read(server, "batches", place).get(place)
+        rows = self.read(server, "tasks")
+        key = batch["task"] if batch is not None and batch["task"] in rows else None
+        return (key, rows[key]) if key is not None else None
 
 
-EDITORS: dict[int, Editor] = {}
-
-
-def editor_of(world: World) -> Editor:
-    """Return the editor of a world."""
-    return EDITORS.setdefault(id(world), Editor())
-
-
-# --- reading and writing past the server -----------------------------------------------------------------------
-
-
-def rows_of(world: World, server: int, table: str) -> list[Row]:
-    """Return every row of a table."""
-    return world.servers[server].past(f"SELECT * FROM {table}")
-
-
-def put(world: World, server: int, table: str, row: Row) -> None:
-    """Write a row, in the place of one with its key."""
-    names, marks = ", ".join(f'"{name}"' for name in row), ", ".join("?" * len(row))
-    drop(world, server, table, row[KEYS[table]])
-    with suppress(sqlite3.Error, psycopg.Error, OverflowError):  # a value that this column does not take
-        world.servers[server].past(f"INSERT INTO {table} ({names}) VALUES ({marks})", tuple(row.values()))
-
-
-def drop(world: World, server: int, table: str, key: object) -> None:
-    """Delete a row, if there is one."""
-    with suppress(sqlite3.Error, psycopg.Error, OverflowError):
-        world.servers[server].past(f"DELETE FROM {table} WHERE {KEYS[table]} = ?", (key,))
-
-
-# --- one edit -----------------------------------------------------------------------------------------------------
-
-
-def remember(world: World, server: int) -> None:
-    """Look at all that a database holds now, and at what a failed commit sent to it."""
-    editor = editor_of(world)
-    for table in KEYS:
-        known = editor.rows.setdefault(table, [])
-        known += rows_of(world, server, table)
-        if table == "segments":
-            known += world.trouble.refused
-        if len(known) > MOST_REMEMBERED:
-            editor.rows[table] = world.chance.sample(known, MOST_REMEMBERED)
-    world.trouble.refused.clear()
-
-
-def changed(world: World, table: str, row: Row) -> Row:
-    """Return a row with another value in one column."""
-    chance, name = world.chance, world.chance.choice(list(row))
-    value, known = row[name], [each for each in editor_of(world).rows[table] if name in each]
-    match chance.randrange(6):
-        case 0 | 1 | 2:  # a value that ever stood in this column
-            return row | {name: chance.choice(known)[name]}
-        case 3 if isinstance(value, bytes) and value:
-            data = bytearray(value)
-            data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
-            return row | {name: bytes(data)}
-        case 3 | 4 if isinstance(value, int):
-            return row | {name: value + chance.choice([-1, 1, 1 << 32, -value])}
-        case 4 if isinstance(value, bytes):
-            return row | {name: chance.choice([b"", value[:-1], value + value, chance.randbytes(len(value))])}
-        case _:  # of another column, also of another kind
-            return row | {name: chance.choice([None, "open", *chance.choice(known).values()])}
-
-
-def is_victim(table: str, key: object) -> bool:
-    """Return whether rows of a key are edited: those of every third batch are not, so that some are released."""
-    return not isinstance(key, int) or (key >> 32 if table == "segments" else key) % 3 != 0 or table == "journal"
-
-
-def edit_rows(world: World, server: int, tables: Sequence[str] = OF_BATCHES) -> set[tuple[str, object]]:
-    """Edit some rows; return tables and keys of all that were touched."""
-    chance, editor = world.chance, editor_of(world)
-    remember(world, server)
-    table = chance.choice(tables)
-    key = KEYS[table]
-    own = [row for row in rows_of(world, server, table) if is_victim(table, row[key])]
-    before = {row[key]: row for row in own}
-    new: list[Row] = []
-    gone: set[object] = set()
-    dice = chance.randrange(8)
-    if dice <= 2 and own:
-        row = chance.choice(own)
-        new, gone = [changed(world, table, row)], {row[key]}
-    elif dice == 3 and len(own) > 1:
-        first, second = chance.sample(own, 2)
-        names = [name for name in first if name != key]
-        names = names if chance.random() < 0.5 else [chance.choice(names)]
-        new = [first | {name: second[name] for name in names}, second | {name: first[name] for name in names}]
-    elif dice == 4 and own:
-        row = chance.choice(own)
-        alike = [each[key] for each in own if table == "segments" and each[key] >> 32 == row[key] >> 32]
-        # One row, the first of a batch, its last ones, or all.
-        cuts = [[row[key]], alike[:1], alike[-1:], alike[chance.randrange(len(alike) or 1) :], alike]
-        gone = set(chance.choice(cuts))
-    elif dice == 5 and (undone := [each for each in editor.undo if each[:2] == (server, table)]):
-        _, _, old, row_before = chance.choice(undone)
-        new, gone = [row_before] if row_before else [], {old}
-    elif editor.rows[table]:
-        row = chance.choice(editor.rows[table])
-        if table == "segments" and own and chance.random() < 0.3:  # of another batch
-            row = row | {"key": chance.choice(own)["key"] >> 32 << 32 | row["key"] & 0xFFFFFFFF}
-        new = [row]
-    # Of a key that is nothing the database would choose one by itself.
-    new = [row for row in new if row[key] is not None and is_victim(table, row[key])]
-    touched = {(table, each) for each in (*gone, *(row[KEYS[table]] for row in new))}
-    for _, each in touched:
-        editor.undo.append((server, table, each, before.get(each)))
-    for each in gone:
-        drop(world, server, table, each)
-    for row in new:
-        put(world, server, table, row)
-    del editor.undo[:-200]
-    return touched
-
-
-def mark(world: World, server: int, touched: Iterable[tuple[str, object]]) -> None:
-    """Note what an edit touched."""
-    world.touched.setdefault(server, set()).update(touched)
-    mark_edited(world, server)
-
-
-# --- what happens in a simulation ---------------------------------------------------------------------------------
-
-
-async def edit(world: World, server: int) -> None:
-    """Edit rows of tasks and batches while the server runs. (law) Nothing else stops."""
-    for _ in range(world.chance.randint(1, 8)):
-        world.did("edit")
-        mark(world, server, edit_rows(world, server))
-    if world.maybe(0.5):
-        await repeat_question(world, server)
-
-
-async def edit_stopped(world: World, server: int) -> None:
-    """Edit rows while the server is stopped. (law) It starts all the same."""
-    world.servers[server].kill()
-    for _ in range(world.chance.randint(1, 8)):
-        world.did("edit while stopped")
-        mark(world, server, edit_rows(world, server))
-    begin(world, server)
-
-
-async def edit_while_closing(world: World, server: int) -> None:
-    """Edit rows in the middle of a closing, when its list was read."""
-    courses = [course for course in world.active() if not course.num_waiting and course.hostile is None]
-    open_ones = [course for course in courses if (server, "inventory") not in course.documents and not course.parts]
-    if not open_ones:
-        await edit(world, server)
-        return
-
-    async def meanwhile() -> None:
-        world.did("edit while closing")
-        mark(world, server, edit_rows(world, server))
-
-    world.servers[server].meanwhile = meanwhile
-    await ask(world, world.chance.choice(open_ones), server, "inventory")
-    world.servers[server].meanwhile = None
-
-
-async def edit_standing(world: World, server: int) -> None:
-    """Edit what the database says of the whole server. (law) It serves, or ends itself, or does not start."""
-    one = world.servers[server]
-    world.did("edit of journal or version")
-    rows = {table: rows_of(world, server, table) for table in ("journal", "alembic_version")}
-    one.set_back = True
-    edit_rows(world, server, ["journal", "alembic_version"])
-    for _ in range(world.chance.randint(0, 2)):
-        if not one.halts:
-            await repeat_question(world, server)
-    one.kill()
-    one.set_back = False
-    if world.maybe(0.3):
-        version = world.chance.choice(["0000", "", "0001 "])
-        put(world, server, "alembic_version", {"version_num": version})
-    begin(world, server, rows)
-
-
-async def trigger(world: World, server: int) -> None:
-    """Plant a trigger for a while. (law) What acts within the server's own transactions ends it, and is named."""
-    one = world.servers[server]
-    places = {row["batch"]: row for row in rows_of(world, server, "batches")}
-    if not places:
-        return
-    world.did("trigger")
-    place = world.chance.choice(list(places))
-    mark(world, server, [("batches", place)])
-    name = world.chance.choice(list(one.triggers(place)))
-    for statement in one.triggers(place)[name]:
-        one.past(statement)
-    one.set_back = True
-    for _ in range(3):
-        if not one.halts:
-            await one_of_many(world, server)
-    one.past(one.untrigger)
-    if one.halts:
-        from simulation.faults import hear_losses  # it knows this module
-
-        law("planted" in one.halts[0], "a server ended itself and did not name the trigger", one.halts)
-        one.kill()
-        one.start()
-        await hear_losses(world, server)
-    one.set_back = False
-
-
-async def one_of_many(world: World, server: int) -> None:
-    from simulation.faults import something  # it knows this module
-
-    await something(world, server)
-
-
-async def refused_commit(world: World, server: int) -> None:
-    """Let commits fail when their rows have been seen."""
-    world.did("commit fails, its rows were seen")
-    world.trouble.arm("refused", world.chance.randrange(3))
-    await one_of_many(world, server)
-    world.trouble.disarm()
-    mark(world, server, edit_rows(world, server, ["segments"]))
-
-
-def begin(world: World, server: int, rows: Mapping[str, Sequence[Row]] | None = None) -> None:
-    """Start a server whose database was edited. (law) Only what it says of the whole server stops it."""
-    one = world.servers[server]
-    try:
-        one.start()
-    except (InvalidSettingsError, LintraError) as error:
-        law(rows is not None, "an edited row of a batch stops the start", error)
-        for table, old in (rows or {}).items():
-            for row in rows_of(world, server, table):
-                drop(world, server, table, row[KEYS[table]])
-            for row in old:
-                put(world, server, table, row)
-        one.start()
+def _statements(table: str, key: object, row: Row | None) -> list[tuple[str, tuple[object, ...]]]:
+    made: list[tuple[str, tuple[object, ...]]] = [(f"DELETE FROM {table} WHERE {KEYS[table]} = ?", (key,))]
+    if row is not None:
+        if row[KEYS[table]] != key:
+            made.append((made[0][0], (row[KEYS[table]],)))
+        names, marks = ", ".join(f'"{name}"' for name in row), ", ".join("?" * len(row))
+        made.append((f"INSERT INTO {table} ({names}) VALUES ({marks})", tuple(row.values())))
+    return made

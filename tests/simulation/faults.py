@@ -191,7 +191,7 @@ def mend(world: World, server: int) -> None:
                     seat.given_up.add(each.key)
                     each.over = True
         seat.lost.setdefault(course.key, set()).update(gone)
-        seat.must[course.key] -= gone
+        seat.must.setdefault(course.key, set()).difference_update(gone)
         seat.damaged.discard(course.key)
 
 

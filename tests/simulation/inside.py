@@ -8,9 +8,9 @@ import asyncio
 import json
 import shutil
 import sqlite3
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import Executor, Future
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -39,6 +39,7 @@ from lintra_server.operating.restoring import Restored, put_database, restore
 from lintra_server.operating.saving import back_up
 from lintra_server.settings import Policy, Settings
 from lintra_server.storage.parts import database_path, lock_folders
+from lintra_server.storage.segments import SegmentTable, StoredSegments
 from lintra_server.storage.store import NonceLabel
 from lintra_server.web.upload_route import UploadRoute
 from simulation.books import LOST, Answer
@@ -99,7 +100,10 @@ class InsideServer:
         offset: by how many seconds its clock is wrong.
         set_back: whether its database was set back beneath it.
         cut_off: whether its database does not answer.
-        meanwhile: what happens in the middle of the next closing.
+        meanwhile: what happens in the middle of the next closing or release.
+        before_restoring: what happens when a backup is in place and the restore has not begun.
+        has_manifests: whether a backup has a manifest.
+        elsewhere: the database that is read and written past the server, if it is not the server's own.
     """
 
     settings: Settings
@@ -113,6 +117,9 @@ class InsideServer:
     front: UploadRoute | None = None
     identity: SigningKey | None = field(default=None, repr=False)
     meanwhile: Callable[[], Coroutine[object, object, None]] | None = field(default=None, repr=False)
+    before_restoring: Callable[[], None] | None = field(default=None, repr=False)
+    has_manifests: bool = True
+    elsewhere: Path | None = None
     known_list: bytes = b""
     known_key: tuple[bytes, bytes] = (b"", b"")
 
@@ -239,23 +246,32 @@ class InsideServer:
         node, meanwhile = self.node, self.meanwhile
         self.meanwhile = None
         if meanwhile is not None:
-            loop, wrapped_nonce = asyncio.get_running_loop(), node.store.wrapped_nonce
+            loop, wrapped_nonce, segments = asyncio.get_running_loop(), node.store.wrapped_nonce, node.store.segments
 
             def once(task: int, nonce: bytes, label: NonceLabel = "nonce") -> bytes:
                 if label == "nonce":  # the list of an inventory was read, nothing is written yet
                     asyncio.run_coroutine_threadsafe(meanwhile(), loop).result()
                 return wrapped_nonce(task, nonce, label)
 
+            def read(batch: int, table: SegmentTable) -> StoredSegments:
+                asyncio.run_coroutine_threadsafe(meanwhile(), loop).result()  # marks were checked, nothing is opened
+                return segments(batch, table)
+
             node.store.wrapped_nonce = once  # type: ignore[method-assign]
+            node.store.segments = read  # type: ignore[method-assign]
         try:
             return await asyncio.to_thread(self._asked, node, task_id, name, body, batch)
         finally:
-            node.store.__dict__.pop("wrapped_nonce", None)
+            for patched in ("wrapped_nonce", "segments"):
+                node.store.__dict__.pop(patched, None)
 
     def _asked(self, node: Node, task_id: str, name: str, body: bytes, batch: int) -> Answer:
         try:
             if name == "register":
                 return self._register(node, task_id, body)
+            if name == "definition":
+                found = node.registry.find(task_id)
+                return Answer(200, body=found.record + (found.token_key or b""))
             if name == "inventory" and body:  # of windows that are merged, as the application reads from the query
                 node.registry.open_group(node.registry.find(task_id), batch, int(body))
             held = node.registry.find_batch(task_id, batch)
@@ -292,6 +308,8 @@ class InsideServer:
         try:
             if backup is not None:
                 self.put_back(backup)
+            if self.before_restoring is not None:
+                self.before_restoring()
             clock = new_clock(self.settings, folder, self.wall, lambda: self.times.running)
             return restore(
                 self.settings, self.random_bytes, folder, clock, journal_lost=journal_lost, never_copied=never_copied
@@ -330,10 +348,49 @@ class InsideServer:
 
     def past(self, statement: str, values: Sequence[object] = ()) -> list[dict[str, Any]]:
         """Run a statement on the database past the server; return its rows."""
-        with closing(sqlite3.connect(self.database, timeout=30, isolation_level=None)) as connection:
+        with self._past() as connection:
             cursor = connection.execute(statement, values)
             names = [column[0] for column in cursor.description or ()]
             return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+    def past_at_once(self, statements: Sequence[tuple[str, Sequence[object]]]) -> None:
+        """Run statements in one transaction past the server."""
+        with self._past() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                for statement, values in statements:
+                    connection.execute(statement, values)
+            except BaseException:
+                connection.execute("ROLLBACK")
+                raise
+            connection.execute("COMMIT")
+
+    def _past(self) -> closing[sqlite3.Connection]:
+        return closing(sqlite3.connect(self.elsewhere or self.database, timeout=30, isolation_level=None))
+
+    @contextmanager
+    def looking_at(self, backup: Path) -> Iterator[Path]:
+        """Read and write the database of a backup past the server, and not its own; give that database."""
+        self.elsewhere = backup / self.database.name
+        try:
+            yield self.elsewhere
+        finally:
+            self.elsewhere = None
+
+    def save(self, folder: Path) -> None:
+        """Copy everything that the stopped server stored."""
+        for number, stored in enumerate(self._folders()):
+            shutil.copytree(stored, folder / str(number))
+
+    def load(self, folder: Path) -> None:
+        """Put back what `save` copied, while the server is stopped."""
+        for number, stored in enumerate(self._folders()):
+            shutil.rmtree(stored)
+            shutil.copytree(folder / str(number), stored)
+
+    def _folders(self) -> list[Path]:
+        folders = (self.data_dir, self.key_dir, self.settings.witness_dir)
+        return [folder for folder in folders if folder is not None]
 
     untrigger = "DROP TRIGGER IF EXISTS planted"
 

@@ -33,6 +33,8 @@ class InsidePostgres(InsideServer):
     """One server in this process, and the cluster that only it uses."""
 
     cluster: Cluster | None = None
+    has_manifests: bool = False
+    editing: psycopg.Connection | None = None
 
     @property
     def _cluster(self) -> Cluster:
@@ -47,6 +49,8 @@ class InsidePostgres(InsideServer):
 
     def close(self) -> None:
         """End the cluster."""
+        if self.editing is not None:
+            self.editing.close()
         if self.cluster is not None:
             self.cluster.close()
 
@@ -57,11 +61,8 @@ class InsidePostgres(InsideServer):
 
     def back_up(self, folder: Path) -> Snapshot:
         folder.mkdir(mode=0o700, parents=True)
-        with psycopg.connect(self._cluster.url) as connection:
-            connection.isolation_level = IsolationLevel.REPEATABLE_READ
-            rows = {table: _copied(connection, table) for table in TABLES}
-            (folder / "rows").write_bytes(pickle.dumps(rows))
-            return self._read(connection)
+        self._save_rows(folder)
+        return self.held()
 
     def fall_back(self, backup: Path) -> None:
         rows = pickle.loads((backup / "rows").read_bytes())
@@ -77,11 +78,35 @@ class InsidePostgres(InsideServer):
         return read_tables(lambda query: connection.execute(query).fetchall(), read_journal(self.key_dir / "journal"))
 
     def past(self, statement: str, values: Sequence[object] = ()) -> list[dict[str, Any]]:
-        with psycopg.connect(self._cluster.url, autocommit=True) as connection:
-            connection.execute("SET lock_timeout = '5s'")
-            cursor = connection.execute(statement.replace("?", "%s"), values or None)
-            names = [column.name for column in cursor.description or ()]
-            return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()] if names else []
+        cursor = self._editing().execute(statement.replace("?", "%s"), values or None)
+        names = [column.name for column in cursor.description or ()]
+        return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()] if names else []
+
+    def past_at_once(self, statements: Sequence[tuple[str, Sequence[object]]]) -> None:
+        connection = self._editing()
+        with connection.transaction():
+            for statement, values in statements:
+                connection.execute(statement.replace("?", "%s"), values or None)
+
+    def _editing(self) -> psycopg.Connection:
+        if self.editing is None:
+            self.editing = psycopg.connect(self._cluster.url, autocommit=True)
+            self.editing.execute("SET lock_timeout = '5s'")
+        return self.editing
+
+    def save(self, folder: Path) -> None:
+        super().save(folder)
+        self._save_rows(folder)
+
+    def load(self, folder: Path) -> None:
+        super().load(folder)
+        self.fall_back(folder)
+
+    def _save_rows(self, folder: Path) -> None:
+        with psycopg.connect(self._cluster.url) as connection:
+            connection.isolation_level = IsolationLevel.REPEATABLE_READ
+            rows = {table: _copied(connection, table) for table in TABLES}
+            (folder / "rows").write_bytes(pickle.dumps(rows))
 
     untrigger = "DROP FUNCTION IF EXISTS planted CASCADE"
 

@@ -8,6 +8,7 @@ import sqlite3
 from base64 import urlsafe_b64decode
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -118,17 +119,15 @@ def _explained(rows: Mapping[int, tuple[frozenset[bytes], int]], lines: Sequence
 def read_journal(path: Path) -> list[Line]:
     """Return every whole line of a journal; none if there is no journal."""
     whole = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
-    lines = [json.loads(line.rpartition(b" ")[0]) for line in whole]
-    spans = [(line.get("first", line.get("batch", 0)), line.get("batch", 0)) for line in lines]
-    return [
-        Line(
-            tuple(batch_key(line["task"], number) for number in range(first, last + 1)),
-            line["state"],
-            line["task"],
-            line.get("facts", {}),
-        )
-        for line, (first, last) in zip(lines, spans, strict=True)
-    ]
+    return [_line(line) for line in whole]
+
+
+@lru_cache(10_000)
+def _line(data: bytes) -> Line:
+    line = json.loads(data.rpartition(b" ")[0])
+    last = line.get("batch", 0)
+    batches = tuple(batch_key(line["task"], number) for number in range(line.get("first", last), last + 1))
+    return Line(batches, line["state"], line["task"], line.get("facts", {}))
 
 
 def key_file(folder: Path, held: Held) -> Path:

@@ -2,9 +2,11 @@
 
 import json
 from collections import Counter
+from math import floor
 
 from lintra_protocol.crypto.ring import ring_from_bytes
 from lintra_protocol.encoding.canonical import parse_base64url
+from lintra_protocol.encoding.documents import fraction
 from lintra_protocol.messages.documents import Signed, SketchShareRecord
 from lintra_protocol.report.wire import decode_sealed_document
 from lintra_protocol.rules.release import aggregate_context
@@ -71,6 +73,7 @@ def finish(world: World, course: Course) -> None:
     """Check a whole release, and say of every acknowledged report whether it is in it, or why not."""
     frozen = cohort_of(course)
     cohort = verified.accepted(course, frozen) if course.task.verified is not None else frozen
+    require_few_left_out(world, course, set(frozen))
     record = json.loads(decode_sealed_document(course.documents[0, "aggregate"])[0])["message"]
     seed, root = parse_base64url(record["seed"]), parse_base64url(record["cohort_root"])
     revealed = "cohort" if course.task.verified is None else "verdict"
@@ -96,6 +99,15 @@ def finish(world: World, course: Course) -> None:
     world.outcomes["window released"] += bool(course.closes)
     world.outcomes["released with windows that were merged"] += bool(course.parts)
     course.over = True
+
+
+def require_few_left_out(world: World, course: Course, cohort: set[bytes]) -> None:
+    """(law) Of a task with tokens a release lacks few of any server's reports; those that it lost are among them."""
+    for server in course.servers if course.task.uses_tokens else ():
+        lost = set().union(*(world.seats[server].cut.get(key, set()) for key in course.keys))
+        own = lost.union(course.lists[server])
+        most = floor(fraction(course.task.max_missing) * len(own))
+        law(len(own - cohort) <= most, "a release leaves out more than its task allows", len(own - cohort), most)
 
 
 def require_claimed(world: World, course: Course, cohort: list[bytes]) -> None:

@@ -197,7 +197,10 @@ def judge_failure(world: World, parcel: Parcel, report_id: bytes, problem: str) 
     known = report_id in seat.must.get(task, ())
     if known and world.servers[parcel.server].set_back:
         return  # what the database that was set back lacks may be refused until the server notices
-    law(not known, "a report that was acknowledged is refused when it comes again", problem, task)
+    # Which reports a batch held whose keys are gone the database alone knows; one that was put back may lack some.
+    over = problem == "batch_closed" and task in seat.closing | lost_here(world, parcel.server)
+    fair = not known or (over and (seat.hurt(course) or task in lost_here(world, parcel.server)))
+    law(fair, "a report that was acknowledged is refused when it comes again", problem, task)
     arrived = seat.may.get(task, set())
     sent: Sent = course.reports[report_id]
     reasons = {
@@ -430,7 +433,9 @@ class Asked(NamedTuple):
 def judge_refusal(world: World, course: Course, server: int, name: str, answer: Answer, asked: Asked) -> None:
     """(law) A healthy server does every step, unless the numbers say that the release must not be."""
     task, held = course.task, asked.held
-    if answer.problem == "unrecognized_task" or (answer.problem == "unavailable" and world.seats[server].hurt(course)):
+    if answer.problem == "unrecognized_task" or (
+        answer.problem in ("unavailable", "not_found") and world.seats[server].hurt(course)
+    ):
         course.over = course.over or world.maybe(0.2)
         return  # it was registered again by now; or it waits for the operator
     if name == "inventory":
@@ -464,12 +469,13 @@ def lost_of(course: Course, server: int) -> int:
     return Signed[Inventory].from_canonical(course.documents[server, "inventory"]).message.lost
 
 
-async def census(world: World, server: int) -> None:
+async def census(world: World, server: int, course: Course | None = None) -> None:
     """Look at an open batch as the analyst does. (law) One look per time unit; what it names was sent."""
     active = [course for course in world.active() if course.task.task_id in world.seats[server].tasks]
-    if not active or not world.is_up(server):
+    if course is None:
+        course = world.chance.choice(active) if active else None
+    if course is None or not world.is_up(server):
         return
-    course = world.chance.choice(active)
     task, seat = course.task, world.seats[server]
     looked = await ask(world, course, server, "census")
     if not looked.good or world.unwell(server) or course.key in lost_here(world, server):

@@ -127,12 +127,17 @@ class World:
             law(any(words in text for words in INJECTED), "a traceback in the log", text)
         self.logged.clear()
 
-    def close(self) -> None:
-        """End every server."""
+    def stop(self) -> None:
+        """End every server's process."""
         self.trouble.disarm()
         for server in self.servers:
             if server.is_up:
                 server.kill()
+
+    def close(self) -> None:
+        """End every server, and what its database needed."""
+        self.stop()
+        for server in self.servers:
             server.close()
 
 

@@ -76,11 +76,19 @@ class Actors:
         asked = Specification.model_validate(specification)
         task = build_task(asked, entries, keys, int(time.time()), system_randomness)
         exchange = cls(places, task, author, analyzer, sealing)
-        body = sign(author, TaskRecord(definition=task)).canonical()
         for server in range(len(places)):
             if server not in played:
-                exchange._send(server, "PUT", f"/v1/tasks/{task.task_id}", body, {"content-type": media_type("task")})
+                exchange.register(server, task)
         return exchange
+
+    def register(self, server: int, task: Task) -> None:
+        """Register a task of the same author at one server."""
+        body = sign(self.author, TaskRecord(definition=task)).canonical()
+        self._send(server, "PUT", f"/v1/tasks/{task.task_id}", body, {"content-type": media_type("task")})
+
+    def served(self, server: int) -> Signed[TaskRecord]:
+        """Return the task as one server serves it."""
+        return Signed[TaskRecord].from_canonical(self._send(server, "GET", f"/v1/tasks/{self.task.task_id}", b"", {}))
 
     # --- clients -----------------------------------------------------------------------------------------------
 

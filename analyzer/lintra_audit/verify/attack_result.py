@@ -20,7 +20,7 @@ class AttackResult:
     """
 
     name: str
-    by: Literal["client", "server", "analyzer"]
+    by: Literal["client", "server", "analyzer", "editor"]
     told: str
     rule: str
     kept: str

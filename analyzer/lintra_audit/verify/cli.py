@@ -1,4 +1,4 @@
-"""`lintra audit verify`: hostile clients, servers and analyzers against real servers of verified tasks.
+"""`lintra audit verify`: hostile clients, servers, analyzers and editors of databases against real servers.
 
 Exit codes: 0 every attack fails against its rule and works without it, 1 one does not.
 """

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from lintra_protocol.crypto.ring import IntArray, RingArray
 from lintra_protocol.encoding.canonical import ByteRows, framed, parse_base64url
-from lintra_protocol.messages.documents import Cohort, Inventory, Signed, sign
+from lintra_protocol.messages.documents import Cohort, Inventory, Signed, TaskRecord, sign
 from lintra_protocol.messages.verification import CheckShare, Verdict
 from lintra_protocol.report import report
 from lintra_protocol.rules import verification as verdicts
@@ -29,8 +29,12 @@ from lintra_server.batches import gate, group
 from lintra_server.batches import judge as judging
 from lintra_server.batches.executor import Executor, Tell
 from lintra_server.batches.judge import Judge
-from lintra_server.batches.registry import HeldBatch
+from lintra_server.batches.registry import HeldBatch, HeldTask, Registry
+from lintra_server.storage import chains
+from lintra_server.storage.chains import Chains
+from lintra_server.storage.marks import End, Marks
 from lintra_server.storage.store import Batch, Store
+from lintra_server.storage.tasks import TaskRow
 
 Replaced = tuple[object, str, object]
 """Where a function stands, its name, and what stands there instead."""
@@ -229,6 +233,25 @@ def _early_matrix() -> list[Replaced]:
     return [(Judge, "check", checked), (gate, "share_of", share_of)]
 
 
+# --- what a database says -------------------------------------------------------------------------------------------
+
+
+def _believed_database() -> list[Replaced]:
+    """Take definitions and rows of reports as they stand in the database."""
+
+    def loaded(self: Registry, _task_id: str, row: TaskRow) -> HeldTask:
+        task = Task.from_canonical(row.definition)
+        server = next(i for i, each in enumerate(task.servers) if each.identity_key == self._identity.public_key)
+        return HeldTask(row.task, task, server, sign(self._identity, TaskRecord(definition=task)).canonical())
+
+    def end(self: Chains, batch: int) -> End:
+        with self._reading() as connection:
+            return chains._tail(connection, batch)
+
+    return [(Registry, "_loaded", loaded), (Chains, "end", end), (Chains, "known", lambda *_: None),
+            (Marks, "follows", lambda *_: True)]  # fmt: skip
+
+
 WITHOUT: dict[str, Callable[[], list[Replaced]]] = {
     "verdict": _no_verdict,
     "four primes": _two_primes,
@@ -241,6 +264,7 @@ WITHOUT: dict[str, Callable[[], list[Replaced]]] = {
     "usable points": _any_points,
     "one check": _checks_again,
     "late matrix": _early_matrix,
+    "database": _believed_database,
 }
 """By the name of the rule (see `rules.RULES`): what stands in its place."""
 

@@ -32,11 +32,12 @@ class ServerFolder:
     """Where a server of the audit is.
 
     `port` is on loopback. `key` is its identity, which the audit knows since it starts the server; so it can also play
-    the server itself.
+    the server itself. `folder` is where its files are, None if nobody runs it.
     """
 
     port: int
     key: SigningKey
+    folder: Path | None = None
 
     @property
     def url(self) -> str:
@@ -72,7 +73,7 @@ def running(folder: Path, count: int, rule: str | None) -> Iterator[list[ServerF
                 if time.monotonic() > deadline or not process.is_alive():
                     raise RuntimeError(f"a server did not start:\n{_log(own)}")
                 time.sleep(0.02)
-        yield [ServerFolder(port, _identity(own)) for port, _, own in started]
+        yield [ServerFolder(port, _identity(own), own) for port, _, own in started]
     finally:
         for _, process, _ in started:
             process.terminate()

@@ -1,4 +1,4 @@
-"""The rules of verified tasks that the audit takes out of servers, one at a time."""
+"""The rules that the audit takes out of servers, one at a time."""
 
 from dataclasses import dataclass
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 class Rule:
     """A rule that a server may lack.
 
-    `number` says where it stands in docs/reference/protocol.md#rules, or in docs/explanation/verified.md; `says` are
-    the rule, in words.
+    `number` says where it stands in docs/reference/protocol.md#rules, docs/explanation/verified.md or docs/decisions;
+    `says` are the rule, in words.
     """
 
     number: str
@@ -27,5 +27,6 @@ RULES: dict[str, Rule] = {
     "usable points": Rule("R14", "no check is computed at a point where blinds hide nothing"),
     "one check": Rule("R14", "a report is checked at one point only, ever"),
     "late matrix": Rule("R8", "the matrix is drawn after the verdict"),
+    "database": Rule("decision 0105", "what a database says is held against the key folder"),
 }
 """By name."""

@@ -1,4 +1,4 @@
-"""The whole audit of verified reports: all attacks, each on servers with its rule and without."""
+"""The whole audit of real servers: all attacks, each on servers with its rule and without."""
 
 import os
 import tempfile
@@ -8,16 +8,17 @@ from pathlib import Path
 
 from lintra_audit.verify.attack_result import AttackResult
 from lintra_audit.verify.client_attacks import all_lies, margin
+from lintra_audit.verify.editor import editor
 from lintra_audit.verify.malicious_reports import LIES
 from lintra_audit.verify.processes import ServerFolder, running
 from lintra_audit.verify.server_attacks import ATTACKS
 
-MARGIN = "one report too few"
+MARGIN, EDITOR = "one report too few", "editor"
 
 
 def known_attacks() -> list[str]:
     """Return the names of all attacks, in the order in which they are made."""
-    return [*(lie.name for lie in LIES), MARGIN, *ATTACKS]
+    return [*(lie.name for lie in LIES), MARGIN, *ATTACKS, EDITOR]
 
 
 def audit_verification(
@@ -50,6 +51,9 @@ def _findings(
         if name in chosen:
             said(name)
             yield attack(servers, fault)
+    if EDITOR in chosen:
+        said(EDITOR)
+        yield editor(servers, fault)
 
 
 @contextmanager

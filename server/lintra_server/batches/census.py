@@ -11,10 +11,20 @@ from threading import Lock
 
 from lintra_protocol.cohort.report_ids import ReportIds
 from lintra_protocol.crypto.signing import SigningKey
+from lintra_protocol.encoding.canonical import base64url
 from lintra_protocol.errors import BatchClosedError, UnavailableError, UnknownResourceError
-from lintra_protocol.messages.documents import BatchState, BatchStatus, Counters, census_of, sign
+from lintra_protocol.messages.documents import (
+    BatchState,
+    BatchStatus,
+    Census,
+    Counters,
+    Signed,
+    census_of,
+    sign,
+)
 from lintra_protocol.rules.release import fewest_reports
 from lintra_server.batches.registry import HeldBatch
+from lintra_server.storage.history import edited
 from lintra_server.storage.looks import Look, Mac, look_at
 from lintra_server.storage.segments import sort_ids
 from lintra_server.storage.store import Store
@@ -87,7 +97,7 @@ class CensusTaker:
         """Return this time unit's signed census; after closing, the last one before it.
 
         Raises:
-            BatchClosedError: the batch is closed, and nobody looked before.
+            BatchClosedError: the batch is closed, and nobody looked before; or its keys are destroyed.
         """
         with self._guarded():
             look = self._look(held, self._count(held))
@@ -97,6 +107,8 @@ class CensusTaker:
                 raise BatchClosedError("its inventory says what it holds; no census was taken before")
             # The order of storing never changes, so the number of reports keeps the list that is signed here.
             report_ids = self._ids(held.number, look.reports)
+            if self._is_destroyed(held):  # nothing vouches for the order any more in which its reports were stored
+                raise BatchClosedError("its inventory says what it held; no census was taken before it was released")
             census = census_of(held.task, held.batch, held.server, report_ids, look.counted_at, self._start)
             document = sign(self._identity, census).canonical()
             self._keep(held, replace(look, census=document))
@@ -107,11 +119,23 @@ class CensusTaker:
 
         Raises:
             UnknownResourceError: none was taken.
+            UnavailableError: the database has other identifiers.
         """
         last = self._last(held)
         if last is None or last.census is None:
             raise UnknownResourceError("no census was taken of this batch")
-        return self._ids(held.number, last.reports)
+        report_ids = self._ids(held.number, last.reports)
+        if self._is_destroyed(held) and base64url(report_ids.root) != self._root(last.census):
+            self._sorted = None
+            raise edited(f"task {held.task.task_id}, batch {held.batch}: identifiers in table segments were changed")
+        return report_ids
+
+    def _is_destroyed(self, held: HeldBatch) -> bool:
+        return self._store.history.batches[held.number].is_destroyed
+
+    @staticmethod
+    def _root(census: bytes) -> str:
+        return Signed[Census].from_canonical(census).message.root
 
     def _ids(self, batch: int, count: int) -> ReportIds:
         """Return the first reports of a batch, sorted; of those asked for last they are not sorted again."""

@@ -256,10 +256,11 @@ class Registry:
         if task.task_id != task_id:
             raise InvalidMessageError(f"the definition's identifier is {task.task_id}")  # (1)
         signed.verified(task.author_key)  # (2)
-        try:
-            return self.find(task_id), False
-        except (UnknownTaskError, UnavailableError):
-            pass  # its row is gone or was changed: the definition speaks for itself, and is stored once more
+        with suppress(UnknownTaskError, UnavailableError):
+            held, row = self.find(task_id), self._store.task(task.id_bytes)
+            if row is not None and (row.definition, row.token_key) == (task.canonical(), held.token_key):
+                return held, False
+        # Also if its row is gone or was changed: the definition speaks for itself, and is stored once more.
         task.check()  # (3)
         server = self._own_index(task)  # (4)
         known = self._store.history.tasks.get(task.id_bytes)

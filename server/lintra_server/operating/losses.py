@@ -30,7 +30,7 @@ from lintra_server.storage.steps import Stepper
 
 @dataclass(frozen=True)
 class Loss:
-    """What is gone of an open batch.
+    """What is gone of an open batch, or what stands behind the reports of a batch of which nothing is gone.
 
     Attributes:
         place: its place in the database.
@@ -38,6 +38,7 @@ class Loss:
         end: where the rows end that are what was stored.
         known: reports up to there that surely were acknowledged: all but those of the last row, unless rows were joined
             into it. The last row may be that of a commit that failed, put in the place of those that are gone.
+        lost: reports that count as lost: as many as can be gone, and one at least; 0 if all that was noted is there.
     """
 
     batch: BatchId
@@ -45,15 +46,16 @@ class Loss:
     noted: int
     end: End
     known: int
-
-    @property
-    def lost(self) -> int:
-        """Return how many reports count as lost: as many as can be gone, and one at least."""
-        return max(1, self.noted - self.known)
+    lost: int
 
     @property
     def words(self) -> str:
         """Return what is gone, and what it costs to go on."""
+        if not self.lost:
+            return (
+                f"{self.batch}: its {self.noted} acknowledged reports are there. Rows behind them, which this server "
+                "did not write, are deleted. Nothing is lost."
+            )
         return (
             f"{self.batch}: up to {self.lost} of {self.noted} acknowledged reports are lost. It goes on with "
             f"{self.end.total}. Its inventory and the certificate will say how many are lost. They count as missing, "
@@ -69,17 +71,16 @@ class Begun:
     stepper: Stepper
 
     def loss(self, batch: BatchId) -> Loss:
-        """Return what is gone of an open batch.
+        """Return what is gone of an open batch, or what stands behind the reports of any batch.
 
         Raises:
-            NotStartedError: nothing is, or it is not open, or its note is gone.
+            NotStartedError: nothing is wrong, or it is not open and reports are gone, or its note is gone.
         """
         history = self._known(batch)
         give_up = f"`lintra server abandon {batch.words}` gives it up"
-        if history.state != "open":
-            raise NotStartedError(
-                f"{batch} is {history.state}: its inventory is signed, and says that every report is there; {give_up}"
-            )
+        signed = f"{batch} is {history.state}: its inventory is signed, and says that every report is there; {give_up}"
+        if history.is_final:
+            raise NotStartedError(signed)
         note = self.parts.notes.get(batch.name)
         if note is None:
             raise NotStartedError(f"the note of {batch} is gone, so nobody knows how many reports it held; {give_up}")
@@ -87,7 +88,11 @@ class Begun:
             raise NotStartedError(f"nothing of {batch} is missing")
         with self.parts.database.reading() as connection:
             end, known = _prefix(connection, history.place, self.parts.store.chains.marks(history.place))
-        return Loss(batch, history.place, note.total, end, known)
+        if (end.total, end.chain) == (note.total, note.chain):
+            return Loss(batch, history.place, note.total, end, known, 0)
+        if history.state != "open":
+            raise NotStartedError(signed)
+        return Loss(batch, history.place, note.total, end, known, max(1, note.total - known))
 
     def accept(self, loss: Loss) -> None:
         """Write down that reports are lost, durably, and go on behind those that are there.
@@ -96,16 +101,17 @@ class Begun:
             NotStartedError: more is wrong with the batch than its missing end.
         """
         parts = self.parts
-        # In this order: after a crash between any two of these the batch is still cut, and the loss is accepted once
-        # more. It counts twice then, which makes nothing easier for whoever cut it.
-        facts: dict[str, JsonValue] = {
-            "from": loss.known + 1,
-            "to": loss.known + loss.lost,
-            "chain": base64url(loss.end.chain),
-        }
-        parts.history.record("lost", loss.batch, facts)
-        parts.notes.put(loss.batch.name, loss.end.total, loss.end.chain)
-        parts.notes.sync()
+        # In this order: after a crash before the note the batch is still cut, and the loss is accepted once more. It
+        # counts twice then, which makes nothing easier for whoever cut it. After the note what is left is only deleted.
+        if loss.lost:
+            facts: dict[str, JsonValue] = {
+                "from": loss.known + 1,
+                "to": loss.known + loss.lost,
+                "chain": base64url(loss.end.chain),
+            }
+            parts.history.record("lost", loss.batch, facts)
+            parts.notes.put(loss.batch.name, loss.end.total, loss.end.chain)
+            parts.notes.sync()
         first, last = loss.place * SPAN + loss.end.number + 1, loss.place * SPAN + SPAN - 1
         with parts.database.writing() as connection:
             connection.execute(segments.delete().where(segments.c.key.between(first, last)))

@@ -37,10 +37,11 @@ _GIVEN_UP = "the batch is given up for good, at every server"
 
 
 class _Wrong(NamedTuple):
-    """What is wrong with a batch: a sentence, and whether going on without its end mends it."""
+    """What is wrong with a batch: a sentence, whether going on without its end mends it, and costs nothing."""
 
     what: str
     is_end: bool = False
+    is_free: bool = False
 
 
 class Verifier:
@@ -208,7 +209,11 @@ class Verifier:
         elif wrong is not None:
             yield self._abandoned(batch, wrong)
         if not batch.is_destroyed and (lacking := self._wrong_rows(batch)) is not None:
-            if lacking.is_end and batch.line is None:
+            if lacking.is_free:
+                command = self._command(f"accept-loss {batch.batch.words}")
+                cost = "nothing: these rows are deleted"
+                yield HealthFinding("trouble", f"{batch.batch}: {lacking.what}", command, cost)
+            elif lacking.is_end and batch.line is None:
                 cost = (
                     "these reports count as lost: the inventory and the certificate say how many, and the batch is "
                     "released only if max_missing allows it. `abandon` gives it up instead. A backup that has them "
@@ -251,7 +256,8 @@ class Verifier:
             at_note = (note.total, note.chain) in look.ends
             behind = look.end.total > note.total and batch.line is not None
             if look.is_broken or not at_note or behind:
-                return _Wrong(gone_in_words(look.end.total, note.total), True)
+                more = (look.end.total, look.end.chain) == (note.total, note.chain)
+                return _Wrong(gone_in_words(look.end.total, note.total, more=more), True, more)
             return self._wrong_payloads(connection, batch, key, look)
 
     @staticmethod

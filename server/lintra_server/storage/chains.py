@@ -230,7 +230,9 @@ class Chains:
             noted = max([note.total if note else 0, *(each.total for each in ends[-1:])])
             error = self._damaged.get(batch)
             if error is None:
-                error = self._damaged[batch] = UnavailableError(_said(history, at.total, noted))
+                last = end or note
+                more = last is not None and (at.total, at.chain) == (last.total, last.chain)
+                error = self._damaged[batch] = UnavailableError(_said(history, at.total, noted, more=more))
                 log.critical("a batch is damaged", reason=error.detail)
             return error
 
@@ -270,16 +272,24 @@ class Chains:
             raise BrokenChainError(batch)
 
 
-def gone_in_words(last: int, noted: int) -> str:
-    """Return what is missing where `last` reports are what was stored and `noted` should be there."""
+def gone_in_words(last: int, noted: int, *, more: bool) -> str:
+    """Return what is wrong where `last` reports are what was stored and `noted` should be there.
+
+    Args:
+        last: reports that are what was stored.
+        noted: reports that should be there.
+        more: whether all of them are there, and rows behind them that this server did not write.
+    """
+    if more:
+        return f"table segments has rows behind its {noted} reports that this server did not write; nothing is lost"
     return f"reports {last + 1} to {noted} of {noted} are gone" if last < noted else "at least one report is gone"
 
 
-def _said(history: BatchHistory, last: int, noted: int) -> str:
-    """Return what is wrong with a batch of which `last` reports are what was stored, where `noted` should be."""
-    gone = gone_in_words(last, noted)
-    command = "accept-loss" if history.line is None else "abandon"
-    return f"{history.batch}: {gone}; it takes and gives nothing: lintra server {command} {history.batch.words}"
+def _said(history: BatchHistory, last: int, noted: int, *, more: bool) -> str:
+    """Return what is wrong with a batch, and the command that mends it (see `gone_in_words`)."""
+    wrong = gone_in_words(last, noted, more=more)
+    command = "accept-loss" if history.line is None or more else "abandon"
+    return f"{history.batch}: {wrong}; it takes and gives nothing: lintra server {command} {history.batch.words}"
 
 
 def raw_rows(connection: Connection, batch: int, first: int = 0) -> Iterator[Row]:

@@ -15,7 +15,7 @@ def test_unknown_attacks_and_rules_are_refused_with_the_names_of_those_there_are
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("rule", "attack"), [("verdict", "added"), ("agreement", "two bodies"),
-                                              ("late matrix", "isolation")])  # fmt: skip
+                                              ("late matrix", "isolation"), ("database", "editor")])  # fmt: skip
 def test_an_audit_of_servers_that_lack_a_rule_ends_with_status_1(rule: str, attack: str) -> None:
     result = CliRunner().invoke(app, ["verify", "--attack", attack, "--fault", rule])
     assert result.exit_code == 1
