@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from lintra_analysis.releases.release import Release
     from lintra_analysis.synthetic.analysis import synthesize
     from lintra_analysis.synthetic.rows import SyntheticRows
+    from lintra_analysis.trial.files.table import Readings, read_columns
 
 __all__ = [
     "AnalyzerClient",
@@ -44,6 +45,7 @@ __all__ = [
     "MeansEstimate",
     "PcaEstimate",
     "PowerSumsEstimate",
+    "Readings",
     "RegressionEstimate",
     "RegressionPath",
     "Release",
@@ -59,6 +61,7 @@ __all__ = [
     "open_release",
     "pca",
     "power_sums",
+    "read_columns",
     "regression",
     "regression_path",
     "synthesize",
@@ -91,6 +94,8 @@ _MODULES = {
     "open_release": "access.downloaded",
     "pca": "estimators.pca",
     "power_sums": "estimators.power_sums",
+    "Readings": "trial.files.table",
+    "read_columns": "trial.files.table",
     "regression": "estimators.regression",
     "regression_path": "estimators.path",
     "synthesize": "synthetic.analysis",

@@ -18,6 +18,7 @@ ROLES = {
     "task": ("Read and check task definitions.", "client-cli"),
     "plan": ("Predict errors and sizes before a task is made.", "analysis,client-cli"),
     "try": ("Try everything on a table of your own, on this machine.", "analysis,client-cli"),
+    "columns": ("Say how each column of a file is read, and ask what only you can say.", "analysis,client-cli"),
     "schema": ("Describe the columns of a file as a task needs them.", "analysis,client-cli"),
     "client": ("Send rows to the servers of a task; see what was spent.", "client-cli"),
     "server": ("Run one of the N servers.", "server"),
@@ -75,7 +76,7 @@ def build(commands: Iterable[EntryPoint], typed: str | None = None) -> typer.Typ
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command; a refusal is told in words and ends with exit status 1."""
+    """Run the command; a refusal is told in words and ends with exit status 1, a question to the user with 2."""
     words = sys.argv[1:] if arguments is None else arguments
     # The command itself takes nothing but --help and --version, so the first word is a role's.
     app = build(entry_points(group=GROUP), words[0] if words else None)
@@ -83,7 +84,7 @@ def main(arguments: list[str] | None = None) -> None:
         app(args=words)
     except LintraError as error:
         typer.echo(f"{error.title()}\n{error.detail}".rstrip(), err=True)
-        raise SystemExit(1) from None
+        raise SystemExit(error.exit_status) from None
 
 
 _ANYTHING = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}

@@ -10,6 +10,7 @@ class LintraError(Exception):
 
     token = "refused"
     retryable = False
+    exit_status = 1
 
     def __init__(self, detail: str = "") -> None:
         """Keep the detail: numbers and identifiers, never rows or shares."""
@@ -171,6 +172,11 @@ class InvalidTableError(InvalidRowError):
     """The file cannot be used as it is."""
 
     token = "invalid_table"
+
+    def __init__(self, detail: str = "", *, asks: bool = False) -> None:
+        """Keep the detail; `asks` says that only the owner of the file can answer, so that a command ends with 2."""
+        super().__init__(detail)
+        self.exit_status = 2 if asks else 1
 
 
 class TokenInvalidError(LintraError):

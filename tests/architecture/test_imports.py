@@ -77,6 +77,10 @@ PROTOCOL_EXTRA_STANDARD_LIBRARY = {
     "fields.person_names": frozenset({"unicodedata"}),
     # Dates of a calendar, as they stand in files; the clock is not read.
     "encoding.csv_values": frozenset({"datetime"}),
+    "tables.dates": frozenset({"datetime"}),
+    "tables.columns": frozenset({"unicodedata"}),
+    # From bytes to lines: a text in memory, no file.
+    "tables.text_file": frozenset({"csv", "io"}),
     "__init__": frozenset({"importlib"}),
     "cli": frozenset(sys.stdlib_module_names),
     "command": frozenset(sys.stdlib_module_names),

@@ -10,7 +10,7 @@ import numpy as np
 from fuzzing.decoder import Decode, Decoder, UnlawfulError
 from fuzzing.own_files import own_files
 from lintra_analysis.certificate.certificate import ReleaseRecord, numbers_in, values_hash
-from lintra_analysis.trial.files.table import read_table
+from lintra_analysis.trial.files.table import Readings, read_table
 from lintra_analyzer.exchange.servers import parse_problem
 from lintra_analyzer.web.analyses import parse_request
 from lintra_client.commands.files import read_rows, read_sources
@@ -191,11 +191,13 @@ def _csv(path: Path) -> dict[str, Decoder]:
         '\ufeffa,b,c\r\n"1","2,5","3\n4"\r\n'.encode(),
         b"who,a,b,c\nann,1,2,3\nbob,4,5,6\n",
     ]
-    columns = PLAIN.columns
+    columns, guess = PLAIN.columns, Readings(guess=True)
     return {
         "rows of a file": Decoder(_file(path, lambda file: list(read_rows(file, columns))), seeds[:2]),
         "sources of a file": Decoder(_file(path, lambda file: read_sources(file, "who")), seeds[2:]),
-        "a table that is tried": Decoder(_file(path, read_table), [seeds[0], seeds[2]]),
+        "a table that is tried": Decoder(
+            _file(path, lambda file: read_table(file, Readings(guess=True))), [seeds[0], seeds[2]]
+        ),
     }
 
 

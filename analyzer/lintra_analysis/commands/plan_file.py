@@ -11,11 +11,12 @@ import typer
 from lintra_analysis.access.downloaded import open_release, task_of
 from lintra_analysis.trial.default_spec import proposed_document
 from lintra_analysis.trial.error_forecast import foresee
-from lintra_analysis.trial.files.table import read_table
+from lintra_analysis.trial.files.table import FileTable, Readings, read_columns, read_table
 from lintra_analysis.trial.pilot import main_document, pilot_document
 from lintra_analysis.trial.plan_text import document, show
 from lintra_protocol.crypto.randomness import system_randomness
 from lintra_protocol.errors import InvalidTaskError
+from lintra_protocol.tables.columns import Reading
 
 PublicSample = Annotated[
     Path | None, typer.Option(metavar="FILE", help="With SPEC.json: public or synthetic rows, CSV or Parquet.")
@@ -60,7 +61,7 @@ def plan_file(
 ) -> None:
     """Print what to expect of the task that a specification asks for."""
     asked = _read(specification)
-    sample = None if public_sample is None else read_table(public_sample)
+    sample = None if public_sample is None else _sample(public_sample, asked)
     found = foresee(asked, sample, target, int(time.time()), system_randomness, organisation_rows)
     text = json.dumps(document(found), ensure_ascii=False, allow_nan=False) + "\n" if as_json else show(found)
     typer.echo(text, nl=False)
@@ -68,7 +69,21 @@ def plan_file(
 
 def propose_file(specification: Path, public_sample: Path | None) -> None:
     """Print a specification in which all that was open is filled in, from a public sample or the ranges it states."""
-    _print(proposed_document(_read(specification), None if public_sample is None else read_table(public_sample)))
+    asked = _read(specification)
+    _print(proposed_document(asked, None if public_sample is None else _sample(public_sample, asked)))
+
+
+def _sample(file: Path, asked: Mapping[str, Any]) -> FileTable:
+    """Read public rows as the columns of a specification say that they are meant, so that no question is left."""
+    stated = {str(one["name"]): one for one in asked.get("columns") or [] if isinstance(one, dict) and "name" in one}
+    readings = {}
+    for report in read_columns(file):
+        one = stated.get(report.name, {})
+        if one.get("kind") == "category":
+            readings[report.name] = Reading("category")
+        elif one and report.kind not in ("date", "boolean"):
+            readings[report.name] = Reading("number")
+    return read_table(file, Readings(readings, guess=True))
 
 
 def pilot_file(specification: Path) -> None:

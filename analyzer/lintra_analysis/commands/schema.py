@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from lintra_analysis.commands.columns import AcceptGuesses, As, Drop, Missing, readings_of
 from lintra_analysis.trial.files.bounds import bounds_of
 from lintra_analysis.trial.files.schema import column_documents, complete_with, questions
 from lintra_analysis.trial.files.table import FileTable, read_table
@@ -26,6 +27,10 @@ def infer(
     bounds_from_file: Annotated[
         bool, typer.Option("--bounds-from-file", help="Take bounds from the file, which must then be public.")
     ] = False,
+    as_: As = None,
+    missing: Missing = None,
+    drop: Drop = None,
+    accept_guesses: AcceptGuesses = False,
     ask: Annotated[bool, typer.Option(help="Ask for public bounds on the terminal.")] = True,
 ) -> None:
     """Print the columns of a task as JSON.
@@ -35,7 +40,9 @@ def infer(
     task is refused until it is filled in. The levels of a category come from the file too: strike out what is not
     public.
     """
-    table = read_table(file)
+    table = read_table(file, readings_of(as_, missing, drop, None, accept_guesses))
+    if table.note:
+        typer.echo(table.note, err=True)
     documents = column_documents(table) if not bounds_from_file else _from_file(table)
     if ask and not bounds_from_file:
         for name, end in questions(documents):

@@ -7,9 +7,10 @@ from typing import Annotated, Literal
 
 import typer
 
+from lintra_analysis.commands.columns import AcceptGuesses, As, Drop, Keep, Missing, readings_of
 from lintra_analysis.commands.progress import waiting
 from lintra_analysis.trial.coefficients import RegressionComparison
-from lintra_analysis.trial.files.table import FileTable, read_table, read_table_beside
+from lintra_analysis.trial.files.table import FileTable, Readings, read_table_beside
 from lintra_analysis.trial.organisations import Whose
 from lintra_analysis.trial.text import draw, show
 from lintra_analysis.trial.trial import is_wide, try_table
@@ -42,6 +43,11 @@ def try_file(
     keep: Annotated[
         int | None, typer.Option(min=1, help="With --person: so many rows of each in an organisation, the first ones.")
     ] = None,
+    as_: As = None,
+    missing: Missing = None,
+    drop: Drop = None,
+    column: Keep = None,
+    accept_guesses: AcceptGuesses = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Collect a table privately on this machine, and show what would be learned beside what is there.
@@ -49,19 +55,15 @@ def try_file(
     Nothing leaves the machine. The output is not private: it shows the table's own numbers beside the private ones,
     and takes bounds and levels from the table.
     """
-    whose = None
+    kept = column and [*column, *([] if target in column else [target])]
+    readings = readings_of(as_, missing, drop, kept, accept_guesses)
     with waiting("reading the file") as said:
-        if organisation is not None:
-            table, whose = _rows_of_organisations(file, organisation, person)
-        elif person is not None or keep is not None:
+        if organisation is None and (person is not None or keep is not None):
             raise InvalidTableError("--person and --keep go with --organisation")
-        else:
-            table = read_table(file)
+        table, whose = _read(file, organisation, person, readings)
         wide = mechanism == "range_finder" or (mechanism is None and is_wide(table, target))
         if wide and whose is not None:
-            raise InvalidTableError(
-                "organisations are tried with all products: leave columns out, or say second_moment"
-            )
+            raise InvalidTableError("organisations are tried with all products: leave columns out")
         if wide and picture is not None:
             raise InvalidTableError(
                 "--picture draws coefficients; a range finder of many columns has directions instead"
@@ -82,10 +84,16 @@ def try_file(
             typer.echo(f"A specification was written to {spec}: replace its bounds by public ones before collecting.")
 
 
-def _rows_of_organisations(file: Path, organisation: str, person: str | None) -> tuple[FileTable, Whose]:
+def _read(
+    file: Path, organisation: str | None, person: str | None, readings: Readings
+) -> tuple[FileTable, Whose | None]:
     """Return a file's table without the columns that say whose rows these are, and what they say."""
-    if organisation == person:
+    if organisation is not None and organisation == person:
         raise InvalidTableError("--organisation and --person are two columns")
-    beside = [organisation] if person is None else [organisation, person]
-    table, texts = read_table_beside(file, beside)
+    beside = [name for name in (organisation, person) if name is not None]
+    table, texts = read_table_beside(file, beside, readings)
+    if table.note:
+        typer.echo(table.note, err=True)
+    if organisation is None:
+        return table, None
     return table, Whose.named(texts[organisation], None if person is None else texts[person])

@@ -1,14 +1,15 @@
 """A CSV file as rows: by the names in its first line, and a column that says whose facts a row states."""
 
-import csv
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
+
+import typer
 
 from lintra_client.organisations.dataframes import require_names
 from lintra_protocol.encoding.csv_values import sent_level, sent_number
 from lintra_protocol.errors import InvalidRowError
 from lintra_protocol.fields.schema import Column
+from lintra_protocol.tables.text_file import format_of, lines_of
 
 
 def read_sources(file: Path, column: str) -> list[str]:
@@ -16,14 +17,14 @@ def read_sources(file: Path, column: str) -> list[str]:
 
     Raises:
         InvalidRowError: the first line does not name the column once, a row has no usable name in it, or it is no CSV
-            file in UTF-8.
+            file.
     """
-    with _lines_of(file) as reader:
-        header = next(reader, [])
-        if header.count(column) != 1:
-            raise InvalidRowError(f"the file has columns {', '.join(header)}; sources stand in {column!r}, once")
-        place = header.index(column)
-        sources = [cells[place] if place < len(cells) else "" for cells in filter(None, reader)]
+    lines, _ = _lines_of(file)
+    header = next(lines, [])
+    if header.count(column) != 1:
+        raise InvalidRowError(f"the file has columns {', '.join(header)}; sources stand in {column!r}, once")
+    place = header.index(column)
+    sources = [cells[place] if place < len(cells) else "" for cells in lines]
     require_names(sources, column)
     return sources
 
@@ -43,18 +44,19 @@ def read_rows(
             or it is no CSV file in UTF-8.
     """
     known = {column.name: column for column in columns}
-    with _lines_of(file) as reader:
-        header = next(reader, [])
-        if without is not None and without in known:
-            raise InvalidRowError(f"column {without!r} belongs to the task, so that it cannot name the sources")
-        if sorted(name for name in header if name != without) != sorted(known):
-            raise InvalidRowError(f"the file has columns {', '.join(header)}; the task has {', '.join(known)}")
-        for cells in reader:
-            if cells:
-                # Too few cells leave values missing; too many an unknown column, which names the fault.
-                names = [*header, *(f"column {number}" for number in range(len(header) + 1, len(cells) + 1))]
-                named = zip(names, cells, strict=False)
-                yield {name: _sent(cell, known.get(name)) for name, cell in named if name != without}
+    lines, note = _lines_of(file)
+    if note:
+        typer.echo(note, err=True)
+    header = next(lines, [])
+    if without is not None and without in known:
+        raise InvalidRowError(f"column {without!r} belongs to the task, so that it cannot name the sources")
+    if sorted(name for name in header if name != without) != sorted(known):
+        raise InvalidRowError(f"the file has columns {', '.join(header)}; the task has {', '.join(known)}")
+    for cells in lines:
+        # Too few cells leave values missing; too many an unknown column, which names the fault.
+        names = [*header, *(f"column {number}" for number in range(len(header) + 1, len(cells) + 1))]
+        named = zip(names, cells, strict=False)
+        yield {name: _sent(cell, known.get(name)) for name, cell in named if name != without}
 
 
 def _sent(cell: str, column: Column | None) -> float | str | None:
@@ -67,16 +69,12 @@ def _sent(cell: str, column: Column | None) -> float | str | None:
 
 def count_rows(file: Path) -> int:
     """Return how many rows stand under the first line of a CSV file."""
-    with _lines_of(file) as reader:
-        return max(0, sum(1 for cells in reader if cells) - 1)
+    lines, _ = _lines_of(file)
+    return max(0, sum(1 for _ in lines) - 1)
 
 
-@contextmanager
-def _lines_of(file: Path) -> Iterator[Iterator[list[str]]]:
-    try:
-        with file.open(encoding="utf-8-sig", newline="") as lines:
-            yield csv.reader(lines)
-    except UnicodeDecodeError:
-        raise InvalidRowError(f"{file.name} is not UTF-8 text; save it as CSV in UTF-8") from None
-    except csv.Error as error:
-        raise InvalidRowError(f"{file.name} is no CSV file: {error}") from None
+def _lines_of(file: Path) -> tuple[Iterator[list[str]], str]:
+    """Return the lines of a CSV file, and what its owner should check."""
+    content = file.read_bytes()
+    text_format = format_of(content, file.name)
+    return lines_of(content, text_format, file.name), text_format.note

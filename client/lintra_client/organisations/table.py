@@ -3,7 +3,6 @@
 Columns are read whole, not row by row: a file may have a million rows.
 """
 
-import csv
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
@@ -18,6 +17,7 @@ from lintra_protocol.encoding.csv_values import DAYS, days_of, sent_level, sent_
 from lintra_protocol.errors import InvalidRowError
 from lintra_protocol.fields.person_names import PersonNames, person_name
 from lintra_protocol.fields.schema import OTHER, Column, is_missing
+from lintra_protocol.tables.text_file import read_csv
 from lintra_protocol.task import Task
 
 Cells = Sequence[object] | NDArray[Any]
@@ -103,21 +103,10 @@ def read_table(file: Path) -> Mapping[str, Cells]:
     """
     if file.suffix.lower() in PARQUET:
         return _parquet(file)
-    try:
-        with file.open(encoding="utf-8-sig", newline="") as lines:
-            reader = csv.reader(lines)
-            header = next(reader, [])
-            cells = [row for row in reader if row]
-    except UnicodeDecodeError:
-        raise InvalidRowError(f"{file.name} is not UTF-8 text; save it as CSV in UTF-8") from None
-    except csv.Error as error:
-        raise InvalidRowError(f"{file.name} is no CSV file: {error}") from None
+    header, rows, _ = read_csv(file.read_bytes(), file.name)
     if len(set(header)) < len(header):
         raise InvalidRowError(f"{file.name} names a column twice")
-    for number, row in enumerate(cells):
-        if len(row) != len(header):
-            raise InvalidRowError(f"row {number + 1} has {len(row)} cells, the first line {len(header)}")
-    return dict(zip(header, zip(*cells, strict=True), strict=True)) if cells else dict.fromkeys(header, ())
+    return dict(zip(header, zip(*rows, strict=True), strict=True)) if rows else dict.fromkeys(header, ())
 
 
 def _parquet(file: Path) -> Mapping[str, Cells]:

@@ -64,7 +64,8 @@ def sent_number(cell: str, kind: str, unit: str) -> float | str:
     """Return what a client takes a cell of a column of numbers for.
 
     `cell` is as it stands in a file. `kind` is that of the task's column; a boolean may also be spelled true or false.
-    `unit` is that of the task's column; in days since 1970 a date of ISO 8601 may stand.
+    `unit` is that of the task's column; in days since 1970 a date of ISO 8601 may stand, and any other unit may stand
+    before or behind the number.
 
     Returns:
         The number; NaN if the cell says that it is missing; the cell itself if it says anything else. That is no row's
@@ -72,8 +73,13 @@ def sent_number(cell: str, kind: str, unit: str) -> float | str:
 
     >>> sent_number("41", "real", ""), sent_number("n/a", "real", ""), sent_number("53%", "real", "")
     (41.0, nan, '53%')
+    >>> sent_number("53 %", "real", "%"), sent_number("72 lb", "real", "kg")
+    (53.0, '72 lb')
     """
-    value = number_in(cell)
+    bare = cell.strip()
+    if unit and unit != DAYS:
+        bare = bare.removeprefix(unit).removesuffix(unit)
+    value = number_in(bare)
     if value is None and kind == "boolean":
         value = truth_in(cell)
     if value is None and unit == DAYS:

@@ -30,6 +30,7 @@ FUNCTIONS = {
     "open_release",
     "pca",
     "power_sums",
+    "read_columns",
     "regression",
     "regression_path",
     "synthesize",
@@ -46,6 +47,7 @@ TYPES = {
     "MeansEstimate",
     "PcaEstimate",
     "PowerSumsEstimate",
+    "Readings",
     "RegressionEstimate",
     "RegressionPath",
     "Release",
@@ -106,12 +108,12 @@ def test_the_example_of_every_public_name_runs(
     examples: tuple[Path, Bridge], monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     folder, bridge = examples
+    documented = getattr(lintra_analysis, name) if name else lintra_analysis  # before its module is changed below
     monkeypatch.chdir(folder)
     monkeypatch.setenv("TOKEN", TOKEN)
     # The only thing that is not as in an analyst's session: how bytes travel to the analyzer, and the token's value.
     behind = partial(AnalyzerClient, transport=bridge)
     monkeypatch.setattr(rest_client, "AnalyzerClient", lambda url, _token: behind(url, TOKEN))
-    documented = getattr(lintra_analysis, name) if name else lintra_analysis
     found = doctest.DocTestParser().get_doctest(inspect.getdoc(documented) or "", {}, name, None, None)
     assert found.examples, f"{name} has no example"
     complaints: list[str] = []

@@ -12,7 +12,6 @@ import numpy as np
 
 from lintra_analysis.trial.files.table import FileColumn, FileTable
 from lintra_protocol.crypto.ring import FloatArray, IntArray
-from lintra_protocol.encoding.csv_values import DAYS
 from lintra_protocol.encoding.documents import Real, real
 from lintra_protocol.fields.schema import Column, Kind, Schema
 
@@ -98,9 +97,8 @@ def column_of(column: FileColumn) -> Column:
     if column.kind == "integer":
         lower, upper = math.floor(lower), math.ceil(upper)
     kind: Kind = "integer" if column.kind == "integer" else "real"
-    unit = DAYS if column.kind == "date" else ""
     center = float(np.clip(known, lower, upper).mean())
-    return bounded_column(column.name, kind, (lower, tenth, ninetieth, upper), center, unit=unit)
+    return bounded_column(column.name, kind, (lower, tenth, ninetieth, upper), center, unit=column.unit)
 
 
 def bounded_column(

@@ -63,8 +63,8 @@ def _document(table: FileTable, name: str, bounded: Column | None) -> dict[str, 
     document: dict[str, object] = {"name": name} | missing
     if column.kind == "integer":
         document["kind"] = "integer"
-    if column.kind == "date":
-        document["unit"] = DAYS
+    if column.unit:
+        document["unit"] = column.unit
     if bounded is None:
         return document | {"lower": None, "upper": None}
     return document | {end: getattr(bounded, end) for end in (*ENDS, "center", "scale")}

@@ -1,51 +1,66 @@
-"""Reads a file of rows: its columns, their kinds, and which cells are missing.
+"""Reads a file of rows: its columns, their kinds, which cells are missing, and what only its owner can say.
 
-The kind of a column follows from its cells by fixed rules. A column of dates counts days since 1970-01-01. A category
-has a level for each of its most frequent values and one, `OTHER`, for the rest and for what is missing.
+How cells are read follows from the rules of `lintra_protocol.tables.columns`.
 """
 
-import csv
-import math
-import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from lintra_protocol.crypto.ring import FloatArray, IntArray
-from lintra_protocol.encoding.csv_values import MISSING, days_in, number_in, truth_in
 from lintra_protocol.errors import InvalidTableError
-from lintra_protocol.fields.schema import MAX_NAME, OTHER
-
-MAX_LEVELS = 12
-"""Most levels that a category of a file gets, `OTHER` not counted; every level but the first costs a column."""
-
-LEAST_NUMBERED = 50
-"""Fewer whole numbers that all differ are not taken for identifiers."""
-
-LARGEST = 1e15
-"""No larger number is collected: a document holds 18 digits before the point, a float 15 in all."""
-
-_POINTED = re.compile(r"^(\s*[+-]?\d*),(\d+(?:[eE][+-]?\d+)?\s*)$")
-
-_UNREAD = (
-    (
-        re.compile(r"^[+-]?\d{1,3}([.,' \u2019\u00a0\u202f])\d{3}(\1\d{3})*([.,]\d+)?$"),
-        "numbers with marks between thousands, such as {!r}, are not read; take the marks out",
-    ),
-    (
-        re.compile(r"^[€$£¥]\s?[+-]?\d[\d.,]*$|^[+-]?\d[\d.,]*(\s?[%€$£¥]|\s[^\W\d]{1,5})$"),
-        "numbers with a unit, such as {!r}, are not read; write the unit into the column's name",
-    ),
-    (re.compile(r"^[+-]?\d+,\d+$"), "numbers with a decimal comma, such as {!r}, are not read here; write 1.5"),
-    (re.compile(r"^\d{1,4}[./-]\d{1,2}[./-]\d{1,4}\b"), "dates such as {!r} are not read; write them as 2020-12-31"),
-)
-"""What looks like a number or a date and may mean several things."""
+from lintra_protocol.fields.schema import MAX_NAME
+from lintra_protocol.tables.columns import ColumnReport, Reading, read_column
+from lintra_protocol.tables.numbers import written_number
+from lintra_protocol.tables.text_file import read_csv
 
 FileKind = Literal["real", "integer", "boolean", "date", "category"]
+
+
+@dataclass(frozen=True)
+class Readings:
+    """What the owner of a file says of its columns.
+
+    Attributes:
+        columns: by name, how to read them.
+        keep: names of the columns that are used; None for all.
+        guess: whether a question is answered as the report guesses it.
+
+    >>> from lintra_analysis import Readings
+    >>> Readings.from_options(["plz=category"], ["income=-99"], [], [], guess=False).columns["income"].missing
+    ('-99',)
+    """
+
+    columns: Mapping[str, Reading] = field(default_factory=dict)
+    keep: tuple[str, ...] | None = None
+    guess: bool = False
+
+    @classmethod
+    def from_options(
+        cls, as_: Sequence[str], missing: Sequence[str], drop: Sequence[str], keep: Sequence[str], *, guess: bool
+    ) -> "Readings":
+        """Return what the options of a command say: `NAME=READING` and `NAME=CODE`, and names.
+
+        Raises:
+            InvalidTableError: an option has no `=`, or a reading is unknown.
+        """
+        ways = dict(_pair("--as", text) for text in as_) | dict.fromkeys(drop, "drop")
+        codes: dict[str, tuple[str, ...]] = {}
+        for name, code in (_pair("--missing", text) for text in missing):
+            codes[name] = (*codes.get(name, ()), code)
+        columns = {name: Reading(ways.get(name), codes.get(name, ())) for name in ways.keys() | codes.keys()}
+        return cls(columns, tuple(keep) or None, guess)
+
+
+def _pair(option: str, text: str) -> tuple[str, str]:
+    name, mark, value = text.rpartition("=")
+    if not mark or not name:
+        raise InvalidTableError(f"{option} takes COLUMN=VALUE, got {text!r}")
+    return name, value
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -60,6 +75,7 @@ class FileColumn:
     kind: FileKind
     values: FloatArray
     levels: tuple[str, ...] = ()
+    unit: str = ""
 
     def __repr__(self) -> str:
         return f"FileColumn({self.name!r}, {self.kind})"
@@ -78,11 +94,15 @@ class FileTable:
         columns: those that can be collected.
         num_rows: n.
         left_out: for each column that cannot be collected, why.
+        reports: how every column of the file was read.
+        note: what its owner should check of the file as a whole.
     """
 
     columns: tuple[FileColumn, ...]
     num_rows: int
     left_out: dict[str, str]
+    reports: tuple[ColumnReport, ...] = ()
+    note: str = ""
 
     def __repr__(self) -> str:
         return f"FileTable({self.num_rows} rows, {len(self.columns)} columns)"
@@ -121,41 +141,143 @@ class FileTable:
         return block[whole], int((~whole).sum())
 
 
-def read_table(file: Path) -> FileTable:
+def read_table(file: Path, readings: Readings = Readings()) -> FileTable:
     """Read a CSV file with a first line of names, or a Parquet file (which needs the extra `frames`)."""
-    return read_table_beside(file, ())[0]
+    return read_table_beside(file, (), readings)[0]
 
 
-def read_table_beside(file: Path, beside: Sequence[str]) -> tuple[FileTable, dict[str, tuple[str, ...]]]:
+def read_table_beside(
+    file: Path,
+    beside: Sequence[str],
+    readings: Readings = Readings(),
+) -> tuple[FileTable, dict[str, tuple[str, ...]]]:
     """Read a file likewise, and some of its columns as texts, which are then no part of the table.
 
     `beside` holds names of columns that say whose rows these are, such as an organisation or a person.
 
     Raises:
-        InvalidTableError: as `read_table`; or one of these columns is not there, or empty in some row.
+        InvalidTableError: as `table_of_cells`; or one of these columns is not there, or empty in some row.
     """
-    names, cells = _parquet(file) if file.suffix.lower() in {".parquet", ".pq"} else _csv(file)
+    if file.suffix.lower() in {".parquet", ".pq"}:
+        names, columns = _cells_of_frame(_parquet(file))
+        note, separator = "", ","
+    else:
+        names, rows, text = read_csv(file.read_bytes(), file.name)
+        columns, note, separator = list(zip(*rows, strict=True)), text.note, text.separator
+    if absent := [name for name in beside if name not in names]:
+        raise InvalidTableError(f"the file has no column {absent[0]!r}; it has {', '.join(names)}")
+    names = _checked_names(names)
+    texts = {name: _given(name, cells) for name, cells in zip(names, columns, strict=False) if name in beside}
+    rest = [(name, cells) for name, cells in zip(names, columns, strict=False) if name not in beside]
+    if not columns:
+        raise InvalidTableError("the file has no rows under its line of names")
+    reports, values = read_cells([name for name, _ in rest], [cells for _, cells in rest], readings, separator)
+    return table_of(reports, values, len(columns[0]), readings, note), texts
+
+
+def read_columns(rows: Any, readings: Readings = Readings()) -> tuple[ColumnReport, ...]:
+    """Return how each column of a file or a data frame is read, and what is open; see `ColumnReport`.
+
+    `rows` is the path of a CSV or Parquet file, or a data frame of pandas; `readings` is what its owner says of it.
+
+    >>> from lintra_analysis import read_columns
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"share": ["53%", "41%", "8%"], "smokes": ["yes", "no", "no"]})
+    >>> [(column.name, column.kind, column.unit) for column in read_columns(frame)]
+    [('share', 'integer', '%'), ('smokes', 'boolean', '')]
+    """
+    if hasattr(rows, "columns"):
+        names, columns = _cells_of_frame(rows)
+        separator = ","
+    elif Path(rows).suffix.lower() in {".parquet", ".pq"}:
+        names, columns = _cells_of_frame(_parquet(Path(rows)))
+        separator = ","
+    else:
+        names, cells, text = read_csv(Path(rows).read_bytes(), Path(rows).name)
+        columns, separator = list(zip(*cells, strict=True)), text.separator
+    return tuple(read_cells(_checked_names(names), columns, readings, separator)[0])
+
+
+def read_cells(
+    names: Sequence[str], columns: Sequence[Sequence[str]], readings: Readings, separator: str
+) -> tuple[list[ColumnReport], list[list[float]]]:
+    """Return how each column is read, and its values.
+
+    Raises:
+        InvalidTableError: a reading names a column that is not there.
+    """
+    if absent := sorted((readings.columns.keys() | set(readings.keep or ())) - set(names)):
+        raise InvalidTableError(f"the file has no column {absent[0]!r}; it has {', '.join(names)}")
+    comma = _writes_commas(columns, separator)
+    reports, values = [], []
+    for name, cells in zip(names, columns, strict=True):
+        dropped = readings.keep is not None and name not in readings.keep
+        reading = Reading("drop") if dropped else readings.columns.get(name, Reading())
+        report, numbers = read_column(name, cells, reading, comma)
+        reports.append(report)
+        values.append(numbers)
+    return reports, values
+
+
+def table_of(
+    reports: Sequence[ColumnReport], values: Sequence[Sequence[float]], num_rows: int, readings: Readings, note: str
+) -> FileTable:
+    """Return the table of what was read.
+
+    Raises:
+        InvalidTableError: a question is open, or no column can be collected; the detail says which and what to do.
+    """
+    if not readings.guess and (open_ := [report for report in reports if report.question]):
+        raise InvalidTableError(questions_in_words(open_), asks=True)
+    columns = [
+        FileColumn(report.name, report.kind, np.array(numbers, np.float64), report.levels, report.unit)
+        for report, numbers in zip(reports, values, strict=True)
+        if report.kind != "left out"
+    ]
+    left_out = {report.name: report.why for report in reports if report.kind == "left out"}
+    if not columns:
+        raise InvalidTableError(f"no column of the file can be collected: {reasons(left_out)}")
+    return FileTable(tuple(columns), num_rows, left_out, tuple(reports), note)
+
+
+def questions_in_words(reports: Sequence[ColumnReport]) -> str:
+    """Return what is open in some columns, each with the options that answer it."""
+    lines = [f"  {report.name}: {report.question}\n    {_answers(report)}" for report in reports]
+    return "\n".join(
+        ["only you can say how these columns are meant:", *lines, "  or take every guess: --accept-guesses"]
+    )
+
+
+def _answers(report: ColumnReport) -> str:
+    options = [
+        f"--missing '{report.name}={option.removeprefix('missing ')}'"
+        if option.startswith("missing ")
+        else f"--as '{report.name}={option}'"
+        for option in report.options
+    ]
+    return f"answer {' or '.join(options)}"
+
+
+def _checked_names(names: Sequence[str]) -> list[str]:
+    """Return the names of columns; a first one without a name is the index that a data frame wrote."""
+    names = ["Unnamed: 0", *names[1:]] if len(names) > 1 and not names[0] else list(names)
     for name in names:
         if not (name and name.isprintable() and len(name) <= MAX_NAME):
             raise InvalidTableError(f"a column needs a printable name of at most {MAX_NAME} characters, got {name!r}")
     if twice := [name for name, count in Counter(names).items() if count > 1]:
         raise InvalidTableError(f"two columns are called {twice[0]!r}")
-    if not cells:
-        raise InvalidTableError("the file has no rows under its line of names")
-    columns, left_out, texts = [], {}, {}
-    for name, column in zip(names, zip(*cells, strict=True), strict=True):
-        if name in beside:
-            texts[name] = _given(name, column)
-            continue
-        try:
-            columns.append(typed_column(name, column))
-        except _UnusableError as reason:
-            left_out[name] = str(reason)
-    if absent := [name for name in beside if name not in texts]:
-        raise InvalidTableError(f"the file has no column {absent[0]!r}; it has {', '.join(names)}")
-    if not columns:
-        raise InvalidTableError(f"no column of the file can be collected: {reasons(left_out)}")
-    return FileTable(tuple(columns), len(cells), left_out), texts
+    return names
+
+
+def _writes_commas(columns: Sequence[Sequence[str]], separator: str) -> bool:
+    """Return whether the file writes decimal commas: a cell shows it, or semicolons do where no cell shows a point."""
+    marks = {
+        number.tells
+        for cells in columns
+        for cell in cells[:200]
+        if (number := written_number(cell.strip())) is not None
+    }
+    return "," in marks or (separator == ";" and "." not in marks)
 
 
 def _given(name: str, column: Sequence[str]) -> tuple[str, ...]:
@@ -174,135 +296,27 @@ def reasons(left_out: Mapping[str, str]) -> str:
     return "; ".join(f"{', '.join(map(repr, each))}: {reason}" for reason, each in names.items())
 
 
-class _UnusableError(Exception):
-    """A column cannot be collected; the text says why."""
-
-
-def typed_column(name: str, cells: Sequence[str]) -> FileColumn:
-    """Tell the kind of a column from its cells, and return it as numbers."""
-    stripped = [cell.strip() for cell in cells]
-    given = [cell for cell in stripped if cell.lower() not in MISSING]
-    if not given:
-        raise _UnusableError("it is empty")
-    if len(set(given)) == 1 and len(given) == len(stripped):
-        raise _UnusableError("it is the same in every row")
-    for parse, kind_of in ((number_in, _kind_of_numbers), (truth_in, _kind_of_numbers), (days_in, _kind_of_days)):
-        parsed = [math.nan if cell.lower() in MISSING else parse(cell) for cell in stripped]
-        if None not in parsed:
-            values = np.array(parsed, np.float64)
-            if parse is number_in and _numbers_the_rows(values):
-                raise _UnusableError("it numbers the rows, as identifiers do")
-            if np.nanmax(np.abs(values)) > LARGEST:
-                raise _UnusableError(f"its numbers are beyond {LARGEST:g}; choose a larger unit")
-            return FileColumn(name, kind_of(values[~np.isnan(values)]), values)
-    _refuse_spoiled_numbers(stripped, given)
-    return _category(name, stripped)
-
-
-def _refuse_spoiled_numbers(cells: Sequence[str], given: Sequence[str]) -> None:
-    """Refuse numbers or dates spoiled by cells that are none, up to half of them, and numbers written in other ways.
-
-    As a category they would lose their values, and nobody would notice. `cells` are those of all rows, without spaces
-    around them; `given` holds the cells that are not missing.
-    """
-    for parse, what, hint in _SPOILED:
-        others = [cell for cell in given if parse(cell) is None]
-        if 2 * len(others) <= len(given):
-            first = f"the first is {others[0][:40]!r} in row {cells.index(others[0]) + 1}"
-            raise _UnusableError(f"{len(others)} of its cells are no {what}, {first}; {hint}")
-    for pattern, complaint in _UNREAD:
-        unread = {cell for cell in given if pattern.match(cell)}
-        if len(unread) > MAX_LEVELS and 2 * len(unread) > len(set(given)):
-            raise _UnusableError(complaint.format(min(unread)))
-
-
-_SPOILED: tuple[tuple[Callable[[str], float | None], str, str], ...] = (
-    (number_in, "number", "empty a cell that means missing, and where numbers are levels write all of them as words"),
-    (days_in, "date", "write dates as 2020-12-31 and empty a cell that means missing"),
-)
-
-
-def _numbers_the_rows(values: FloatArray) -> bool:
-    """Return whether whole numbers, each of them once, leave hardly one out: at least 50, of which half are there."""
-    if values.size < LEAST_NUMBERED or np.isnan(values).any() or (values != np.rint(values)).any():
-        return False
-    return np.unique(values).size == values.size and float(np.ptp(values)) < 2 * values.size
-
-
-def _kind_of_numbers(known: FloatArray) -> FileKind:
-    if set(np.unique(known)) <= {0.0, 1.0}:
-        return "boolean"
-    whole = bool((known == np.rint(known)).all() and np.abs(known).max() < 2**53)
-    return "integer" if whole else "real"
-
-
-def _kind_of_days(_: FloatArray) -> FileKind:
-    return "date"
-
-
-def _category(name: str, cells: Sequence[str]) -> FileColumn:
-    counts = Counter(cell for cell in cells if cell.lower() not in MISSING)
-    if len(counts) > max(MAX_LEVELS, len(cells) // 2):
-        raise _UnusableError("almost every row has a text of its own in it, as names and identifiers do")
-    fitting = {cell for cell in counts if cell.isprintable() and len(name) + len(cell) <= MAX_NAME - 2}
-    # The most frequent first; ties in the order of the alphabet, so that a file gives one answer.
-    levels = sorted(fitting - {OTHER}, key=lambda cell: (-counts[cell], cell))
-    levels = [*levels[:MAX_LEVELS], OTHER]
-    if len(levels) < 2:
-        raise _UnusableError("none of its values can be the name of a level")
-    number = {level: float(position) for position, level in enumerate(levels)}
-    values = np.array([number.get(cell, len(levels) - 1.0) for cell in cells], np.float64)
-    return FileColumn(name, "category", values, tuple(levels))
-
-
-def _csv(file: Path) -> tuple[list[str], list[list[str]]]:
-    with file.open(encoding="utf-8-sig", newline="") as lines:
-        try:
-            first = lines.readline()
-            lines.seek(0)
-            separator = _separator(first)
-            reader = csv.reader(lines, delimiter=separator)
-            names = [name.strip() for name in next(reader, [])]
-            rows = [cells for cells in reader if cells]
-        except (csv.Error, UnicodeDecodeError) as error:
-            raise InvalidTableError(
-                f"{file.name} is no CSV file in UTF-8: {error}; save it as CSV with the encoding UTF-8"
-            ) from None
-    if separator == ";":
-        rows = _with_points(rows)
-    for number, cells in enumerate(rows, 1):
-        if len(cells) != len(names):
-            raise InvalidTableError(f"row {number} has {len(cells)} cells, the first line has {len(names)} names")
-    return names, rows
-
-
-def _separator(first: str) -> str:
-    """Return what separates the names in the first line: commas, or semicolons or tabs where there is no comma."""
-    return next((mark for mark in (",", ";", "\t") if mark in first), ",")
-
-
-def _with_points(rows: list[list[str]]) -> list[list[str]]:
-    """Return the cells of a file with semicolons, with 1,5 as 1.5, unless a number in it has a point."""
-    cells = [cell for row in rows for cell in row]
-    if any("." in cell and number_in(cell.strip()) is not None for cell in cells):
-        return rows
-    return [[_POINTED.sub(r"\1.\2", cell) for cell in row] for row in rows]
-
-
-def _parquet(file: Path) -> tuple[list[str], list[list[str]]]:
+def _parquet(file: Path) -> Any:
     try:
         import pandas as pd
         from pyarrow import ArrowException
     except ModuleNotFoundError:
         raise InvalidTableError("reading Parquet needs pandas and pyarrow: pip install 'lintra[frames]'") from None
     try:
-        frame = pd.read_parquet(file)
+        return pd.read_parquet(file)
     except FileNotFoundError:
         raise
     except (ArrowException, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         # Some complaints of a damaged file run over many lines, or say nothing.
         complaint = (str(error) or type(error).__name__).splitlines()[0]
         raise InvalidTableError(f"{file.name} is no Parquet file that can be read: {complaint}") from None
+
+
+def _cells_of_frame(frame: Any) -> tuple[list[str], list[tuple[str, ...]]]:
     names = [str(name) for name in frame.columns]
-    columns = [["" if gone else str(cell) for cell, gone in zip(frame[c], frame[c].isna(), strict=True)] for c in frame]
-    return names, [list(cells) for cells in zip(*columns, strict=True)]
+    gone = frame.isna()
+    columns = [
+        tuple("" if empty else str(cell) for cell, empty in zip(frame[name], gone[name], strict=True))
+        for name in frame.columns
+    ]
+    return names, columns

@@ -1,0 +1,1 @@
+"""Tables that people wrote: the text of a file, and what the cells of each column mean."""

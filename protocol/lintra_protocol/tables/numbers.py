@@ -1,0 +1,104 @@
+"""Numbers as people write them: units, marks between thousands, a decimal comma or point, parentheses for minus."""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+DecimalMark = Literal[".", ","]
+
+_CURRENCY = "€$£¥"
+_NUMBER = re.compile(
+    rf"""^(?P<open>\()?\s*(?P<sign>[+\-\u2212])?\s*(?P<before>[{_CURRENCY}])?\s*(?P<sign2>[+\-\u2212])?
+    (?P<body>\d[\d.,'\u2019]*|\d{{1,3}}(?:[ \u00a0\u202f\u2009]\d{{3}})+(?:[.,]\d+)?|[.,]\d+)
+    (?P<exponent>[eE][+-]?\d+)?
+    (?:\s*(?P<symbol>[%‰{_CURRENCY}°]\w?)|[\s\u00a0](?P<unit>[^\W\d_][^\s\d]{{0,7}}))?\s*(?P<close>\))?$""",
+    re.VERBOSE,
+)
+_SPACES = re.compile(r"[ \u00a0\u202f\u2009'\u2019]")
+_ONE_MARK = re.compile(r"^(\d*)([.,])(\d+)$")
+_GROUPED = re.compile(r"^[1-9]\d{0,2}(?:([.,])\d{3})(?:\1\d{3})*$")
+
+
+@dataclass(frozen=True)
+class WrittenNumber:
+    """One cell that looks like a number, before it is known which mark is the decimal one.
+
+    Attributes:
+        digits: the digits with their points and commas.
+        exponent: such as `e-3`; empty if there is none.
+        negative: whether a minus sign stands before it.
+        in_parentheses: whether parentheses stand around it, as accountants write a loss.
+        unit: what stands before or behind it; empty if nothing does.
+    """
+
+    digits: str
+    exponent: str
+    negative: bool
+    in_parentheses: bool
+    unit: str
+
+    @property
+    def tells(self) -> DecimalMark | None:
+        """Return the decimal mark that this cell alone decides; None if it has no mark or could mean either."""
+        points, commas = self.digits.count("."), self.digits.count(",")
+        if points and commas:
+            return "." if self.digits.rfind(".") > self.digits.rfind(",") else ","
+        if points > 1 or commas > 1:
+            return "," if points else "."
+        match = _ONE_MARK.match(self.digits)
+        if match is None or (_GROUPED.match(self.digits) and not self.exponent):
+            return None
+        return "." if match[2] == "." else ","
+
+    @property
+    def ambiguous_mark(self) -> str:
+        """Return the mark of a cell such as `1,234`, which may be decimal or between thousands; empty otherwise."""
+        return "" if self.tells is not None else next((mark for mark in ".," if mark in self.digits), "")
+
+    def value(self, decimal: DecimalMark) -> float | None:
+        """Return the number with this decimal mark; None if its other marks are not between thousands."""
+        whole, mark, part = self.digits.partition(decimal)
+        thousands = "," if decimal == "." else "."
+        if thousands in part or (thousands in whole and not _GROUPED.match(whole)):
+            return None
+        try:
+            value = float(whole.replace(thousands, "") + (f".{part}" if mark else "") + self.exponent)
+        except ValueError:
+            return None
+        if not math.isfinite(value):
+            return None
+        return -value if self.negative or self.in_parentheses else value
+
+
+def written_number(cell: str) -> WrittenNumber | None:
+    """Return the parts of a cell that looks like a number, or None.
+
+    >>> written_number("53%").unit, written_number("(12.5)").value("."), written_number("1 100,5").value(",")
+    ('%', -12.5, 1100.5)
+    >>> written_number("1,234").ambiguous_mark, written_number("1.5").tells, written_number("1_000")
+    (',', '.', None)
+    """
+    match = _NUMBER.match(cell)
+    if match is None or bool(match["open"]) != bool(match["close"]) or (match["sign"] and match["sign2"]):
+        return None
+    unit = match["before"] or match["symbol"] or match["unit"] or ""
+    negative = (match["sign"] or match["sign2"] or "+") != "+"
+    digits = _SPACES.sub("", match["body"])
+    if digits.count(".") + digits.count(",") > 0 and digits[-1] in ".,":
+        digits = digits[:-1]
+    number = WrittenNumber(digits, match["exponent"] or "", negative, bool(match["open"]), unit.strip())
+    return number if number.value(".") is not None or number.value(",") is not None else None
+
+
+def decimal_mark(numbers: Sequence[WrittenNumber]) -> tuple[DecimalMark | None, bool]:
+    """Return the decimal mark that the cells of a column decide, and whether they contradict each other."""
+    marks = {mark for number in numbers if (mark := number.tells) is not None}
+    return (next(iter(marks)) if len(marks) == 1 else None), len(marks) > 1
+
+
+def units(numbers: Sequence[WrittenNumber]) -> Counter[str]:
+    """Return how many cells have each unit; the empty one for cells without."""
+    return Counter(number.unit for number in numbers)

@@ -1,0 +1,89 @@
+"""The cells of a CSV file: its encoding, what separates cells, and its rows. Nothing is inferred in silence."""
+
+import csv
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from io import BytesIO, TextIOWrapper
+
+from lintra_protocol.errors import InvalidTableError
+
+SEPARATORS = (",", ";", "\t")
+
+_WORD = re.compile(r"\w*[^\W\d_a-zA-Z]\w*")
+"""A word with a letter beyond ASCII."""
+
+
+@dataclass(frozen=True)
+class TextFormat:
+    """How a CSV file is written.
+
+    Attributes:
+        encoding: UTF-8, UTF-16, or else Windows-1252.
+        separator: a comma, or a semicolon or a tab where the first line has no comma outside quotes.
+        note: what its owner should check, such as an encoding that was inferred; empty if there is nothing.
+    """
+
+    encoding: str
+    separator: str
+    note: str
+
+
+def lines_of(content: bytes, text_format: TextFormat, name: str) -> Iterator[list[str]]:
+    """Yield the lines of a CSV file that have a cell, each as a list of cells.
+
+    `content` is the bytes of the file; `name` is its name, for errors.
+
+    Raises:
+        InvalidTableError: the file is no CSV file.
+    """
+    text = TextIOWrapper(BytesIO(content), encoding=text_format.encoding, newline="")
+    try:
+        yield from filter(None, csv.reader(text, delimiter=text_format.separator))
+    except csv.Error as error:
+        raise InvalidTableError(f"{name} is no CSV file: {error}") from None
+
+
+def read_csv(content: bytes, name: str) -> tuple[list[str], list[list[str]], TextFormat]:
+    """Return the names in the first line of a CSV file, the rows under it, and how it is written.
+
+    Raises:
+        InvalidTableError: the file is no CSV file, or a line has more or fewer cells than the first; the detail says
+            which line.
+    """
+    text_format = format_of(content, name)
+    lines = lines_of(content, text_format, name)
+    names, rows = [name.strip() for name in next(lines, [])], list(lines)
+    for number, cells in enumerate(rows, 1):
+        if len(cells) != len(names):
+            raise InvalidTableError(f"row {number} has {len(cells)} cells, the first line has {len(names)} names")
+    return names, rows, text_format
+
+
+def format_of(content: bytes, name: str) -> TextFormat:
+    """Return how a file is written.
+
+    Raises:
+        InvalidTableError: its bytes are text in none of the three encodings.
+    """
+    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return _format(content, "utf-16", "", name)
+    if content.count(0) > len(content) // 5:
+        encoding = "utf-16-be" if content[:1] == b"\0" else "utf-16-le"
+        return _format(content, encoding, "the file is read as UTF-16", name)
+    try:
+        content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        words = list(dict.fromkeys(_WORD.findall(content.decode("cp1252", "replace"))))[:3]
+        note = f"the file is no UTF-8 and is read as Windows-1252, with words such as {', '.join(map(repr, words))}"
+        return _format(content, "cp1252", note, name)
+    return _format(content, "utf-8-sig", "", name)
+
+
+def _format(content: bytes, encoding: str, note: str, name: str) -> TextFormat:
+    try:
+        first = next(iter(content.decode(encoding).splitlines()), "")
+    except UnicodeDecodeError as error:
+        raise InvalidTableError(f"{name} is no text file: {error}; save it as CSV with the encoding UTF-8") from None
+    separator = next((mark for mark in SEPARATORS if len(next(csv.reader([first], delimiter=mark), [])) > 1), ",")
+    return TextFormat(encoding, separator, note)
