@@ -195,9 +195,7 @@ def _csv(path: Path) -> dict[str, Decoder]:
     return {
         "rows of a file": Decoder(_file(path, lambda file: list(read_rows(file, columns))), seeds[:2]),
         "sources of a file": Decoder(_file(path, lambda file: read_sources(file, "who")), seeds[2:]),
-        "a table that is tried": Decoder(
-            _file(path, lambda file: read_table(file, Readings(guess=True))), [seeds[0], seeds[2]]
-        ),
+        "a table that is tried": Decoder(_file(path, partial(read_table, readings=guess)), [seeds[0], seeds[2]]),
     }
 
 
