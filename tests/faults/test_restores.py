@@ -28,6 +28,7 @@ from lintra_server.disk.vault import BatchKey, Vault
 from lintra_server.operating import founding, starting
 from lintra_server.operating.restoring import Restored, restore
 from lintra_server.storage.database import journal, segments
+from lintra_server.storage.history import COLUMNS
 from lintra_server.storage.key_folder import KeyFolder, batch_key_files
 from lintra_server.storage.parts import NotStartedError, lock_folders, open_parts, open_vault
 from lintra_server.storage.steps import Stepper
@@ -500,7 +501,8 @@ async def test_a_release_that_the_journal_knows_is_never_computed_again_whatever
         own, ids = await reach(world, "closed")
         first = await release(world, own, ids, ids)
         with world.apps[HONEST].node.database.writing() as connection:
-            connection.exec_driver_sql("UPDATE batches SET state='closed', cohort=NULL, aggregate=NULL")
+            later = ", ".join(f"{name}=NULL" for state in ("frozen", "released") for name in COLUMNS[state])
+            connection.exec_driver_sql(f"UPDATE batches SET state='closed', {later}")
         if not rule:
             monkeypatch.setattr(Stepper, "_require_known", lambda *_: None)
             known = world.apps[HONEST].node.store.history.batches[1]
