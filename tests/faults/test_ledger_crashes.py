@@ -12,7 +12,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -22,7 +21,6 @@ from lintra_protocol.errors import LedgerRefusedError
 from lintra_protocol.privacy.composition import Spent
 from support import make_task
 from support.fake_servers import IMPATIENT, NOW, Network
-from support.old_ledgers import old_ledger
 
 TESTS = Path(__file__).resolve().parents[1]
 TASK = "T" * 43
@@ -78,18 +76,6 @@ many = {i.to_bytes(32, "big"): f"source {i}" for i in range(1, 20_000)}
 ledger = Ledger(path)
 ledger._file._connection().execute("PRAGMA cache_size = 1")  # so that the transaction reaches the disk by and by
 ledger.charge("T" * 43, PRICE, many)
-"""
-
-DURING_THE_UPGRADE = """
-from lintra_client.ledger import file as ledger_file
-
-def opened(path, plain=ledger_file.open_database):
-    db = plain(path)
-    db.set_trace_callback(lambda statement: die() if statement == "COMMIT" else None)
-    return db
-
-ledger_file.open_database = opened
-Ledger(path)
 """
 
 AT_THE_BIRTH = """
@@ -209,18 +195,6 @@ def test_a_transaction_that_was_half_written_when_the_process_died_leaves_no_tra
         (entry,) = ledger.entries()
         assert entry.task_id == "U" * 43
         assert ledger.charge(TASK, PRICE, {(1).to_bytes(32, "big"): "source 1"}) == {}
-
-
-@pytest.mark.slow
-def test_an_upgrade_that_was_half_done_when_the_process_died_is_done_again(tmp_path: Path) -> None:
-    path = old_ledger(tmp_path / "ledger", 2)
-    killed(DURING_THE_UPGRADE, path)
-    with closing(sqlite3.connect(path)) as db:
-        assert db.execute("PRAGMA user_version").fetchone() == (2,)
-        assert db.execute("SELECT count(*) FROM prices JOIN charges USING (price)").fetchone() == (4,)
-    with Ledger(path) as ledger:
-        assert len(ledger.entries()) == 4
-        assert ledger.spent("ann").spent.mu_squared == "0.06"
 
 
 def test_a_ledger_that_was_never_finished_is_begun_again(tmp_path: Path) -> None:

@@ -122,7 +122,7 @@ class Book:
         name, call = (_EVERYBODY, source.call) if isinstance(source, Vouched) else (source, "")
         return _lastrowid(
             self._db.execute(
-                "INSERT INTO charges (task_id, batch, source, call, price, spelling) VALUES (?, ?, ?, ?, ?, 0)",
+                "INSERT INTO charges (task_id, batch, source, call, price) VALUES (?, ?, ?, ?, ?)",
                 (*self._batch, name, call, self._number_of(price)),
             )
         )
@@ -168,8 +168,8 @@ class Book:
         ordered = sorted(sources)
         for start in range(0, len(ordered), _AT_ONCE):
             self._db.execute(
-                "INSERT INTO charges (task_id, batch, source, call, price, spelling) "
-                "SELECT ?, ?, value, '', ?, 0 FROM json_each(?) ORDER BY key",
+                "INSERT INTO charges (task_id, batch, source, call, price) "
+                "SELECT ?, ?, value, '', ? FROM json_each(?) ORDER BY key",
                 (*self._batch, number, _listed(ordered[start : start + _AT_ONCE])),
             )
         found = self._db.execute(

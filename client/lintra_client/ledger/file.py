@@ -8,13 +8,12 @@ import sqlite3
 import stat
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from lintra_client.ledger.pseudonyms import Pseudonyms, key_path, load_pseudonyms, make_key, sync_folder
-from lintra_client.ledger.upgrade import UNWIPED, upgrade_ledger, wipe
 from lintra_protocol.errors import LedgerRefusedError
 
 APPLICATION_ID = 0x4C4E5452
@@ -26,7 +25,7 @@ BUSY_SECONDS = 30.0
 """How long a transaction waits for those of other processes."""
 
 # The order of charges is that of their numbers. No time is stored, so no clock can change a decision.
-_FIRST_PRICES = """CREATE TABLE prices (
+_PRICES = """CREATE TABLE prices (
     price INTEGER PRIMARY KEY,
     mu_squared TEXT NOT NULL,
     slack TEXT NOT NULL,
@@ -41,18 +40,7 @@ _PRICES = """CREATE TABLE prices (
     delta_shares TEXT NOT NULL,
     UNIQUE (mu_squared, slack, delta_coalition, delta_shares)
 )"""
-_EARLIER_CHARGES = """CREATE TABLE charges (
-    charge INTEGER PRIMARY KEY AUTOINCREMENT,
-    task_id TEXT NOT NULL,
-    batch INTEGER NOT NULL,
-    source TEXT NOT NULL,
-    call TEXT NOT NULL,
-    price INTEGER NOT NULL REFERENCES prices (price),
-    UNIQUE (task_id, batch, source)
-)"""
-# A source is a pseudonym. Charges that were made under several spellings of one name are told apart by `spelling`,
-# so that none is lost; a charge that is made now has 0 there. It has no default: an earlier program that still has
-# the file open while it is upgraded does not state it, and so writes no name in clear, which nobody would find again.
+# A source is a pseudonym.
 _CHARGES = """CREATE TABLE charges (
     charge INTEGER PRIMARY KEY AUTOINCREMENT,
     task_id TEXT NOT NULL,
@@ -60,8 +48,7 @@ _CHARGES = """CREATE TABLE charges (
     source TEXT NOT NULL,
     call TEXT NOT NULL,
     price INTEGER NOT NULL REFERENCES prices (price),
-    spelling INTEGER NOT NULL,
-    UNIQUE (task_id, batch, source, spelling)
+    UNIQUE (task_id, batch, source)
 )"""
 _REPORTS = (
     "CREATE INDEX charges_by_source ON charges (source, price)",
@@ -95,37 +82,17 @@ class Format:
         application_id: stands in the file.
         version: of the file, today's.
         schema: the statements that make it, today's.
-        earlier: by version, the statements that made it then.
-        upgrade: changes a file of any earlier version, within a transaction.
     """
 
     application_id: int
     version: int
     schema: Sequence[str]
-    earlier: Mapping[int, Sequence[str]]
-    upgrade: Callable[[sqlite3.Connection, Pseudonyms], None]
 
 
 SCHEMA = (_PRICES, _CHARGES, *_REPORTS, *_STUDIES, _KEY_CHECK)
 
 
-def _upgrade(db: sqlite3.Connection, names: Pseudonyms) -> None:
-    upgrade_ledger(db, SCHEMA, names)
-    db.execute(_NOTE_CHECK, (names.check,))
-
-
-LEDGER = Format(
-    application_id=APPLICATION_ID,
-    version=4,
-    schema=SCHEMA,
-    earlier={
-        # No studies; nothing of what shares of verified reports show; names in clear.
-        1: (_FIRST_PRICES, _EARLIER_CHARGES, *_REPORTS),
-        2: (_FIRST_PRICES, _EARLIER_CHARGES, *_REPORTS, *_STUDIES),
-        3: (_PRICES, _EARLIER_CHARGES, *_REPORTS, *_STUDIES),
-    },
-    upgrade=_upgrade,
-)
+LEDGER = Format(application_id=APPLICATION_ID, version=1, schema=SCHEMA)
 
 
 class LedgerFile:
@@ -213,7 +180,6 @@ class LedgerFile:
             self.path.chmod(0o600)
         db = open_database(self.path)
         try:
-            bring_up_to_date(db, LEDGER, self._new_names)
             require_tables(db, LEDGER)
             self._names = self._own_names(db)
         except BaseException:
@@ -221,11 +187,6 @@ class LedgerFile:
             raise
         self._db, self._process, self._file = db, os.getpid(), (known.st_dev, known.st_ino)
         return db
-
-    def _new_names(self) -> Pseudonyms:
-        """Return the pseudonyms of a file that has none yet."""
-        make_key(self.key_path)
-        return load_pseudonyms(self.key_path)
 
     def _own_names(self, db: sqlite3.Connection) -> Pseudonyms:
         """Return the pseudonyms under the very key that this file was made with."""
@@ -287,48 +248,15 @@ def open_database(path: Path) -> sqlite3.Connection:
     return db
 
 
-def bring_up_to_date(db: sqlite3.Connection, form: Format, names: Callable[[], Pseudonyms]) -> None:
-    """Turn a file of an earlier version into one of this; any other file stays as it is.
-
-    All that is in it changes at once. An upgrade that ends before the names in clear are wiped from free pages is
-    completed when the file is opened the next time.
-    """
-    if _version(db) in form.earlier:
-        # Charges refer to the table of prices while it is made anew; this setting cannot change within a transaction.
-        db.execute("PRAGMA foreign_keys = OFF")
-        db.execute("PRAGMA temp_store = MEMORY")
-        db.execute("BEGIN IMMEDIATE")
-        version = _version(db)
-        if version in form.earlier:  # no other process was faster
-            _require_tables(db, form.earlier[version], form.application_id, version)
-            form.upgrade(db, names())
-            db.execute(f"PRAGMA user_version = {UNWIPED + form.version}")
-            _require_tables(db, form.schema, form.application_id, UNWIPED + form.version)
-        db.execute("COMMIT")
-        db.execute("PRAGMA foreign_keys = ON")
-    if _version(db) == UNWIPED + form.version:
-        _require_tables(db, form.schema, form.application_id, UNWIPED + form.version)
-        wipe(db, form.version)
-
-
-def _version(db: sqlite3.Connection) -> int:
-    (version,) = db.execute("PRAGMA user_version").fetchone()
-    return int(version)
-
-
 def require_tables(db: sqlite3.Connection, form: Format) -> None:
     """Check that this is a file of this kind and version, undamaged, and that a commit will be durable.
 
     Raises:
         sqlite3.Error: it is not, or cannot be read.
     """
-    _require_tables(db, form.schema, form.application_id, form.version)
-
-
-def _require_tables(db: sqlite3.Connection, schema: Sequence[str], application_id: int, version: int) -> None:
     expected = {
-        "application_id": application_id,
-        "user_version": version,
+        "application_id": form.application_id,
+        "user_version": form.version,
         "journal_mode": "wal",
         "synchronous": 2,
         "integrity_check(1)": "ok",
@@ -340,6 +268,5 @@ def _require_tables(db: sqlite3.Connection, schema: Sequence[str], application_i
     if db.execute("PRAGMA foreign_key_check").fetchone():
         raise sqlite3.DatabaseError("a charge has no price, or a report no charge")
     statements = [str(text) for (text,) in db.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")]
-    # In whatever order: a table that an upgrade made anew is the last.
-    if sorted(text for text in statements if "sqlite_sequence" not in text) != sorted(schema):
+    if sorted(text for text in statements if "sqlite_sequence" not in text) != sorted(form.schema):
         raise sqlite3.DatabaseError("its tables are not those of a ledger of this version")

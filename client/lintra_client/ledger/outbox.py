@@ -14,13 +14,11 @@ from pathlib import Path
 from lintra_client.ledger.file import (
     UNUSABLE,
     Format,
-    bring_up_to_date,
     create_database,
     open_database,
     require_tables,
 )
 from lintra_client.ledger.pseudonyms import Pseudonyms
-from lintra_client.ledger.upgrade import upgrade_outbox
 from lintra_protocol.errors import LedgerRefusedError
 
 _SCHEMA = (
@@ -41,7 +39,7 @@ _SCHEMA = (
 ) WITHOUT ROWID""",
 )
 # A source is a pseudonym; in the first version it was a name in clear.
-OUTBOX = Format(application_id=0x4C4E4F42, version=2, schema=_SCHEMA, earlier={1: _SCHEMA}, upgrade=upgrade_outbox)
+OUTBOX = Format(application_id=0x4C4E4F42, version=1, schema=_SCHEMA)
 
 
 @dataclass(frozen=True)
@@ -78,7 +76,6 @@ class Outbox:
             self.turn = threading.Lock()
             self._db = open_database(self.path)
             try:
-                bring_up_to_date(self._db, OUTBOX, lambda: names)
                 require_tables(self._db, OUTBOX)
             except BaseException:
                 self._db.close()

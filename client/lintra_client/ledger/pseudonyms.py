@@ -18,7 +18,6 @@ KEY_BYTES = 32
 
 # No name holds a NUL, so that these are HMACs of no name.
 _CHECK = b"\0check"
-_OTHER = b"\0no name: "
 
 
 class Pseudonyms:
@@ -31,13 +30,6 @@ class Pseudonyms:
     def of(self, name: object) -> str:
         """Return the pseudonym of whoever is named, HMAC-SHA256 of `person_name` in base64url."""
         return self._mac(person_name(name).encode())
-
-    def of_earlier(self, name: str) -> str:
-        """Return the pseudonym of a name that an earlier version took, whether or not it is one today."""
-        try:
-            return self.of(name)
-        except ValueError:
-            return self._mac(_OTHER + name.encode())
 
     @property
     def check(self) -> str:

@@ -3,7 +3,6 @@
 import base64
 import hashlib
 import hmac
-import os
 import sqlite3
 import stat
 from contextlib import closing
@@ -12,18 +11,13 @@ from pathlib import Path
 import pytest
 
 from lintra_client import Client, Ledger
-from lintra_client.ledger.entries import Vouched
-from lintra_client.ledger.ledger import SELF
-from lintra_client.ledger.outbox import Outbox
-from lintra_client.ledger.pseudonyms import Pseudonyms, make_key
-from lintra_client.ledger.upgrade import UNWIPED
+from lintra_client.ledger.pseudonyms import make_key
 from lintra_protocol.errors import LedgerRefusedError
 from lintra_protocol.privacy.composition import Spent
 from support import make_task
 from support.fake_servers import IMPATIENT, NOW, Network
-from support.old_ledgers import OLD_TASKS as TASKS
-from support.old_ledgers import old_ledger, old_outbox
 
+TASKS = [letter * 43 for letter in "ABCD"]
 PRICE = Spent(mu_squared="0.04", slack="0", delta_coalition="0")
 SEVENTEEN = ("17", "17.0", "017", "\uff11\uff17")
 
@@ -36,17 +30,6 @@ def everything_beside(path: Path) -> bytes:
 def rows_of(path: Path, query: str) -> list[tuple[object, ...]]:
     with closing(sqlite3.connect(path)) as db:
         return db.execute(query).fetchall()
-
-
-def with_charges(path: Path, charges: list[tuple[str, str, int]]) -> Path:
-    """Return a ledger of version 3 with a charge of 0.04 and a report for each (task, name in clear, batch)."""
-    old_ledger(path, 3, rows=False)
-    with closing(sqlite3.connect(path)) as db, db:
-        db.execute("INSERT INTO prices VALUES (1, '0.04', '0', '0', '0')")
-        for number, (task, name, batch) in enumerate(charges, 1):
-            db.execute("INSERT INTO charges VALUES (?, ?, ?, ?, '', 1)", (number, task, batch, name))
-            db.execute("INSERT INTO reports VALUES (?, ?)", (bytes([number]) * 32, number))
-    return path
 
 
 # --- what stands in the files -----------------------------------------------------------------------------------
@@ -141,108 +124,3 @@ def test_a_ledger_that_was_deleted_begins_anew_with_the_key_that_is_there(tmp_pa
     (tmp_path / "ledger").unlink()
     with Ledger(tmp_path / "ledger") as ledger:
         assert ledger.pseudonym("ann") == before
-
-
-# --- files of earlier versions ----------------------------------------------------------------------------------
-
-
-def test_charges_under_several_spellings_are_added_and_none_is_lost(tmp_path: Path) -> None:
-    charges = [(TASKS[0], spelled, 0) for spelled in SEVENTEEN] + [(TASKS[1], "17", 0), (TASKS[1], "Ann", 0)]
-    charges += [(TASKS[2], "\ufdfa" * 180, 0), (TASKS[0], "17", 1)]
-    path = with_charges(tmp_path / "ledger", charges)
-    with Ledger(path) as ledger:
-        assert len(ledger.entries()) == len(charges)
-        assert [entry.num_reports for entry in ledger.entries()] == [1] * len(charges)
-        for spelled in (*SEVENTEEN, 17):
-            # Four spellings in one task, and two more charges: together 6 of 0.04.
-            assert ledger.spent(spelled).spent.mu_squared == "0.24"  # type: ignore[arg-type]
-            assert ledger.charge(TASKS[0], PRICE, {bytes([99]) * 32: spelled})  # type: ignore[dict-item]
-        assert ledger.spent("ANN").spent.mu_squared == "0.04"
-        # What was charged is not charged again, whichever of the spellings it was.
-        again = {bytes([number]) * 32: "17" for number in range(1, 5)}
-        assert ledger.charge(TASKS[0], PRICE, again) == {}
-        assert len(ledger.reports(TASKS[0], "17")) == 5
-    with Ledger(path, max_epsilon=2) as tight:
-        # Seven of 0.04 are epsilon 2.27; with the three of the spelling 17 alone it would be 1.66.
-        refused = tight.charge(TASKS[3], PRICE, {bytes([98]) * 32: "17"})
-        assert "the ceiling is 2" in refused[bytes([98]) * 32].detail
-
-
-def test_a_row_that_somebody_vouches_for_may_be_of_whoever_was_joined(tmp_path: Path) -> None:
-    path = with_charges(tmp_path / "ledger", [(TASKS[0], spelled, 0) for spelled in SEVENTEEN])
-    with Ledger(path, max_epsilon=1.7) as ledger:
-        # 0.4 is epsilon 1.66; with one more charge of 0.04 above the ceiling, which one spelling alone would not be.
-        with pytest.raises(LedgerRefusedError, match=r"the ceiling is 1\.7"):
-            ledger.charge(TASKS[1], PRICE, {bytes([98]) * 32: Vouched()})
-        assert ledger.charge(TASKS[1], PRICE, {bytes([97]) * 32: "18"}) == {}
-
-
-def test_no_name_is_left_in_a_file_that_was_upgraded(tmp_path: Path) -> None:
-    path = with_charges(tmp_path / "ledger", [(TASKS[0], f"Bartholomew {number}", 0) for number in range(250)])
-    # So that what is deleted stays in free pages, which some builds of SQLite overwrite by themselves.
-    with closing(sqlite3.connect(path)) as db, db:
-        db.execute("PRAGMA secure_delete = OFF")
-        others = [(number, TASKS[0], f"Bartholomew {number}") for number in range(1000, 5000)]
-        db.executemany("INSERT INTO charges VALUES (?, ?, 0, ?, '', 1)", others)
-        db.execute("DELETE FROM charges WHERE charge >= 1000")
-    old_outbox(tmp_path / "ledger.outbox", {f"Bartholomew {number}": bytes([number]) * 32 for number in range(1, 90)})
-    with closing(sqlite3.connect(tmp_path / "ledger.outbox")) as db, db:
-        db.execute("PRAGMA secure_delete = OFF")
-        db.execute("DELETE FROM parcels WHERE source LIKE '%7'")
-    assert b"Bartholomew" in everything_beside(path)
-    with Ledger(path) as ledger, closing(ledger.open_outbox()):
-        assert b"Bartholomew" not in everything_beside(path)
-        assert ledger.spent("bartholomew 7").spent.mu_squared == "0.04"
-    assert rows_of(path, "PRAGMA user_version") == [(4,)]
-
-
-def test_an_upgrade_that_was_cut_off_before_the_names_were_wiped_is_completed(tmp_path: Path) -> None:
-    path = with_charges(tmp_path / "ledger", [(TASKS[0], "17.0", 0), (TASKS[1], "Ann", 0)])
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lintra_client.ledger.file.wipe", stop)
-        with pytest.raises(KeyboardInterrupt):
-            Ledger(path)
-    assert rows_of(path, "PRAGMA user_version") == [(UNWIPED + 4,)]
-    key = (tmp_path / "ledger.key").read_bytes()
-    (tmp_path / "ledger.key").unlink()
-    with pytest.raises(LedgerRefusedError, match="is missing"):
-        Ledger(path)
-    (tmp_path / "ledger.key").write_bytes(key)
-    with Ledger(path) as ledger:
-        assert ledger.spent("17").spent.mu_squared == "0.04"
-    assert rows_of(path, "PRAGMA user_version") == [(4,)]
-
-
-def test_an_earlier_program_that_has_the_file_open_during_the_upgrade_charges_nobody_in_clear(tmp_path: Path) -> None:
-    path = with_charges(tmp_path / "ledger", [(TASKS[0], "17.0", 0)])
-    with closing(sqlite3.connect(path, isolation_level=None)) as earlier:
-        assert earlier.execute("SELECT count(*) FROM charges").fetchone() == (1,)
-        with Ledger(path) as ledger:
-            columns = "INSERT INTO charges (task_id, batch, source, call, price)"
-            for rows in (
-                f"VALUES ('{TASKS[1]}', 0, 'Ann', '', 1)",
-                f"SELECT '{TASKS[1]}', 0, value, '', 1 FROM json_each('[\"Ann\"]') ORDER BY key",
-            ):
-                with pytest.raises(sqlite3.IntegrityError, match="spelling"):
-                    earlier.execute(f"{columns} {rows}")
-            assert len(ledger.entries()) == 1
-
-
-def stop(*_: object) -> None:
-    raise KeyboardInterrupt
-
-
-def test_an_outbox_of_an_earlier_version_keeps_one_report_of_each_person(tmp_path: Path) -> None:
-    kept = {"17": b"1" * 32, "17.0": b"2" * 32, "Ann": b"3" * 32}
-    outbox = Outbox(old_outbox(tmp_path / "outbox", kept), Pseudonyms(bytes(32)))
-    with closing(outbox):
-        found = outbox.find_many(TASKS[0], 0, ["017", "ANN", "bob"])
-        assert found["017"].report_id in (b"1" * 32, b"2" * 32)
-        assert (found["ANN"].report_id, found["ANN"].sealed, "bob" in found) == (b"3" * 32, {0: b"\xaa"}, False)
-    assert rows_of(tmp_path / "outbox", "SELECT count(*) FROM messages") == [(2,)]
-
-
-def test_the_old_name_of_this_device_is_its_name(tmp_path: Path) -> None:
-    with Ledger(with_charges(tmp_path / "ledger", [(TASKS[0], SELF, 0)])) as ledger:
-        assert ledger.charge(TASKS[0], PRICE, {os.urandom(32): SELF})
-        assert ledger.spent().spent.mu_squared == "0.04"
