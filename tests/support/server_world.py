@@ -89,7 +89,7 @@ POLICY = Policy(allowed_authors="any", open=True)
 def noised_by_servers(task: Task) -> Task:
     """Return the same task with noise of its servers, as much as keeps the claim."""
     told = with_server_noise(task, task.num_servers)
-    noise = told.calibrated(task.noise_claim, len(task.columns), task.max_clients)
+    noise = calibrated_for(told, len(task.columns), task.noise_claim, task.max_clients)
     return task.model_copy(update={"mechanism": noise, "noise": "servers"})
 
 
