@@ -48,8 +48,8 @@ def with_clip_count(mechanism: Counting, neighbours: Neighbours, weight: Real | 
 
 
 def calibrated_counting(
-    mechanism: Counting, claim: Claim, weight: Real | None, calibrate: Callable[[Counting], Counting]
-) -> Counting:
+    mechanism: Counting, claim: Claim, weight: Real | None, calibrate: Callable[[Counting], Measurement]
+) -> Measurement:
     """Return a calibrated mechanism that counts clipped rows although its noise cannot grow: it is published.
 
     If no weight is given, and the published noise keeps the claim without a count only, nothing is counted. `mechanism`

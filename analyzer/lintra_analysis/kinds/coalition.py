@@ -2,11 +2,9 @@
 
 from dataclasses import replace
 from fractions import Fraction
-from typing import cast
 
 from lintra_protocol.encoding.documents import Real, fraction, real_below
 from lintra_protocol.errors import RowUnderfilledError
-from lintra_protocol.mechanisms import Osnap
 from lintra_protocol.mechanisms.collusion import default_corrupt_clients, half_of
 from lintra_protocol.mechanisms.measurement import Measurement
 from lintra_protocol.privacy.bisection import bisect_whole
@@ -74,14 +72,14 @@ def most_rows(claim: Claim, noising_servers: int = 0) -> int:
     return most
 
 
-def calibrated_sketch(measurement: Measurement, max_clients: int) -> Osnap:
+def calibrated_sketch(measurement: Measurement, max_clients: int) -> Measurement:
     """Return a calibrated sketch; where the coalition is too large, the largest is named.
 
     Raises:
         RowUnderfilledError: the coalition is too large for these rows.
     """
     try:
-        return cast("Osnap", measurement.calibrated(max_clients).mechanism)
+        return measurement.calibrated(max_clients)
     except RowUnderfilledError as error:
         largest, claim = largest_coalition(measurement), measurement.claim
         if claim.max_corrupt_clients <= largest:

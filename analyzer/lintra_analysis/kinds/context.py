@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Generic, Self, TypeVar, cast
+from typing import Any, Generic, Self, TypeVar
 
 from lintra_analysis.kinds.clip_count import with_clip_count
 from lintra_analysis.kinds.options import Count, MechanismSpecification
@@ -151,7 +151,7 @@ class CalibrationContext(Generic[S]):
         """Return a mechanism that counts clipped rows, if it can and the options do not forbid it."""
         return with_clip_count(mechanism, self.claim.neighbours, self.clip_weight)
 
-    def calibrated(self, mechanism: M, claim: Claim) -> M:
+    def calibrated(self, mechanism: Mechanism, claim: Claim | None = None) -> Measurement:
         """Return a mechanism with the smallest noise that keeps a claim (see `Measurement.calibrated`).
 
         Raises:
@@ -159,12 +159,11 @@ class CalibrationContext(Generic[S]):
         """
         measured = self.measured(mechanism, claim)
         require_size(measured)
-        return cast("M", measured.calibrated(self.max_clients).mechanism)
+        return measured.calibrated(self.max_clients)
 
-    def measurement(self, mechanism: M, claim: Claim | None = None) -> tuple[Claim, M]:
-        """Return a claim, that of the context if not given, and the mechanism that keeps it and counts clipped rows."""
-        claim = claim or self.claim
-        return claim, self.calibrated(self.counting(mechanism), claim)
+    def measurement(self, mechanism: Mechanism, claim: Claim | None = None) -> Measurement:
+        """Return a mechanism that counts clipped rows, with the smallest noise that keeps a claim."""
+        return self.calibrated(self.counting(mechanism), claim)
 
 
 def require_size(measurement: Measurement) -> None:

@@ -22,6 +22,7 @@ from lintra_protocol.encoding.documents import Real, fraction, real
 from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.fields.schema import Column, Name
 from lintra_protocol.mechanisms.histogram import MAX_CELLS, Histogram
+from lintra_protocol.mechanisms.measurement import Measurement
 from lintra_protocol.mechanisms.noise_law import MIN_SIGMA
 from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.task import Task
@@ -53,7 +54,7 @@ class HistogramSpecification(MechanismSpecification):
         return {"cells": self.cells}
 
 
-def build(context: CalibrationContext[HistogramSpecification]) -> tuple[Claim, Histogram]:
+def build(context: CalibrationContext[HistogramSpecification]) -> Measurement:
     """Return the histogram of all columns.
 
     Raises:
@@ -65,7 +66,7 @@ def build(context: CalibrationContext[HistogramSpecification]) -> tuple[Claim, H
     if strange := sorted(set(edges) - {column.name for column in context.columns}):
         raise InvalidTaskError(f"mechanism.edges: there is no column {strange[0]!r}")
     mechanism = histogram_of(context.columns, context.options.cells, edges)
-    return context.claim, context.calibrated(mechanism, context.claim)
+    return context.calibrated(mechanism)
 
 
 def histogram_of(columns: Sequence[Column], cells: int, edges: dict[str, list[Real]]) -> Histogram:

@@ -13,7 +13,7 @@ from lintra_analysis.releases.release import Release
 from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.encoding.documents import fraction
 from lintra_protocol.mechanisms.base import Mechanism
-from lintra_protocol.privacy.statement import Claim
+from lintra_protocol.mechanisms.measurement import Measurement
 from lintra_protocol.task import Task
 
 
@@ -38,8 +38,9 @@ class Kind(Generic[M]):
     Attributes:
         mechanism: the kind's class.
         spec: how it is asked for; None if it only follows another task.
-        build: returns the claim and the mechanism that keeps it with the smallest noise; nothing else makes one, for a
-            task or for a plan. Raises InvalidTaskError, RowUnderfilledError or FalseClaimError where there is none.
+        build: returns the mechanism with the smallest noise that keeps the claim, in its setting; nothing else makes
+            one, for a task or for a plan. Raises InvalidTaskError, RowUnderfilledError or FalseClaimError where there
+            is none.
         predict: what is expected of the release of a mechanism that `build` has returned.
         read: from task, mechanism, integers of shape `(m, w/c)`, row counts of shape `(m,)` and the releases of earlier
             tasks to the release.
@@ -55,7 +56,7 @@ class Kind(Generic[M]):
 
     mechanism: type[M]
     spec: type[MechanismSpecification] | None
-    build: Callable[[CalibrationContext[Any]], tuple[Claim, M]]
+    build: Callable[[CalibrationContext[Any]], Measurement]
     predict: Callable[[CalibrationContext[Any], M], Expected]
     read: Callable[[Task, M, IntArray, IntArray, Earlier], Release]
     warnings: Callable[[Task, M], list[str]] = row_bound_warnings

@@ -12,6 +12,7 @@ from lintra_analysis.kinds.prediction import Expected
 from lintra_analysis.kinds.sketches import band_of_signed_rows, predict_sketch, read_sketch, rows_of_a_report
 from lintra_protocol.encoding.documents import fraction
 from lintra_protocol.errors import RowUnderfilledError
+from lintra_protocol.mechanisms.measurement import Measurement
 from lintra_protocol.mechanisms.osnap import Osnap
 from lintra_protocol.privacy.gaussian import gaussian_mu
 from lintra_protocol.privacy.statement import Claim
@@ -34,7 +35,7 @@ class OsnapSpecification(MechanismSpecification):
     takes_server_noise: ClassVar[bool] = True
 
 
-def build(context: CalibrationContext[OsnapSpecification]) -> tuple[Claim, Osnap]:
+def build(context: CalibrationContext[OsnapSpecification]) -> Measurement:
     """Return the sketch with as many rows as were asked for, or as the claim supports.
 
     Raises:
@@ -48,7 +49,7 @@ def build(context: CalibrationContext[OsnapSpecification]) -> tuple[Claim, Osnap
     plain = Osnap.model_validate({**fields, "rows": rows, "sparsity": options.sparsity})
     measured = context.measured(context.counting(plain))
     require_size(measured)
-    return claim, calibrated_sketch(measured, context.max_clients)
+    return calibrated_sketch(measured, context.max_clients)
 
 
 def default_rows(claim: Claim, num_columns: int, noising_servers: int = 0, sparsity: int = 1) -> int:

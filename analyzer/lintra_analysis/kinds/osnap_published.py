@@ -14,9 +14,9 @@ from lintra_analysis.kinds.prediction import Expected
 from lintra_analysis.kinds.sketches import band_of_signed_rows, predict_sketch, read_sketch, rows_of_a_report
 from lintra_protocol.encoding.documents import fraction
 from lintra_protocol.errors import InvalidTaskError
+from lintra_protocol.mechanisms.measurement import Measurement
 from lintra_protocol.mechanisms.noise_law import MIN_SIGMA
 from lintra_protocol.mechanisms.osnap_published import OsnapPublished, row_bound_of
-from lintra_protocol.privacy.statement import Claim
 
 
 class OsnapPublishedSpecification(MechanismSpecification):
@@ -36,7 +36,7 @@ class OsnapPublishedSpecification(MechanismSpecification):
     takes_norm: ClassVar[bool] = False
 
 
-def build(context: CalibrationContext[OsnapPublishedSpecification]) -> tuple[Claim, OsnapPublished]:
+def build(context: CalibrationContext[OsnapPublishedSpecification]) -> Measurement:
     """Return the sketch as it was published.
 
     Raises:
@@ -58,7 +58,7 @@ def build(context: CalibrationContext[OsnapPublishedSpecification]) -> tuple[Cla
         published_epsilon=options.published_epsilon or claim.epsilon,
     )
     weight = options.clip_count_weight
-    return claim, calibrated_counting(mechanism, claim, weight, lambda one: context.calibrated(one, claim))
+    return calibrated_counting(mechanism, claim, weight, context.calibrated)
 
 
 def predict(context: CalibrationContext[OsnapPublishedSpecification], mechanism: OsnapPublished) -> Expected:

@@ -63,13 +63,12 @@ def planned_mechanism(kind: str, context: CalibrationContext[Any]) -> PlannedMec
     """
     described = KINDS[kind]
     if described.follows == context.options.kind:
-        first_claim, first = KINDS[described.follows].build(context)
-        clients = context.claim.min_clients
-        mu = context.measured(first, first_claim).privacy(clients).mu
-        context = replace(context, first=FirstRound(first_claim, first, mu))
-    claim, mechanism = described.build(context)
+        first = KINDS[described.follows].build(context)
+        mu = first.privacy(context.claim.min_clients).mu
+        context = replace(context, first=FirstRound(first.claim, first.mechanism, mu))
+    measured = described.build(context)
+    claim, mechanism = measured.claim, measured.mechanism
     expected = described.predict(context, mechanism)
-    measured = context.measured(mechanism, claim)
     statement = measured.privacy(claim.min_clients)
     epsilon, sizes = statement.epsilon, report_bytes(measured.layout.num_words, context.num_servers)
     if context.first is not None:

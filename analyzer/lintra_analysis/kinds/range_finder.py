@@ -24,6 +24,7 @@ from lintra_protocol.encoding.canonical import base64url
 from lintra_protocol.encoding.documents import Real, fraction, real
 from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.fields.schema import Column, Name, Schema
+from lintra_protocol.mechanisms.measurement import Measurement
 from lintra_protocol.mechanisms.range_finder import MAX_BITS, MAX_TARGETS, RangeFinder, Target
 from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.task import Task
@@ -107,7 +108,7 @@ class RangeFinderSpecification(MechanismSpecification):
         return self.projected_bound or usual_projected_bound(row_bound, num_columns, rank, unclipped)
 
 
-def build(context: CalibrationContext[RangeFinderSpecification]) -> tuple[Claim, RangeFinder]:
+def build(context: CalibrationContext[RangeFinderSpecification]) -> Measurement:
     """Return the range finder with signs drawn anew; of two rounds with half of the promise."""
     options, given = context.options, context.uncalibrated("range_finder")
     encoded = Schema(tuple(context.columns), indicators=True).encoded

@@ -24,6 +24,7 @@ from lintra_analysis.releases.row_norms import NormLaw
 from lintra_protocol.crypto.ring import IntArray
 from lintra_protocol.encoding.documents import Real, fraction, real
 from lintra_protocol.fields.schema import Column, Name
+from lintra_protocol.mechanisms.measurement import Measurement
 from lintra_protocol.mechanisms.ron_gauss import RonGauss
 from lintra_protocol.mechanisms.setting import Setting
 from lintra_protocol.privacy.statement import Claim, PrivacyStatement
@@ -85,7 +86,7 @@ class RonGaussSpecification(MechanismSpecification):
         return {"dimension": planned.dimension, "bins": self.bins, "row_bound": radius}
 
 
-def build(context: CalibrationContext[RonGaussSpecification]) -> tuple[Claim, RonGauss]:
+def build(context: CalibrationContext[RonGaussSpecification]) -> Measurement:
     """Return the only round, or the first of two with its part of the promise."""
     claim = context.claim
     mechanism = plan_ron_gauss(

@@ -28,11 +28,12 @@ from lintra_protocol.encoding.documents import Real, fraction, real
 from lintra_protocol.errors import InvalidAnalysisError, InvalidTaskError
 from lintra_protocol.fields.schema import Column
 from lintra_protocol.mechanisms.joint_rows import FEATURE_BITS
+from lintra_protocol.mechanisms.measurement import Measurement
 from lintra_protocol.mechanisms.noise_law import MIN_SIGMA
 from lintra_protocol.mechanisms.ron_gauss import RonGauss
 from lintra_protocol.mechanisms.ron_gauss_centred import MAX_CENTRE, RonGaussCentred
 from lintra_protocol.mechanisms.setting import Setting
-from lintra_protocol.privacy.statement import Claim, PrivacyStatement
+from lintra_protocol.privacy.statement import PrivacyStatement
 from lintra_protocol.task import Task
 
 FIRST_KIND = "ron_gauss"
@@ -45,7 +46,7 @@ _KEPT = ("dimension", "frame_seed", "frame_digest", "label", "levels", "covarian
 Centers = tuple[tuple[int, ...], ...]
 
 
-def build(context: CalibrationContext[Any]) -> tuple[Claim, RonGaussCentred]:
+def build(context: CalibrationContext[Any]) -> Measurement:
     """Return the second round that follows a first one.
 
     Its bound and centres are taken from the first's release. Where there is none yet, a plan takes the first round's

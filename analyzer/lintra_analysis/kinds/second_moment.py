@@ -30,6 +30,7 @@ from lintra_protocol.crypto.ring import IntArray
 from lintra_protocol.encoding.documents import fraction, real, real_below
 from lintra_protocol.errors import InvalidAnalysisError, InvalidTaskError
 from lintra_protocol.mechanisms.directions import BASIS_BITS, directions, encode_basis
+from lintra_protocol.mechanisms.measurement import Measurement
 from lintra_protocol.mechanisms.noise_law import MIN_SIGMA
 from lintra_protocol.mechanisms.second_moment import SecondMoment
 from lintra_protocol.privacy.statement import Claim
@@ -55,7 +56,7 @@ class SecondMomentSpecification(MechanismSpecification):
     takes_server_noise: ClassVar[bool] = True
 
 
-def build(context: CalibrationContext[SecondMomentSpecification]) -> tuple[Claim, SecondMoment]:
+def build(context: CalibrationContext[SecondMomentSpecification]) -> Measurement:
     """Return the sum of products with the given row bound and options, or the second round of a range finder."""
     if context.first is not None:
         return context.measurement(_along_directions(context.first, context.claim), claim_of_half(context.claim))

@@ -13,8 +13,8 @@ from lintra_analysis.releases.release import Release
 from lintra_analysis.releases.second_moment_sum import SecondMomentSum
 from lintra_protocol.crypto.ring import IntArray
 from lintra_protocol.encoding.documents import fraction
+from lintra_protocol.mechanisms.measurement import Measurement
 from lintra_protocol.mechanisms.second_moment_wishart import WishartSecondMoment
-from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.task import Task
 
 
@@ -24,7 +24,7 @@ class WishartSecondMomentSpecification(MechanismSpecification):
     kind: Literal["second_moment_wishart"]
 
 
-def build(context: CalibrationContext[WishartSecondMomentSpecification]) -> tuple[Claim, WishartSecondMoment]:
+def build(context: CalibrationContext[WishartSecondMomentSpecification]) -> Measurement:
     """Return the sum of products with the row bound that was given."""
     return context.measurement(WishartSecondMoment.model_validate(context.uncalibrated("second_moment_wishart")))
 

@@ -19,8 +19,8 @@ from lintra_analysis.kinds.released_parts import (
 from lintra_analysis.releases.column_sums import Totals
 from lintra_analysis.releases.release import Release
 from lintra_protocol.crypto.ring import IntArray
+from lintra_protocol.mechanisms.measurement import Measurement
 from lintra_protocol.mechanisms.sum import Sum
-from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.task import Task
 
 
@@ -38,7 +38,7 @@ class SumSpecification(MechanismSpecification):
     takes_server_noise: ClassVar[bool] = True
 
 
-def build(context: CalibrationContext[SumSpecification]) -> tuple[Claim, Sum]:
+def build(context: CalibrationContext[SumSpecification]) -> Measurement:
     """Return the sum with the row bound that was given."""
     count = {"count": context.count(context.options.count)}
     return context.measurement(Sum.model_validate(context.uncalibrated("sum") | count))

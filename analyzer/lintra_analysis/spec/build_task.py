@@ -92,7 +92,8 @@ def _built(
     try:
         windows = _windows(asked)
         context = context_of(asked, random_bytes, len(servers))
-        claim, mechanism = measurement_of(asked, context, verification)
+        measured = measurement_of(asked, context, verification)
+        claim, mechanism = measured.claim, measured.mechanism
         if asked.mechanism.clip_count_weight not in (None, "0") and mechanism.clip_count_weight == "0":
             raise InvalidTaskError(f"clip_count_weight: {mechanism.kind} cannot count clipped rows; leave it out")
         task = Task(

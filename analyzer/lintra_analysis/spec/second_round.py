@@ -70,12 +70,12 @@ def build_second_task(
         contributors=first.contributors,
         first=FirstRound.of_task(first, release, row_bound),
     )
-    claim, mechanism = following.build(context)
+    second = following.build(context)
     task = first.model_copy(
         update={
             "salt": base64url(random_bytes(SALT_BYTES)),
-            "mechanism": mechanism,
-            "claim": claim,
+            "mechanism": second.mechanism,
+            "claim": second.claim,
             "not_before": now // precision,
             "not_after": -(-(now + specification.duration_seconds) // precision),
             "study": None if first.study is None else first.study.model_copy(update={"pilot": first.task_id}),

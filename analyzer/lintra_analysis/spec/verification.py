@@ -8,9 +8,8 @@ from lintra_analysis.kinds.kind import KINDS
 from lintra_analysis.spec.specification import Specification
 from lintra_protocol.encoding.documents import Real
 from lintra_protocol.errors import InvalidTaskError
-from lintra_protocol.mechanisms.base import Mechanism
+from lintra_protocol.mechanisms.measurement import Measurement
 from lintra_protocol.privacy.shares_seen import claim_for_noise
-from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.report.wire import share_bytes
 from lintra_protocol.task import Task
 
@@ -34,10 +33,8 @@ def is_small(task: Task) -> bool:
     return sum(share_bytes(task, server) for server in range(task.num_servers)) <= MOST_BYTES
 
 
-def measurement_of(
-    asked: Specification, context: CalibrationContext[Any], verification: Verification
-) -> tuple[Claim, Mechanism]:
-    """Return the claim and the mechanism with its noise; of a verified task the claim is kept beside what shares show.
+def measurement_of(asked: Specification, context: CalibrationContext[Any], verification: Verification) -> Measurement:
+    """Return the measurement of a specification; a verified task keeps its claim beside what shares show.
 
     Raises:
         InvalidTaskError: what is asked for cannot be verified.
@@ -48,8 +45,8 @@ def measurement_of(
     if not _is_one_task(asked):
         raise InvalidTaskError("verification: a task with a second round, or in a study, cannot be verified so far")
     kept = claim_for_noise(context.claim, clients_noise=not context.noising_servers)
-    claim, mechanism = build(replace(context, claim=kept))
-    return context.claim if claim == kept else claim, mechanism
+    measured = build(replace(context, claim=kept))
+    return replace(measured, claim=context.claim) if measured.claim == kept else measured
 
 
 def max_rejected(asked: Specification, verification: Verification) -> Real | None:

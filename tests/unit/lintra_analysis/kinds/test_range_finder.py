@@ -19,7 +19,6 @@ from lintra_protocol.fields.schema import Column
 from lintra_protocol.mechanisms.range_finder import RangeFinder
 from lintra_protocol.privacy.statement import Claim
 from support import make_task, source
-from support.measured import measurement_of
 
 CLAIM = Claim(epsilon="1", delta="0.000001", min_clients=1000)
 NUMBERS = [Column(name=f"x{i}", lower="-1", upper="3", center="1", scale="3") for i in range(40)]
@@ -28,10 +27,11 @@ SEX = Column(name="sex", lower="0", upper="1", kind="category", levels=("male", 
 
 def wanted(columns: list[Column], row_bound: str = "2", **asked: object) -> RangeFinder:
     options = RangeFinderSpecification.model_validate({"kind": "range_finder", **asked})
-    claim, mechanism = build(CalibrationContext(options, CLAIM, columns, row_bound, 2000, source("signs")))
-    measurement_of(mechanism, sum(len(column.indicators()) for column in columns), claim).check(2000)
-    assert isinstance(mechanism, RangeFinder)
-    return mechanism
+    measurement = build(CalibrationContext(options, CLAIM, columns, row_bound, 2000, source("signs")))
+    assert measurement.num_columns == sum(len(column.indicators()) for column in columns)
+    measurement.check(2000)
+    assert isinstance(measurement.mechanism, RangeFinder)
+    return measurement.mechanism
 
 
 def test_the_rank_is_64_then_32_and_never_more_than_half_of_the_columns() -> None:
@@ -83,7 +83,7 @@ def test_intervals_take_a_wider_bound_and_a_bound_of_ones_own_is_kept() -> None:
 def test_two_tasks_have_different_signs() -> None:
     options = RangeFinderSpecification(kind="range_finder")
     given = CalibrationContext(options, CLAIM, NUMBERS, "2", 2000, source("two"))
-    seeds = {build(given)[1].omega_seed for _ in range(2)}
+    seeds = {build(given).mechanism.model_dump()["omega_seed"] for _ in range(2)}
     assert len(seeds) == 2
 
 

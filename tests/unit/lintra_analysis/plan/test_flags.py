@@ -35,7 +35,7 @@ def outcome_of_plan(kind: str, flags: PlanFlags) -> object:
     context = replace(flags.context(kind), makes_frame=True)
     try:
         if KINDS[kind].spec is None:
-            return KINDS[context.options.kind].build(context)[1].model_dump()
+            return KINDS[context.options.kind].build(context).mechanism.model_dump()
         return planned_mechanism(kind, context).mechanism.model_dump()
     except LintraError as error:
         return str(error)

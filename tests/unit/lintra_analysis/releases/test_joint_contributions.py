@@ -111,8 +111,8 @@ def test_the_second_round_of_organisations_takes_products_about_the_means_of_the
     release = read_first(first)
     held = contributors("exact")
     whole = Release(joint_sums=release)
-    promise, mechanism = build(second_of(first, whole, "exact"))
-    second = made(mechanism, promise, held)
+    built = build(second_of(first, whole, "exact"))
+    second = made(built.mechanism, built.claim, held)
     found = read(second, sent(second), REPORTS, lambda task_id: whole if task_id == first.task_id else None)
     assert found.centred is not None
     assert found.joint_sums is release

@@ -13,7 +13,7 @@ from lintra_analysis.releases.column_sums import Totals
 from lintra_analysis.releases.release import Release
 from lintra_protocol.crypto.ring import IntArray
 from lintra_protocol.encoding.documents import fraction
-from lintra_protocol.privacy.statement import Claim
+from lintra_protocol.mechanisms.measurement import Measurement
 from lintra_protocol.task import Task
 
 
@@ -23,7 +23,7 @@ class FirstColumnSpecification(MechanismSpecification):
     kind: Literal["first_column"]
 
 
-def build(context: CalibrationContext[FirstColumnSpecification]) -> tuple[Claim, FirstColumn]:
+def build(context: CalibrationContext[FirstColumnSpecification]) -> Measurement:
     """Return the sum with the row bound that was given."""
     return context.measurement(FirstColumn.model_validate(context.uncalibrated("first_column")))
 
