@@ -52,7 +52,7 @@ from lintra_server.storage import database
 from lintra_server.web.app import create_app
 from lintra_server.web.upload_route import UploadRoute
 from support.compiled_once import create_engine
-from support.measured import calibrated_for, with_server_noise
+from support.measured import calibrated_for, document_of, with_server_noise
 
 vars(database)["create_engine"] = create_engine
 jobs.ANSWER_SECONDS = 60.0  # tests of one request expect its answer, however busy the machine is
@@ -90,7 +90,7 @@ def noised_by_servers(task: Task) -> Task:
     """Return the same task with noise of its servers, as much as keeps the claim."""
     told = with_server_noise(task, task.num_servers)
     noise = calibrated_for(told, len(task.columns), task.noise_claim, task.max_clients)
-    return task.model_copy(update={"mechanism": noise, "noise": "servers"})
+    return task.model_copy(update={"mechanism": document_of(noise), "noise": "servers"})
 
 
 class Clock:
