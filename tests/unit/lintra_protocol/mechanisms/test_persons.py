@@ -309,8 +309,10 @@ def test_a_mechanism_of_contributors_stays_one_when_it_is_copied_and_its_documen
     held = with_contributors(bare, contributors(2, "noisy"))
     measurement = measurement_of(held, 3)
     assert measurement != measurement_of(bare, 3)
-    for copy in (measurement.changed(sigma=9), pickle.loads(pickle.dumps(measurement))):
+    assert measurement.mechanism.canonical() == bare.canonical()
+    for copy, sigma in ((measurement.changed(sigma=9), 9), (pickle.loads(pickle.dumps(measurement)), 5000)):
         assert copy.setting.contributors == setting_of(held).contributors
+        assert copy.mechanism.canonical() == bare.model_copy(update={"sigma": sigma}).canonical()
     assert b"contributors" not in bare.canonical()
     task = make_task("sum")
     assert b"contributors" not in task.canonical()
@@ -319,6 +321,7 @@ def test_a_mechanism_of_contributors_stays_one_when_it_is_copied_and_its_documen
     assert (
         changed.model_copy(update={"mechanism": bare}).measurement.setting.contributors == setting_of(held).contributors
     )
+    assert changed.mechanism.canonical() == task.mechanism.canonical()
     assert type(task).from_canonical(changed.canonical()) == changed
     assert changed.task_id != task.task_id
 
