@@ -112,8 +112,8 @@ def predict(context: CalibrationContext[HistogramSpecification], mechanism: Hist
     all cells brought into line with the number of rows its variance is
     v (i (m + 1 - i) - 2 F i + F^2 m) / (m + 1) after i of m cells, F = i / m, v a cell's.
     """
-    sigma, clients = mechanism.sigma / mechanism.indicator, context.claim.min_clients
-    cell = math.sqrt(clients) * sigma
+    clients, layout = context.claim.min_clients, context.measured(mechanism).layout
+    sigma, cell = (float(layout.deviation("cells", draws)) for draws in (1, clients))
     cells = mechanism.cells[0]
     half = cells // 2
     middle = (half * (cells + 1 - half) - 2 * half**2 / cells + half**2 / cells) / (cells + 1)
@@ -134,7 +134,7 @@ def read(task: Task, mechanism: Histogram, sketch: IntArray, row_counts: IntArra
         levels=tuple(_levels(column) for column in task.columns),
         counts=tuple(own[:-1] for own in counts),
         missing=np.array([own[-1] for own in counts]),
-        noise_sd=math.sqrt(num_reports) * mechanism.sigma / mechanism.indicator,
+        noise_sd=float(task.measurement.layout.deviation("cells", num_reports)),
         num_clients=number_of_rows(task, sketch, row_counts),
         counted=task.setting.count == "noisy",
     )

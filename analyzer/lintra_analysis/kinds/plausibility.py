@@ -23,7 +23,7 @@ def of_second_moment(task: Task, mechanism: SecondMoment, sketch: IntArray, row_
     rows = _most_rows(task, sketch, row_counts)
     size = mechanism.num_factors(task.num_columns)
     matrix = task.measurement.decode(sketch)[-size:, -size:]
-    noise = math.sqrt(int(row_counts.sum())) * mechanism.sigma * 4.0**-mechanism.fraction_bits
+    noise = task.measurement.layout.product_deviations("products", int(row_counts.sum()))[0]
     names, largest = _factors(task, mechanism)
     square = DEVIATIONS * math.sqrt(2) * noise
     own, most = np.diagonal(matrix), rows * largest**2 + square
@@ -54,7 +54,7 @@ def _factors(task: Task, mechanism: SecondMoment) -> tuple[list[str], FloatArray
 def of_sum(task: Task, mechanism: Sum, sketch: IntArray, row_counts: IntArray) -> list[str]:
     """Return what is impossible about sums of rows, shape `(1, w)`, in words."""
     rows = _most_rows(task, sketch, row_counts)
-    noise = math.sqrt(int(row_counts.sum())) * mechanism.sigma * 2.0**-mechanism.fraction_bits
+    noise = float(task.measurement.layout.deviation("row", int(row_counts.sum())))
     sums = np.abs(task.measurement.decode(sketch))
     beyond = np.flatnonzero(sums > rows * _largest(task) + DEVIATIONS * noise)
     words = [f"the sum of {task.encoded_columns[i].name!r} exceeds what its bounds allow" for i in beyond]
@@ -64,7 +64,7 @@ def of_sum(task: Task, mechanism: Sum, sketch: IntArray, row_counts: IntArray) -
 def of_histogram(task: Task, mechanism: Histogram, sketch: IntArray, row_counts: IntArray) -> list[str]:
     """Return what is impossible about rows in cells, shape `(1, w)`, in words."""
     found, rows = of_count(task, sketch, row_counts), task.measurement.counted_rows(sketch)
-    noise = DEVIATIONS * math.sqrt(int(row_counts.sum())) * mechanism.sigma / mechanism.indicator
+    noise = DEVIATIONS * float(task.measurement.layout.deviation("cells", int(row_counts.sum())))
     for column, cells in zip(task.columns, mechanism.by_column(task.measurement.decode(sketch)), strict=True):
         if float(cells.min()) < -noise:
             found.append(f"a cell of {column.name!r} holds fewer than 0 rows")
@@ -76,13 +76,15 @@ def of_histogram(task: Task, mechanism: Histogram, sketch: IntArray, row_counts:
 def of_range(task: Task, mechanism: RangeFinder, sketch: IntArray, row_counts: IntArray) -> list[str]:
     """Return what is impossible about products with projected rows, shape `(1, w)`, in words."""
     rows, found = _most_rows(task, sketch, row_counts), of_count(task, sketch, row_counts)
-    noise = DEVIATIONS * math.sqrt(int(row_counts.sum())) * mechanism.sigma
+    layout, draws = task.measurement.layout, int(row_counts.sum())
+    noise = DEVIATIONS * float(layout.deviation("products", draws)[-1])
     values = mechanism.unpack(task.measurement.decode(sketch))
-    scales, bound = mechanism.word_scales(), float(fraction(mechanism.row_bound))
-    longest = rows * _largest(task) * float(fraction(mechanism.projected_bound)) + noise * float(scales[-1])
+    bound = float(fraction(mechanism.row_bound))
+    longest = rows * _largest(task) * float(fraction(mechanism.projected_bound)) + noise
     beyond = np.flatnonzero(np.abs(values.projected).max(axis=1) > longest)
     found += [f"products of {task.encoded_columns[i].name!r} exceed what its bounds allow" for i in beyond]
-    if values.trace is not None and values.trace > rows * bound**2 + noise * 4.0**-mechanism.fraction_bits:
+    allowed = rows * bound**2 + (DEVIATIONS * float(layout.deviation("trace", draws)) if mechanism.trace else 0.0)
+    if values.trace is not None and values.trace > allowed:
         found.append("all squares together exceed what the norm bound allows")
     return found
 

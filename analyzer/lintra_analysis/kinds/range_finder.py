@@ -207,18 +207,21 @@ def predict(context: CalibrationContext[RangeFinderSpecification], mechanism: Ra
     A direction with the eigenvalue lam of the sum of products is seen if lam is above s_E sqrt(d), s_E the deviation
     of a projected product; sin^2 of its angle is then about s_E^2 d / lam^2.
     """
-    clients, scales = context.claim.min_clients, mechanism.word_scales() * mechanism.sigma
-    root = math.sqrt(clients)
-    deviations = {"projected product": root * scales[-1]}
+    clients, layout = context.claim.min_clients, context.measured(mechanism).layout
+    products = layout.deviation("products", clients)
+    deviations = {"projected product": products[-1]}
     if mechanism.has_intercept:
-        deviations["sum"] = root * scales[0]
+        deviations["sum"] = products[0]
         deviations["mean"] = deviations["sum"] / clients
     if mechanism.targets:
-        deviations["product with the target"] = root * scales[int(mechanism.has_intercept)]
+        deviations["product with the target"] = products[int(mechanism.has_intercept)]
     if mechanism.trace:
-        deviations["trace"] = root * mechanism.sigma * 4.0**-mechanism.fraction_bits
+        deviations["trace"] = layout.deviation("trace", clients)
     deviations = {name: float(value) for name, value in deviations.items()}
-    return Expected(float(scales[-1]), deviations | clip_count_deviation(context.measured(mechanism), clients))
+    return Expected(
+        float(layout.deviation("products", 1)[-1]),
+        deviations | clip_count_deviation(context.measured(mechanism), clients),
+    )
 
 
 def read(task: Task, mechanism: RangeFinder, sketch: IntArray, row_counts: IntArray, earlier: Earlier) -> Release:
@@ -227,8 +230,8 @@ def read(task: Task, mechanism: RangeFinder, sketch: IntArray, row_counts: IntAr
     columns, num_reports = scaled_columns(task), int(row_counts.sum())
     num_rows = number_of_rows(task, sketch, row_counts)
     found = mechanism.unpack(task.measurement.decode(sketch))
-    # Noise has the same deviation in every word; what a word is worth differs from block to block.
-    deviations = math.sqrt(num_reports) * mechanism.sigma * mechanism.word_scales()
+    layout = task.measurement.layout
+    deviations = layout.deviation("products", num_reports)[: mechanism.width]
     own = deviations[int(mechanism.has_intercept) :]
     row_bound, clipped = float(fraction(mechanism.row_bound)), clipped_rows(task, sketch, row_counts, shrunk_only=False)
     sums = None
@@ -251,7 +254,7 @@ def read(task: Task, mechanism: RangeFinder, sketch: IntArray, row_counts: IntAr
             )
         ),
         trace=found.trace,
-        trace_sd=math.sqrt(num_reports) * mechanism.sigma * step**2 if mechanism.trace else 0.0,
+        trace_sd=float(layout.deviation("trace", num_reports)) if mechanism.trace else 0.0,
         clipped=clipped,
     )
     return Release(range_sums=products, totals=sums)

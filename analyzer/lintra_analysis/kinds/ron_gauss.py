@@ -1,6 +1,5 @@
 """`ron_gauss`: class counts, means, products and histograms of projected rows, in one round or as the first of two."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from math import sqrt
@@ -115,19 +114,11 @@ def predict(context: CalibrationContext[RonGaussSpecification], mechanism: RonGa
 
 def released_deviations(mechanism: RonGauss, clients: int) -> dict[str, float]:
     """Return the deviations of the noise in what so many clients release."""
-    own, root, step = mechanism.deviations, sqrt(clients), 2.0**-mechanism.fraction_bits
-    deviations = {
-        "sum": root * own.sums * step,
-        "product": root * own.products * step**2,
-        "square": root * own.squares * step**2,
+    law = noise_law(mechanism, clients)
+    deviations = {"sum": law.sum, "product": law.product, "square": law.diagonal}
+    return deviations | {
+        name: value for name, value in (("count", law.count), ("cell", law.cell), ("pair", law.table)) if value
     }
-    if mechanism.num_classes > 1:
-        deviations["count"] = root * own.counts / mechanism.indicator
-    if mechanism.counted.histogram_columns:
-        deviations["cell"] = root * own.histograms / mechanism.indicator
-    if mechanism.pairs:
-        deviations["pair"] = root * own.tables / mechanism.indicator
-    return deviations
 
 
 def products_trace(context: CalibrationContext[RonGaussSpecification], mechanism: RonGauss) -> float:
@@ -184,16 +175,20 @@ def projected_sums(
 
 def noise_law(mechanism: RonGauss, num_draws: int) -> NoiseDeviations:
     """Return the deviations of `num_draws` times one client's discrete Gaussian noise, in the units of mapped rows."""
-    own, root = mechanism.deviations, math.sqrt(num_draws)
-    step = 2.0**-mechanism.fraction_bits
+    layout = mechanism.layout(len(mechanism.levels), Setting())
+    product, square = layout.product_deviations("products", num_draws)
+
+    def deviation(name: str) -> float:
+        return float(layout.deviation(name, num_draws)) if name in layout else 0.0
+
     return NoiseDeviations(
-        count=root * own.counts / mechanism.indicator if mechanism.num_classes > 1 else 0.0,
-        sum=root * own.sums * step,
-        product=root * own.products * step**2,
-        diagonal=root * own.squares * step**2,
-        cell=root * own.histograms / mechanism.indicator if any(mechanism.bins) else 0.0,
+        count=deviation("counts"),
+        sum=deviation("sums"),
+        product=product,
+        diagonal=square,
+        cell=deviation("histograms"),
         law="discrete Gaussian",
-        table=root * own.tables / mechanism.indicator if mechanism.pairs else 0.0,
+        table=deviation("tables"),
     )
 
 

@@ -133,14 +133,15 @@ def _centers(release: ProjectedSums, model: GaussianModel) -> Centers:
 
 def predict(context: CalibrationContext[Any], mechanism: RonGaussCentred) -> Expected:
     """Predict counts, means and histograms of the first round, and products of the second."""
-    clients, size, step = context.claim.min_clients, mechanism.num_coordinates, 4.0**-mechanism.fraction_bits
-    product = sqrt(clients) * mechanism.sigma * step
+    clients, size = context.claim.min_clients, mechanism.num_coordinates
+    layout = context.measured(mechanism).layout
+    own, product = (layout.product_deviations("products", draws)[0] for draws in (1, clients))
     deviations = {} if context.first is None else released_deviations(context.first.mechanism, clients)
     deviations |= {"product": product, "square": sqrt(2) * product}
     deviations |= clip_count_deviation(context.measured(mechanism), clients)
     error = mechanism.num_blocks * product**2 * size * (size + 1)
     trace = None if context.first is None else products_trace(context, context.first.mechanism)
-    return Expected(mechanism.sigma * step, deviations, predict_moments(context, error, trace=trace, columns=size))
+    return Expected(own, deviations, predict_moments(context, error, trace=trace, columns=size))
 
 
 def centred_products(
@@ -157,7 +158,8 @@ def centred_products(
     noisy sum, shape `(1, w)`, in ring units; `num_rows` is n, how many rows were added. `num_draws` says how often one
     client's noise is in the sum; n if not given.
     """
-    products = mechanism.unpack(mechanism.decode(mechanism.layout(len(columns), Setting()), total))
+    layout = mechanism.layout(len(columns), Setting())
+    products = mechanism.unpack(mechanism.decode(layout, total))
     no_cells = (0,) * len(columns)
     units = np.full(mechanism.num_coordinates, 2.0**-mechanism.fraction_bits)
     if mechanism.has_numeric_label:
@@ -168,7 +170,7 @@ def centred_products(
         frame=frame_of(mechanism),
         centers=mechanism.steps_of_centers() * units,
         products=products if mechanism.covariance == "per_class" else products[0],
-        product_sd=sqrt(num_draws or num_rows) * mechanism.sigma * 4.0**-mechanism.fraction_bits,
+        product_sd=layout.product_deviations("products", num_draws or num_rows)[0],
         num_clients=num_rows,
         radius=float(fraction(mechanism.row_bound)),
         first_task=mechanism.after,

@@ -116,8 +116,9 @@ def predict(context: CalibrationContext[SecondMomentSpecification], mechanism: S
     for, means are released as well. The prediction is that of the products of the columns.
     """
     clients, d = context.claim.min_clients, context.num_columns()
-    sigma = mechanism.sigma * 4.0**-mechanism.fraction_bits
-    variance = context.setting.draws(clients) * sigma**2
+    layout = context.measured(mechanism).layout
+    sigma = layout.product_deviations("products", 1)[0]
+    variance = layout.product_deviations("products", context.setting.draws(clients))[0] ** 2
     # Least squares over d noisy squares and their noisy sum: each keeps d / (d + 1) of its variance.
     square = 2 * variance * (d / (d + 1) if mechanism.trace else 1)
     deviations = {"product": math.sqrt(variance), "square": math.sqrt(square)}
@@ -143,7 +144,7 @@ def read(task: Task, mechanism: SecondMoment, sketch: IntArray, row_counts: IntA
         columns = (*names, *(columns[place] for place in mechanism.targets))
     trace_columns = len(columns) if mechanism.trace else 0
     # Products are counted in squared steps. The diagonal's noise is sqrt(2) times this, rounded up to an integer.
-    noise_sd = math.sqrt(task.setting.draws(num_reports)) * mechanism.sigma * 4.0**-mechanism.fraction_bits
+    noise_sd = task.measurement.layout.product_deviations("products", task.setting.draws(num_reports))[0]
     if mechanism.intercept_steps:
         constant = mechanism.intercept_steps * 2.0**-mechanism.fraction_bits
         row_bound = math.hypot(row_bound, constant)

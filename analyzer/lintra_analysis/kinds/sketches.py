@@ -15,6 +15,7 @@ from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.encoding.documents import fraction
 from lintra_protocol.mechanisms import Osnap, OsnapPublished
 from lintra_protocol.mechanisms.layout import CLIPPED
+from lintra_protocol.mechanisms.noise_law import summed_deviation
 from lintra_protocol.mechanisms.setting import Setting
 from lintra_protocol.task import Task
 
@@ -35,10 +36,10 @@ def sketch_error(clients: int, columns: int, row_norm: float, rows: float, varia
 
 def entry_variance(mechanism: AnySketch, setting: Setting, clients: int) -> float:
     """Return the variance of the noise in an entry, n sigma^2/m, or N sigma^2/s of servers' noise; no smoothing."""
-    sigma = mechanism.sigma * 2.0**-mechanism.fraction_bits
+    layout = mechanism.layout(1, setting)
     if setting.noising_servers:
-        return setting.noising_servers * sigma**2 / mechanism.sparsity
-    return clients * sigma**2 / mechanism.rows
+        return float(layout.deviation("row", setting.noising_servers)) ** 2
+    return float(layout.deviation("row", clients)) ** 2 * mechanism.sparsity / mechanism.rows
 
 
 def predict_sketch(
@@ -68,14 +69,12 @@ def read_sketch(
     With `shrunk_only` rows within their columns' bounds are shrunk to the row bound and not changed otherwise.
     """
     del earlier
-    step, sparsity = 2.0**-mechanism.fraction_bits, mechanism.sparsity
-    smoothing = task.num_servers * float(task.measurement.smoothing * step) ** 2
+    sparsity = mechanism.sparsity
     moments = Sketch(
         columns=scaled_columns(task),
         values=task.measurement.decode(sketch),
         row_counts=row_counts,
-        noise_variance=(draws_in_rows(task, row_counts) * np.float64(mechanism.sigma * step) ** 2 + smoothing)
-        / sparsity,
+        noise_variance=variance_in_rows(task, row_counts),
         num_clients=int(row_counts.sum()) // sparsity,
         row_bound=float(fraction(mechanism.row_bound)),
         clipped=clipped_rows(task, sketch, row_counts, rows_of_a_report=sparsity, shrunk_only=shrunk_only),
@@ -83,9 +82,13 @@ def read_sketch(
     return Release(moments=moments)
 
 
-def draws_in_rows(task: Task, row_counts: IntArray) -> IntArray:
-    """Return how many draws of noise each row carries, shape `(m,)`, from the reports in it."""
-    return np.array([task.setting.draws(int(count)) for count in row_counts], np.int64)
+def variance_in_rows(task: Task, row_counts: IntArray) -> FloatArray:
+    """Return the variance of the noise in an entry of each row, shape `(m,)`, from the reports in it."""
+    smoothing = task.num_servers * task.measurement.smoothing**2
+    counts, places = np.unique(row_counts, return_inverse=True)
+    draws = [task.setting.draws(int(count)) for count in counts]
+    deviations = [float(task.measurement.layout.deviation("row", number, smoothing)) for number in draws]
+    return np.square(deviations)[places]
 
 
 def rows_of_a_report(mechanism: AnySketch) -> int:
@@ -101,18 +104,18 @@ def band_of_signed_rows(task: Task, mechanism: AnySketch, row_counts: IntArray, 
     clip counter's total has no signs: in its row 0 it is at most n g and n clients' noise, elsewhere nothing. Where
     servers add the noise it is N sigma^2 everywhere.
     """
-    counts, sigma = row_counts.astype(np.float64), float(mechanism.sigma)
-    noise = draws_in_rows(task, row_counts).astype(np.float64) * sigma**2
-    smoothing = task.num_servers * float(task.measurement.smoothing) ** 2
+    counts, sigma = row_counts.astype(np.float64), mechanism.sigma
+    noise = variance_in_rows(task, row_counts) / float(task.measurement.layout["row"].steps) ** 2
+    smoothing = task.num_servers * task.measurement.smoothing**2
     band: FloatArray = np.repeat(
-        deviations * np.sqrt(counts * float(mechanism.largest_entry) ** 2 + noise + smoothing)[:, np.newaxis],
+        deviations * np.sqrt(counts * float(mechanism.largest_entry) ** 2 + noise)[:, np.newaxis],
         task.sketch_words,
         axis=1,
     )
     if CLIPPED in task.measurement.layout:
         num_clients = int(row_counts.sum()) // mechanism.sparsity
-        beside = task.setting.noising_servers * sigma**2 + smoothing
-        total = task.setting.draws(num_clients) * sigma**2 + smoothing
-        band[:, -1] = deviations * math.sqrt(beside)
-        band[0, -1] = num_clients * task.measurement.layout[CLIPPED].bound + deviations * math.sqrt(total)
+        beside = summed_deviation(sigma, task.setting.noising_servers, smoothing)
+        total = summed_deviation(sigma, task.setting.draws(num_clients), smoothing)
+        band[:, -1] = deviations * beside
+        band[0, -1] = num_clients * task.measurement.layout[CLIPPED].bound + deviations * total
     return band

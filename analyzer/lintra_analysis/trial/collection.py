@@ -3,7 +3,6 @@
 It computes the same bits as the services do; only the transport is left out: nothing is sealed or sent.
 """
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -21,6 +20,7 @@ from lintra_protocol.crypto.sharing import combine
 from lintra_protocol.crypto.signing import SigningKey
 from lintra_protocol.encoding.canonical import base64url
 from lintra_protocol.ideal import server_sketch_share
+from lintra_protocol.mechanisms.noise_law import summed_deviation
 from lintra_protocol.messages.documents import BATCH
 from lintra_protocol.privacy.statement import PrivacyStatement
 from lintra_protocol.report.report import Report, make_report
@@ -49,7 +49,7 @@ class Collected:
         """Return the deviation of a released product of two columns, in normalised units."""
         mechanism = self.task.mechanism
         draws = self.task.setting.draws(self.privacy.num_clients)
-        return math.sqrt(draws) * mechanism.sigma * 2.0**-mechanism.sigma_bits
+        return summed_deviation(mechanism.sigma, draws) * 2.0**-mechanism.sigma_bits
 
 
 def collect(

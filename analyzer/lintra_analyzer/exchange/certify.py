@@ -1,6 +1,5 @@
 """Writing the certificate of a release that was fully checked."""
 
-import math
 from decimal import Decimal
 
 from lintra_analysis.certificate.certificate import (
@@ -23,6 +22,7 @@ from lintra_protocol.crypto.ring import IntArray
 from lintra_protocol.crypto.signing import SigningKey
 from lintra_protocol.encoding.canonical import base64url
 from lintra_protocol.encoding.documents import real, rounded_up
+from lintra_protocol.mechanisms.noise_law import summed_deviation
 from lintra_protocol.messages.documents import Cohort, Signed, inventories_hash
 from lintra_protocol.messages.documents import Inventory as InventoryMessage
 from lintra_protocol.messages.verification import Verdict
@@ -108,12 +108,12 @@ def _window(task: Task, batch: int, first: int | None, privacy: PrivacyStatement
 def _noise(task: Task, row_counts: IntArray) -> RecordedNoise:
     mechanism, measurement = task.mechanism, task.measurement
     exponent = mechanism.sigma_bits
-    step = 2.0**-exponent
     smallest, largest = int(row_counts.min()), int(row_counts.max())
     servers = task.num_servers * measurement.smoothing**2
 
     def deviation(row: int) -> float:
-        return step * math.sqrt((task.setting.draws(row) * mechanism.sigma**2 + servers) / rows_of_a_report(task))
+        draws = task.setting.draws(row)
+        return 2.0**-exponent * summed_deviation(mechanism.sigma, draws, servers, rows_of_a_report(task))
 
     return RecordedNoise(
         sigma=mechanism.sigma,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 from math import exp, inf, isqrt, log1p, sqrt
-from typing import Literal, Self
+from typing import Literal, Self, cast
 
 import numpy as np
 
@@ -331,6 +331,11 @@ class Layout:
         whole = np.sqrt(draws * np.square(sigmas, dtype=np.float64) + servers_variance)
         deviation: FloatArray = (whole if servers_variance else sqrt(draws) * sigmas) * block.steps / block.per
         return deviation
+
+    def product_deviations(self, name: str, draws: int) -> tuple[float, float]:
+        """Return the deviations of a product and of a square in a released block of products, in normalised units."""
+        sigmas, scale = cast("Triangle", self[name].sigma), sqrt(draws) * float(self[name].steps)
+        return scale * sigmas.product, scale * sigmas.square
 
     def counted(self, sketch: IntArray) -> float:
         """Return how many rows the counter counts, with its noise, from released integers of shape `(m, w)`."""

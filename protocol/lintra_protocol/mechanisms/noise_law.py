@@ -192,6 +192,14 @@ class GaussianLaw:
         )
 
 
+def summed_deviation(sigma: int, draws: int, servers_variance: int = 0, rows: int = 1) -> float:
+    """Return the deviation, in ring units, of a word to which so many draws of deviation `sigma` are added.
+
+    `servers_variance` is that of `Layout.deviation`; a release is divided by the root of `rows`, those of a report.
+    """
+    return sqrt((draws * sigma**2 + servers_variance) / rows)
+
+
 def upper_root(square: Fraction) -> float:
     """Return a float that is not below the root of an exact square."""
     return sqrt(square) * (1 + 1e-15)
