@@ -26,6 +26,8 @@ from lintra_protocol.encoding.canonical import base64url
 from lintra_protocol.fields.schema import Column
 from lintra_protocol.http.requests import MessageName, media_type
 from lintra_protocol.mechanisms import Sum
+from lintra_protocol.mechanisms.measurement import Measurement
+from lintra_protocol.mechanisms.setting import Setting
 from lintra_protocol.messages.documents import (
     KeyList,
     Receipt,
@@ -79,7 +81,8 @@ class Servers(httpx2.MockTransport):
 
 def make_task(suite: SuiteName, identities: list[SigningKey], sealing_key: SealingKey) -> Task:
     claim = Claim(epsilon="1", delta="0.000001", min_clients=1000)
-    mechanism = Sum(row_bound="1", fraction_bits=0, sigma=4).calibrated(claim, COLUMNS, 1_000_000)
+    bare = Sum(row_bound="1", fraction_bits=0, sigma=4)
+    mechanism = Measurement(bare, COLUMNS, Setting(), claim).calibrated(1_000_000).mechanism
     servers = [
         ServerEntry(url=f"http://server-{index}", identity_key=each.public_key) for index, each in enumerate(identities)
     ]

@@ -125,9 +125,11 @@ def grid(name: str, columns: Columns, runs: int) -> Shown:
             beside = (f"{theirs:.4f}", "yes" if found.agrees(theirs) else "no") if matched else ()
             lines.append((*line, *beside))
     own = mechanism_of("1", 16, 0)
+    products = cast("SecondMoment", own.mechanism)
     truth = moments(own, rows)
     plain = r2_of(np.asarray(np.linalg.solve(truth[:-1, :-1], truth[:-1, -1]), np.float64), truth)
-    mean_error = math.sqrt(16) * own.sigma * 2.0**-own.fraction_bits / own.intercept_steps / len(rows) * columns[-1][-1]
+    spread = math.sqrt(16) * products.sigma * 2.0**-products.fraction_bits / products.intercept_steps
+    mean_error = spread / len(rows) * columns[-1][-1]
     alone = {carrier: Runs.of(learning(mechanism_of("1", 3, 2), columns, flown(rows, carrier), rows, 1, runs))
              for carrier in DESIGN_ALONE}  # fmt: skip
     words = [

@@ -110,7 +110,7 @@ def run(analyzer: AnalyzerClient, rows: FloatArray, carrier: IntArray, names: li
             made = client.contribution(own)
             client.send_contribution(made)
         exact = made.exact
-        noised = task.mechanism.noised(exact, task.num_columns, bulk_system_randomness())
+        noised = task.measurement.noised(exact, bulk_system_randomness())
         alone.append({"airline": name, "rows": len(own), **scores(task, noised, own, rows)})
         console.print(f"  {name}: {len(own):,} flights in one report")
     seconds["contribute"] = round(time.monotonic() - begun, 1)

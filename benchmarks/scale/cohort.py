@@ -19,15 +19,17 @@ from lintra_protocol.crypto.sealing import HYBRID
 from lintra_protocol.encoding.canonical import base64url
 from lintra_protocol.fields.schema import Column
 from lintra_protocol.mechanisms import Osnap
+from lintra_protocol.mechanisms.measurement import Measurement
+from lintra_protocol.mechanisms.setting import Setting
 from lintra_protocol.messages.documents import Signed, TaskRecord, sign
 from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.task import AnalyzerEntry, ServerEntry, Task
 from lintra_server.batches.registry import HeldBatch
 from lintra_server.settings import Settings
+from lintra_server.storage.store import Upload
 from lintra_server.web.app import create_app
 from lintra_server.web.upload_route import UploadRoute
 from scale.beside import BESIDE
-from scale.filling import fill
 
 COLUMNS, ROWS, SPARSITY = 10, 1024, 4
 SMALLEST = 10_000
@@ -110,7 +112,8 @@ def _fill_chunk(apps: list[UploadRoute], held: list[HeldBatch], start: int, coun
         # Reports 0, 100, 200, .. are missing at servers 0, 1, 2, .. in turn.
         here = (numbers % MISSING_EACH != 0) | (numbers // MISSING_EACH % len(apps) != task.server)
         payloads = np.frombuffer(ring_bytes(shares), np.uint8).reshape(count, -1)[here]
-        fill(app.node.store, task, report_ids[here], payloads)
+        ids, shown = ([row.tobytes() for row in table] for table in (report_ids[here], payloads))
+        app.node.store.add_reports([Upload(task.number, ids, shown, task.task.max_clients)])
 
 
 def _shares(rows: IntArray, num_servers: int) -> Iterator[RingArray]:
@@ -152,6 +155,7 @@ def _free_ports(count: int) -> list[int]:
 def _task(keys: Keys, apps: list[UploadRoute], num_reports: int) -> Task:
     claim = Claim(epsilon="4", delta="0.000001", min_clients=max(num_reports * 9 // 10, 2))
     capacity = max(num_reports, SMALLEST)
+    bare = Osnap(row_bound="1", fraction_bits=0, sigma=8, rows=ROWS, sparsity=SPARSITY)
     hour = int(time.time()) // 3600
     return Task(
         salt=base64url(system_randomness(32)),
@@ -164,9 +168,7 @@ def _task(keys: Keys, apps: list[UploadRoute], num_reports: int) -> Task:
             identity_key=keys.identity.public_key, sealing_key=base64url(keys.sealing[HYBRID].public_bytes)
         ),
         columns=tuple(Column(name=f"c{index}", lower="-1", upper="1") for index in range(COLUMNS)),
-        mechanism=Osnap(row_bound="1", fraction_bits=0, sigma=8, rows=ROWS, sparsity=SPARSITY).calibrated(
-            claim, COLUMNS, capacity
-        ),
+        mechanism=Measurement(bare, COLUMNS, Setting(), claim).calibrated(capacity).mechanism,
         claim=claim,
         max_clients=capacity,
         not_before=hour - 1,

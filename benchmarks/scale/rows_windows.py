@@ -20,6 +20,8 @@ from lintra_protocol.encoding.canonical import base64url
 from lintra_protocol.fields.schema import Column
 from lintra_protocol.fields.windows import Windows
 from lintra_protocol.mechanisms import Sum
+from lintra_protocol.mechanisms.measurement import Measurement
+from lintra_protocol.mechanisms.setting import Setting
 from lintra_protocol.messages.documents import TaskRecord, sign
 from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.report.report import make_reports, seal_block
@@ -121,7 +123,7 @@ def _uploads(task: Task, apps: list[UploadRoute], window: int, count: int) -> li
 
 def _task(keys: Keys, apps: list[UploadRoute], windows: int, hours_each: int) -> Task:
     claim = Claim(epsilon="4", delta="0.000001", min_clients=REPORTS // 2)
-    most = REPORTS * hours_each
+    bare, most = Sum(row_bound="1", fraction_bits=0, sigma=4), REPORTS * hours_each
     return Task(
         salt=base64url(system_randomness(32)),
         purpose="benchmark",
@@ -133,7 +135,7 @@ def _task(keys: Keys, apps: list[UploadRoute], windows: int, hours_each: int) ->
             identity_key=keys.identity.public_key, sealing_key=base64url(keys.sealing[HYBRID].public_bytes)
         ),
         columns=tuple(Column(name=f"c{index}", lower="-1", upper="1") for index in range(COLUMNS)),
-        mechanism=Sum(row_bound="1", fraction_bits=0, sigma=4).calibrated(claim, COLUMNS, most),
+        mechanism=Measurement(bare, COLUMNS, Setting(), claim).calibrated(most).mechanism,
         claim=claim,
         max_clients=most,
         not_before=FIRST,

@@ -82,7 +82,7 @@ def test_what_weights_of_joint_releases_cost() -> None:
     def squared(weight: Fraction, histograms: int, tables: int, count_weight: int = 1) -> float:
         given = JointNoise(10**8, 10**4, 4, 2, histograms, weight**2, tables, Fraction(1), Fraction(count_weight) ** 2)
         # For a variance of 2 of a product of a coordinate with itself; here it is q^2 D^2.
-        return 2 * float(row_distance(given, "replace-one")) / 10**16
+        return 2 * float(given.squared_row_distance("replace-one")) / 10**16
 
     alone, tables = squared(Fraction(6, 10), 3, 0), squared(Fraction(6, 10), 3, 5)
     assert (round(alone, 2), round(tables, 2)) == (4.78, 6.78)

@@ -12,7 +12,7 @@ from lintra_protocol.fields.schema import Column
 from lintra_protocol.mechanisms import RangeFinder, SecondMoment
 from lintra_protocol.noise.joint_noise import JointNoise
 from lintra_protocol.privacy.statement import Claim
-from support.measured import calibrated_for, layout_of, row_distance
+from support.measured import calibrated_for, layout_of
 
 CLAIM = Claim(epsilon="1", delta="0.000001", min_clients=100_000)
 
@@ -71,7 +71,7 @@ def joint(histograms: int, tables: int = 0, classes: int = 2, weight: str = "1",
         num_tables=tables,
         squared_count_weight=Fraction(counts**2),
     )
-    return math.sqrt(row_distance(noise, "replace-one"))
+    return math.sqrt(noise.squared_row_distance("replace-one"))
 
 
 def test_what_histograms_tables_and_counts_cost_all_other_noise() -> None:

@@ -19,7 +19,7 @@ from lintra_audit.trials.case import Case, make_case_task
 from lintra_audit.trials.distinguish import CONFIDENCE
 from lintra_protocol.crypto.randomness import RandomBytes, derive_seed
 from lintra_protocol.crypto.ring import FloatArray, IntArray
-from lintra_protocol.mechanisms import OsnapPublished, WishartSecondMoment, encoder
+from lintra_protocol.mechanisms import OsnapPublished, WishartSecondMoment, base, noise_law
 from lintra_protocol.noise.clipping import quantise
 from lintra_protocol.noise.discrete_gaussian import discrete_gaussian
 from lintra_protocol.privacy.gaussian import gaussian_epsilon
@@ -183,7 +183,7 @@ def test_too_little_noise_in_the_protocol_itself_is_caught(monkeypatch: pytest.M
     def less(shape: tuple[int, ...], sigma: int, source: RandomBytes) -> IntArray:
         return discrete_gaussian(shape, sigma * 9 // 10, source)
 
-    monkeypatch.setattr(encoder, "discrete_gaussian", less)
+    monkeypatch.setattr(noise_law, "discrete_gaussian", less)
     assert failed(audit_case(CASES["pair"], 20_000, SEED)) >= {"optimal test", "noise law"}
 
 
@@ -191,7 +191,7 @@ def test_too_wide_a_ball_in_the_protocol_itself_is_caught(monkeypatch: pytest.Mo
     def wider(rows: FloatArray, squared_bound: int) -> IntArray:
         return quantise(rows, squared_bound * 101 // 100)
 
-    monkeypatch.setattr(encoder, "quantise", wider)
+    monkeypatch.setattr(base, "quantise", wider)
     assert "encoder" in failed(audit_case(CASES["pair"], 5_000, SEED))
 
 

@@ -80,7 +80,7 @@ def measured_mu(
     told: RonGauss, used: RonGauss, pair: tuple[FloatArray, FloatArray], runs: int, label: str
 ) -> tuple[float, float]:
     """Tell two rows apart by their log-likelihood ratio under the stated noise; return mu and its deviation."""
-    weights = (exact(told, pair[1]) - exact(told, pair[0])) / np.square(told.sigmas(4).astype(float))
+    weights = (exact(told, pair[1]) - exact(told, pair[0])) / np.square(noise_sigmas(told, 4).astype(float))
     scores = [releases(used, row, runs, source(f"{label} {number}")) @ weights for number, row in enumerate(pair)]
     spread = float(np.sqrt((scores[0].var(ddof=1) + scores[1].var(ddof=1)) / 2))
     mu = float(scores[1].mean() - scores[0].mean()) / spread
