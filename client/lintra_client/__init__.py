@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from lintra_client.sending.connection import Retries
     from lintra_client.sending.sealed_reports import Parcel
     from lintra_client.sending.sending import SendReceipt
-    from lintra_client.task_check import Policy
+    from lintra_client.task_check import ClientPolicy
     from lintra_client.upload.bulk import FailedRow, SendSummary
     from lintra_client.upload.client import Client
     from lintra_client.upload.sync_client import BlockingClient
@@ -28,13 +28,13 @@ __all__ = [
     "Balance",
     "BlockingClient",
     "Client",
+    "ClientPolicy",
     "Contribution",
     "Counted",
     "Entry",
     "FailedRow",
     "Ledger",
     "Parcel",
-    "Policy",
     "Retries",
     "SendReceipt",
     "SendSummary",
@@ -47,7 +47,7 @@ _HOMES = {
     "sending.connection": ("Retries",),
     "sending.sealed_reports": ("Parcel",),
     "sending.sending": ("SendReceipt",),
-    "task_check": ("Policy",),
+    "task_check": ("ClientPolicy",),
     "upload.bulk": ("FailedRow", "SendSummary"),
     "upload.client": ("Client",),
     "upload.sync_client": ("BlockingClient",),

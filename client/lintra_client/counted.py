@@ -63,7 +63,7 @@ _Cohort = tuple[str, int]
 
 
 @dataclass(frozen=True)
-class Certified:
+class CountedReport:
     """The cohorts that a certificate names: what the release is of, and what was frozen; without checks the same."""
 
     released: _Cohort
@@ -119,7 +119,7 @@ async def ask_counted(
     return Counted(report_id, batch, included, count, root, named is not None, rejected, lost)
 
 
-def certified_cohorts(task: Task, batch: int, certificate: str) -> Certified:
+def certified_cohorts(task: Task, batch: int, certificate: str) -> CountedReport:
     """Return the cohorts that a certificate names; only what is used of it is looked at.
 
     Raises:
@@ -139,7 +139,7 @@ def certified_cohorts(task: Task, batch: int, certificate: str) -> Certified:
         case {"task_id": task.task_id, "batch": number, "cohort_root": str(root), "num_clients": int(count)} if (
             kind == "release" and number == batch
         ):
-            return Certified((root, count), _certified_frozen(task, record, (root, count)))
+            return CountedReport((root, count), _certified_frozen(task, record, (root, count)))
     raise InvalidMessageError("the certificate is of another task or window")
 
 

@@ -32,7 +32,7 @@ MAX_RETENTION = 30 * 86_400
 
 
 @dataclass(frozen=True)
-class Policy:
+class ClientPolicy:
     """What this client's owner accepts; by default every valid task that promises its delta in earnest.
 
     Attributes:
@@ -106,7 +106,9 @@ def _decimal(number: float | None) -> Fraction | None:
     return None if number is None else Fraction(repr(float(number)))
 
 
-def agreed_task(task_id: str, names: Sequence[str], bodies: Sequence[bytes], policy: Policy) -> tuple[Task, list[int]]:
+def agreed_task(
+    task_id: str, names: Sequence[str], bodies: Sequence[bytes], policy: ClientPolicy
+) -> tuple[Task, list[int]]:
     """Check what the servers say that a task is.
 
     `task_id` is the identifier that the user was given; `names` are the servers' URLs as the user knows them. `bodies`

@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from lintra_client import Policy as ClientPolicy
+from lintra_client import ClientPolicy as ClientPolicy
 from lintra_protocol.cohort.report_ids import ReportIds
 from lintra_protocol.crypto.sealing import seal
 from lintra_protocol.crypto.tokens import PASS_BYTES, Token, derived_keys, key_context, make_token

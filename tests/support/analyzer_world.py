@@ -15,7 +15,7 @@ from lintra_analysis.certificate.certificate import SignedRecord
 from lintra_analyzer.service import Service, World
 from lintra_analyzer.settings import KnownServer, Settings
 from lintra_analyzer.storage import database as analyzer_database
-from lintra_analyzer.storage.keys import Keys
+from lintra_analyzer.storage.keys import AnalyzerKeys
 from lintra_analyzer.storage.readable import record_in
 from lintra_analyzer.web.app import create_app
 from lintra_protocol.crypto.randomness import RandomBytes, expand
@@ -50,7 +50,7 @@ def seeded(label: str) -> RandomBytes:
     return expand(domain_hash("test", b"analyzer tests"), label)
 
 
-KEYS = Keys.generate(seeded("analyzer keys"))
+KEYS = AnalyzerKeys.generate(seeded("analyzer keys"))
 
 
 def server_url(server: int) -> str:

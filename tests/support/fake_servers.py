@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 import httpx2
 
-from lintra_client import Client, Policy, Retries
+from lintra_client import Client, ClientPolicy, Retries
 from lintra_protocol.crypto.sealing import SealingKey
 from lintra_protocol.encoding.canonical import base64url
 from lintra_protocol.errors import LintraError, OutdatedKeyError, UnknownTaskError
@@ -144,7 +144,7 @@ class Network(httpx2.MockTransport):
         servers: Sequence[str] | None = None,
         *,
         task_id: str | None = None,
-        policy: Policy | None = None,
+        policy: ClientPolicy | None = None,
         now: float = NOW,
         strict: bool = False,
     ) -> Client:

@@ -18,7 +18,7 @@ from lintra_client.commands.ledger import AsJson, Ceiling, LedgerDelta, LedgerPa
 from lintra_client.commands.ledger import app as ledger_app
 from lintra_client.commands.terminal import refusals, refuse_cell, servers_of
 from lintra_client.ledger.ledger import DELTA, DISTINCT_SOURCES, MAX_EPSILON, Ledger, default_path
-from lintra_client.task_check import MAX_RETENTION, Policy
+from lintra_client.task_check import MAX_RETENTION, ClientPolicy
 from lintra_client.upload.bulk import FailedRow, SendSummary
 from lintra_client.upload.client import Client
 from lintra_protocol.crypto.sealing import HYBRID
@@ -89,7 +89,7 @@ def check(
 ) -> None:
     """Check a task as every client does before it sends anything."""
     with refusals():
-        policy = Policy(
+        policy = ClientPolicy(
             max_epsilon=max_epsilon,
             min_clients=min_clients,
             max_retention=max_retention,
@@ -126,7 +126,7 @@ def send(
     as_json: AsJson = False,
 ) -> None:
     """Send every row of a CSV file as a report of its own; exit 1 unless all of them are stored everywhere."""
-    policy = Policy(
+    policy = ClientPolicy(
         max_epsilon=max_epsilon,
         min_clients=min_clients,
         max_retention=max_retention,
@@ -214,7 +214,7 @@ def _listed(names: list[str]) -> str:
     return f"{', '.join(names[:_SHOWN_NAMES])} and {len(names) - _SHOWN_NAMES:,} more (--json lists them)"
 
 
-def _facts(task: Task, policy: Policy) -> dict[str, str | list[str]]:
+def _facts(task: Task, policy: ClientPolicy) -> dict[str, str | list[str]]:
     claim, ceiling = task.claim, policy.ceiling
     colluding = epsilons_if_colluding(task.measurement, claim, task.shares_seen)
     return {
@@ -262,7 +262,7 @@ def _organisations(task: Task) -> dict[str, str | list[str]]:
     }
 
 
-def _study_facts(task: Task, policy: Policy) -> dict[str, str | list[str]]:
+def _study_facts(task: Task, policy: ClientPolicy) -> dict[str, str | list[str]]:
     """Return what a study promises and charges, none of a task that belongs to none."""
     if task.study is None:
         return {}
@@ -276,7 +276,7 @@ def _study_facts(task: Task, policy: Policy) -> dict[str, str | list[str]]:
     }
 
 
-def _windows(task: Task, policy: Policy) -> dict[str, str | list[str]]:
+def _windows(task: Task, policy: ClientPolicy) -> dict[str, str | list[str]]:
     """Say of a task with windows what they are, and what epsilon all reports that one source may send have together."""
     if task.windows is None:
         return {}

@@ -16,7 +16,7 @@ from lintra_client.ledger.ledger import DELTA, MAX_EPSILON, Ledger, default_path
 from lintra_client.organisations.contribution import Account, Contribution
 from lintra_client.organisations.table import Cells, read_table
 from lintra_client.sending.sending import SendReceipt
-from lintra_client.task_check import MAX_RETENTION, Policy
+from lintra_client.task_check import MAX_RETENTION, ClientPolicy
 from lintra_client.upload.client import Client
 from lintra_protocol.errors import InvalidRowError
 from lintra_protocol.fields.schema import OTHER
@@ -90,7 +90,7 @@ def contribute(
         table = read_table(file)
         path = ledger or default_path()
         with nullcontext() if no_ledger else Ledger(path, max_epsilon=ceiling, delta=ledger_delta) as opened:
-            policy = Policy(
+            policy = ClientPolicy(
                 max_epsilon=max_epsilon, max_retention=max_retention, max_retention_of_rows=max_retention_of_rows
             )
             client = Client(task_id, servers_of(server), policy=policy, ledger=opened, token=token, strict=strict)

@@ -14,7 +14,7 @@ from operator import add, itemgetter
 
 from lintra_protocol.encoding.canonical import base64url
 from lintra_protocol.errors import InvalidMessageError, LedgerRefusedError
-from lintra_protocol.privacy.composition import Spent
+from lintra_protocol.privacy.composition import Spending
 
 _EVERYBODY = ""
 """Stands in the column `source` of a vouched charge; no source has this name."""
@@ -102,7 +102,7 @@ class Book:
                 f"reports_per_source of task {self._batch[0]} is {most}, and this source has, or may have, as many"
             )
 
-    def totals(self, source: Source) -> Iterator[Spent]:
+    def totals(self, source: Source) -> Iterator[Spending]:
         """Yield what a source has spent; for sources that are not named, everything that one of them may have spent."""
         if not isinstance(source, Vouched):
             yield self._total(self._common + _charged_prices(self._db, source))
@@ -117,7 +117,7 @@ class Book:
         for (history,) in histories:
             yield self._total(self._common + tuple(int(price) for price in str(history).split(",")))
 
-    def enter(self, source: Source, price: Spent) -> int:
+    def enter(self, source: Source, price: Spending) -> int:
         """Charge a price to a source, and return the number of the charge."""
         name, call = (_EVERYBODY, source.call) if isinstance(source, Vouched) else (source, "")
         return _lastrowid(
@@ -154,11 +154,11 @@ class Book:
                 here, prices = zip(*((own, price) for _, own, price in charges), strict=True)
                 yield source, any(here), prices
 
-    def spent_in(self, history: tuple[int, ...]) -> Spent:
+    def spent_in(self, history: tuple[int, ...]) -> Spending:
         """Return what a source of this history has spent, the common charges included."""
         return self._total(self._common + history)
 
-    def enter_all(self, sources: Sequence[str], price: Spent) -> int:
+    def enter_all(self, sources: Sequence[str], price: Spending) -> int:
         """Charge a price to each of some sources, and return the number of one of these charges.
 
         `sources` are different ones, at least one, none of which has a charge in this batch.
@@ -179,11 +179,11 @@ class Book:
 
     # --- studies and reports -----------------------------------------------------------------------------------
 
-    def set_aside(self, charge: int, price: Spent) -> None:
+    def set_aside(self, charge: int, price: Spending) -> None:
         """Note which part of a pilot's charge belongs to the main task of its study."""
         self._db.execute("INSERT INTO set_aside (charge, price) VALUES (?, ?)", (charge, self._number_of(price)))
 
-    def covering(self, pilot: str, source: Source, price: Spent) -> int | None:
+    def covering(self, pilot: str, source: Source, price: Spending) -> int | None:
         """Return the charge of a pilot that covers this task for a source, or None if it took no part in the pilot.
 
         `pilot` is the pilot's task; `source` says whose report is about to leave.
@@ -215,7 +215,7 @@ class Book:
         """Keep the identifier of a report with its charge, so that it is never charged again."""
         self._db.execute("INSERT INTO reports (report_id, charge) VALUES (?, ?)", (report_id, charge))
 
-    def _number_of(self, price: Spent) -> int:
+    def _number_of(self, price: Spending) -> int:
         """Return the number of a price, a new one if it has none."""
         number = next((number for number, known in self._prices.items() if known == price), None)
         if number is None:
@@ -228,7 +228,7 @@ class Book:
             self._prices[number] = price
         return number
 
-    def _total(self, numbers: tuple[int, ...]) -> Spent:
+    def _total(self, numbers: tuple[int, ...]) -> Spending:
         return sum_of(tuple(self._prices[number] for number in sorted(numbers)))
 
 
@@ -239,14 +239,14 @@ def reports_of(db: sqlite3.Connection, task_id: str, source: str | None) -> list
     return [(base64url(report_id), batch) for report_id, batch in found]
 
 
-def total_of(db: sqlite3.Connection, source: str) -> Spent:
+def total_of(db: sqlite3.Connection, source: str) -> Spending:
     """Return what a source has spent, charges that were vouched for included."""
     prices = _prices(db)
     numbers = _charged_prices(db, _EVERYBODY) + _charged_prices(db, source)
     return sum_of(tuple(prices[number] for number in sorted(numbers)))
 
 
-def all_charges(db: sqlite3.Connection) -> Iterator[tuple[str | None, str, int, int, Spent, str | None]]:
+def all_charges(db: sqlite3.Connection) -> Iterator[tuple[str | None, str, int, int, Spending, str | None]]:
     """Yield (source, task, batch, number of reports, price, pilot that covers it) of every charge, oldest first.
 
     The source is None where it is any, and the pilot where none covers the charge.
@@ -269,7 +269,7 @@ def _charged_prices(db: sqlite3.Connection, source: str) -> tuple[int, ...]:
     return tuple(price for (price,) in db.execute("SELECT price FROM charges WHERE source = ?", (source,)))
 
 
-def _prices(db: sqlite3.Connection) -> dict[int, Spent]:
+def _prices(db: sqlite3.Connection) -> dict[int, Spending]:
     try:
         return {
             number: _price(*texts)
@@ -289,26 +289,26 @@ def _lastrowid(cursor: sqlite3.Cursor) -> int:
 
 
 @lru_cache(maxsize=4096)
-def _price(mu_squared: str, slack: str, delta_coalition: str, delta_shares: str) -> Spent:
-    return Spent.from_document(
+def _price(mu_squared: str, slack: str, delta_coalition: str, delta_shares: str) -> Spending:
+    return Spending.from_document(
         {"mu_squared": mu_squared, "slack": slack, "delta_coalition": delta_coalition, "delta_shares": delta_shares}
     )
 
 
 @lru_cache(maxsize=4096)
-def sum_of(prices: tuple[Spent, ...]) -> Spent:
+def sum_of(prices: tuple[Spending, ...]) -> Spending:
     """Return what all of these spend together, exactly.
 
     Raises:
         LedgerRefusedError: too much to be written down.
     """
     try:
-        return reduce(add, prices, Spent.zero())
+        return reduce(add, prices, Spending.zero())
     except ValueError as error:
         raise LedgerRefusedError(f"what is spent cannot be counted any more: {error}") from None
 
 
 @lru_cache(maxsize=4096)
-def epsilon_of(spent: Spent, delta: float) -> float:
+def epsilon_of(spent: Spending, delta: float) -> float:
     """Return the epsilon of what is spent, at a delta."""
     return spent.epsilon_at(delta)

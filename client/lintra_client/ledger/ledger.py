@@ -19,7 +19,7 @@ from lintra_client.ledger.outbox import Outbox
 from lintra_client.ledger.prices import price_of, set_aside_by
 from lintra_protocol.errors import LedgerRefusedError
 from lintra_protocol.messages.documents import BATCH
-from lintra_protocol.privacy.composition import Spent
+from lintra_protocol.privacy.composition import Spending
 from lintra_protocol.task import Task
 
 SELF = "self"
@@ -69,7 +69,7 @@ class Entry:
     task_id: str
     batch: int
     num_reports: int
-    spent: Spent
+    spent: Spending
     pilot: str | None = None
 
 
@@ -77,7 +77,7 @@ class Entry:
 class Balance:
     """What one source has spent: `epsilon` at the device's `delta`, of at most `max_epsilon`."""
 
-    spent: Spent
+    spent: Spending
     epsilon: float
     delta: float
     max_epsilon: float
@@ -106,7 +106,7 @@ class Ledger:
         self.max_epsilon = float(max_epsilon)
         self.delta = float(delta)
         self._file = LedgerFile(Path(path))
-        self._prices: dict[str, tuple[Spent | None, Spent]] = {}
+        self._prices: dict[str, tuple[Spending | None, Spending]] = {}
 
     def __repr__(self) -> str:
         return f"Ledger({str(self._file.path)!r}, max_epsilon={self.max_epsilon}, delta={self.delta})"
@@ -166,11 +166,11 @@ class Ledger:
     def charge(
         self,
         task_id: str,
-        price: Spent,
+        price: Spending,
         reports: Mapping[bytes, Source],
         batch: int = BATCH,
         *,
-        main: Spent | None = None,
+        main: Spending | None = None,
         pilot: str | None = None,
         most: int = 1,
     ) -> dict[bytes, LedgerRefusedError]:
@@ -202,7 +202,7 @@ class Ledger:
             book = Book(db, task_id, batch)
             for report_id, source in reports.items():
                 try:
-                    self._charge(book, _Wanted(price, main, pilot, most), report_id, source)
+                    self._charge(book, _Charge(price, main, pilot, most), report_id, source)
                 except LedgerRefusedError as error:
                     if isinstance(source, Vouched):
                         raise
@@ -224,7 +224,7 @@ class Ledger:
             ValueError: a person's name cannot be one.
             LedgerRefusedError: the file cannot be used, or some person has no privacy left; nothing was charged.
         """
-        wanted = _Wanted(price_of(task), None, None, 1)
+        wanted = _Charge(price_of(task), None, None, 1)
         if not isinstance(sources, Vouched):
             sources = list(map(self._file.names.of, sources))
         with self._file.transaction() as db:
@@ -253,7 +253,7 @@ class Ledger:
             refused = self._unaffordable(book, price_of(task), [name for _, name in named])
         return [source for source, name in named if name in refused]
 
-    def _unaffordable(self, book: Book, price: Spent, sources: Sequence[str]) -> set[str]:
+    def _unaffordable(self, book: Book, price: Spending, sources: Sequence[str]) -> set[str]:
         """Return who has, or may have, a charge in this task, or has no room for its price below the ceiling."""
         if not book.is_open_to_all() or not self._has_room(book, (), price):
             # What counts for everybody leaves room for nobody.
@@ -267,7 +267,7 @@ class Ledger:
                 found.add(source)
         return found
 
-    def _has_room(self, book: Book, history: tuple[int, ...], price: Spent) -> bool:
+    def _has_room(self, book: Book, history: tuple[int, ...], price: Spending) -> bool:
         try:
             self._require_room(book.spent_in(history), price)
         except LedgerRefusedError:
@@ -283,7 +283,7 @@ class Ledger:
         with self._file.transaction() as db:
             return Book(db, task.task_id, batch).is_charged(report_id)
 
-    def _charge(self, book: Book, wanted: "_Wanted", report_id: bytes, source: Source) -> None:
+    def _charge(self, book: Book, wanted: "_Charge", report_id: bytes, source: Source) -> None:
         # A report may leave only if it was charged before, or
         #   (1) no other report of its source was charged in this task and batch, and none in too many others;
         #   (2) with it, everything that its source takes part in stays below the ceiling;
@@ -296,11 +296,11 @@ class Ledger:
             charge = self._entered(book, wanted, source)
         book.add_report(report_id, charge)
 
-    def _entered(self, book: Book, wanted: "_Wanted", source: Source) -> int:
+    def _entered(self, book: Book, wanted: "_Charge", source: Source) -> int:
         """Return a new charge of a source in this task."""
         covering = None if wanted.pilot is None else book.covering(wanted.pilot, source, wanted.price)
         if covering is not None:
-            charge = book.enter(source, Spent.zero())
+            charge = book.enter(source, Spending.zero())
             book.cover(charge, covering)
             return charge
         price = wanted.price if wanted.main is None else sum_of((wanted.price, wanted.main))
@@ -311,7 +311,7 @@ class Ledger:
             book.set_aside(charge, wanted.main)
         return charge
 
-    def _require_room(self, total: Spent, price: Spent) -> None:
+    def _require_room(self, total: Spending, price: Spending) -> None:
         after = epsilon_of(sum_of((total, price)), self.delta)
         if not after <= self.max_epsilon * _ROUNDING:
             raise LedgerRefusedError(
@@ -353,11 +353,11 @@ class Ledger:
 
 
 @dataclass(frozen=True)
-class _Wanted:
+class _Charge:
     """What a task costs, what it sets aside for the main task of its study, its pilot, and how often it is charged."""
 
-    price: Spent
-    main: Spent | None
+    price: Spending
+    main: Spending | None
     pilot: str | None
     most: int
 

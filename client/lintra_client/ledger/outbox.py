@@ -43,7 +43,7 @@ OUTBOX = Format(application_id=0x4C4E4F42, version=1, schema=_SCHEMA)
 
 
 @dataclass(frozen=True)
-class Kept:
+class OutboxEntry:
     """One source's report of a task, as far as it is still here; `repr` does not show messages.
 
     Attributes:
@@ -91,7 +91,7 @@ class Outbox:
         with self.turn:
             self._db.close()
 
-    def find(self, task_id: str, batch: int, source: str) -> Kept | None:
+    def find(self, task_id: str, batch: int, source: str) -> OutboxEntry | None:
         """Return what is kept of a source's report in a task, or None."""
         with _Transaction(self) as db:
             found = db.execute(
@@ -119,9 +119,9 @@ class Outbox:
             db.executemany("INSERT INTO messages (report_id, server, sealed) VALUES (?, ?, ?)", rows)
         return True
 
-    def find_many(self, task_id: str, batch: int, sources: Sequence[str]) -> dict[str, Kept]:
+    def find_many(self, task_id: str, batch: int, sources: Sequence[str]) -> dict[str, OutboxEntry]:
         """Return what is kept of some sources' reports in a task, by source."""
-        found: dict[str, Kept] = {}
+        found: dict[str, OutboxEntry] = {}
         with _Transaction(self) as db:
             for source in sources:
                 query = "SELECT report_id FROM parcels WHERE task_id = ? AND batch = ? AND source = ?"
@@ -190,11 +190,11 @@ class Outbox:
             db.execute("DELETE FROM parcels WHERE expires <= ?", (now,))
 
 
-def _kept(db: sqlite3.Connection, report_id: bytes) -> Kept:
+def _kept(db: sqlite3.Connection, report_id: bytes) -> OutboxEntry:
     """Return a report that is kept, within a transaction."""
     rows = db.execute("SELECT server, sealed, receipt FROM messages WHERE report_id = ?", (report_id,)).fetchall()
     sealed = {server: _blob(body) for server, body, _ in rows if body is not None}
-    return Kept(report_id, sealed, {server: _blob(word) for server, _, word in rows if word is not None})
+    return OutboxEntry(report_id, sealed, {server: _blob(word) for server, _, word in rows if word is not None})
 
 
 def _blob(value: object) -> bytes:

@@ -3,12 +3,12 @@
 from dataclasses import replace
 
 from lintra_protocol.errors import LedgerRefusedError
-from lintra_protocol.privacy.composition import Spent
+from lintra_protocol.privacy.composition import Spending
 from lintra_protocol.privacy.statement import PrivacyStatement
 from lintra_protocol.task import Task
 
 
-def price_of(task: Task) -> Spent:
+def price_of(task: Task) -> Spending:
     """Return what a release of a task costs each of its sources at most: at the smallest cohort, replacing a row.
 
     That is what the servers' gate lets pass and no more (see `Task.worst_privacy`). A report that may be released
@@ -25,18 +25,18 @@ def price_of(task: Task) -> Spent:
     return _price(task, task.worst_charge())
 
 
-def set_aside_by(task: Task) -> Spent | None:
+def set_aside_by(task: Task) -> Spending | None:
     """Return what a pilot sets aside for the main task of its study; None of any other task."""
     if task.study is None or task.study.pilot is not None:
         return None
     return _price(task, task.study.set_aside(task.worst_privacy()))
 
 
-def _price(task: Task, statement: PrivacyStatement) -> Spent:
+def _price(task: Task, statement: PrivacyStatement) -> Spending:
     if statement.neighbours == "zero-out":
         failure = task.measurement.failure_of_two_steps(statement)
         statement = replace(statement, neighbours="replace-one", mu=2 * statement.mu, delta_coalition=failure)
     try:
-        return Spent.of(statement)
+        return Spending.of(statement)
     except ValueError as error:
         raise LedgerRefusedError(f"the task's privacy cannot be counted: {error}") from None

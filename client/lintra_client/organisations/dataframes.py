@@ -19,7 +19,7 @@ A column in days since 1970 may hold moments as well."""
 
 
 @runtime_checkable
-class DataFrame(Protocol):
+class TypedFrame(Protocol):
     """What is needed of a data frame."""
 
     @property
@@ -38,7 +38,7 @@ class DataFrame(Protocol):
 
 
 def rows_of_frame(
-    frame: DataFrame, columns: Sequence[Column], without: str | None = None
+    frame: TypedFrame, columns: Sequence[Column], without: str | None = None
 ) -> Iterator[dict[str, object]]:
     """Return the rows of a frame by column name, read as they are sent; what pandas calls missing is None.
 
@@ -64,7 +64,7 @@ def rows_of_frame(
     )
 
 
-def sources_of_frame(frame: DataFrame, column: str) -> Callable[[int], object]:
+def sources_of_frame(frame: TypedFrame, column: str) -> Callable[[int], object]:
     """Return who stands in a column of a frame, by the number of the row, as it is spelled there.
 
     Raises:

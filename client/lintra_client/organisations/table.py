@@ -25,7 +25,7 @@ PARQUET = {".parquet", ".pq"}
 
 
 @runtime_checkable
-class Frame(Protocol):
+class RowTable(Protocol):
     """What is needed of a data frame: columns that can be taken by name, as pandas' can."""
 
     @property
@@ -38,7 +38,7 @@ class Frame(Protocol):
         ...
 
 
-Rows = FloatArray | Frame | Mapping[str, Cells]
+Rows = FloatArray | RowTable | Mapping[str, Cells]
 """All rows: an array of shape `(n, d)` in the task's order, a data frame, or columns by name."""
 
 
@@ -122,7 +122,7 @@ def _parquet(file: Path) -> Mapping[str, Cells]:
     return dict(zip(table.column_names, columns, strict=True))
 
 
-def _by_name(rows: Frame | Mapping[str, Cells]) -> dict[str, Cells]:
+def _by_name(rows: RowTable | Mapping[str, Cells]) -> dict[str, Cells]:
     if isinstance(rows, Mapping):
         return dict(rows)
     names = [str(name) for name in rows.columns]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from lintra_client.ledger.entries import Vouched
 from lintra_client.ledger.ledger import Ledger
-from lintra_client.ledger.outbox import Kept, Outbox
+from lintra_client.ledger.outbox import Outbox, OutboxEntry
 from lintra_client.sending.delivery import Delivery, Destination
 from lintra_client.sending.sealed_reports import Parcel, spelled
 from lintra_protocol.errors import LedgerRefusedError, LintraError
@@ -82,7 +82,7 @@ class Sending:
         self._ledger = ledger
         self._outbox = outbox
 
-    async def begun(self, source: str, batch: int) -> Kept | None:
+    async def begun(self, source: str, batch: int) -> OutboxEntry | None:
         """Return what is here of an earlier report of a source in a batch, or None.
 
         A contribution that was kept and not charged has never left, and is forgotten: whose rows are in it only its
@@ -115,7 +115,7 @@ class Sending:
                 await asyncio.to_thread(self._outbox.replace, report_id, destination.index, now)
         return await self._settle(report_id, deliveries, {})
 
-    async def resumed(self, source: str, kept: Kept, batch: int) -> Sent:
+    async def resumed(self, source: str, kept: OutboxEntry, batch: int) -> Sent:
         """Send what is left of an earlier report; nothing, if every server has it."""
         await self._charge(source, kept.report_id, batch)
         waiting = [each for each in self._destinations if each.index in kept.sealed]

@@ -77,19 +77,21 @@ class SendSummary:
 
 
 @dataclass(frozen=True)
-class Block:
+class RowBlock:
     """Checked rows of shape `(k, d)` with their indices, and the rows refused on the way; `repr` shows no row."""
 
     indices: Sequence[int]
     rows: FloatArray = field(repr=False)
     refused: tuple[FailedRow, ...] = ()
 
-    def part(self, positions: Sequence[int]) -> "Block":
+    def part(self, positions: Sequence[int]) -> "RowBlock":
         """Return the block of some of its rows."""
-        return Block([self.indices[position] for position in positions], self.rows[list(positions)])
+        return RowBlock([self.indices[position] for position in positions], self.rows[list(positions)])
 
 
-def blocks_of(schema: Schema, rows: Iterable[Row] | FloatArray, size: int, *, strict: bool = False) -> Iterator[Block]:
+def blocks_of(
+    schema: Schema, rows: Iterable[Row] | FloatArray, size: int, *, strict: bool = False
+) -> Iterator[RowBlock]:
     """Check rows and cut them into blocks of at most `size`.
 
     An array of shape `(n, d)` is checked as a whole before the first block. From an iterable, a row that does not fit
@@ -99,11 +101,13 @@ def blocks_of(schema: Schema, rows: Iterable[Row] | FloatArray, size: int, *, st
     if isinstance(rows, np.ndarray):
         checked = schema.rows(rows, strict=strict)
         starts = range(0, len(checked), size)
-        return (Block(range(start, min(start + size, len(checked))), checked[start : start + size]) for start in starts)
+        return (
+            RowBlock(range(start, min(start + size, len(checked))), checked[start : start + size]) for start in starts
+        )
     return _blocks_of_iterable(schema, iter(rows), size, strict)
 
 
-def _blocks_of_iterable(schema: Schema, rows: Iterator[Row], size: int, strict: bool) -> Iterator[Block]:
+def _blocks_of_iterable(schema: Schema, rows: Iterator[Row], size: int, strict: bool) -> Iterator[RowBlock]:
     index, failure, exhausted = 0, None, False
     while not exhausted:
         indices: list[int] = []
@@ -126,12 +130,12 @@ def _blocks_of_iterable(schema: Schema, rows: Iterator[Row], size: int, strict: 
             index += 1
         if values or refused:
             stacked = np.stack(values) if values else np.empty((0, len(schema.names)))
-            yield Block(indices, stacked, tuple(refused))
+            yield RowBlock(indices, stacked, tuple(refused))
     if failure is not None:
         raise failure
 
 
-class Tally:
+class BulkCount:
     """Counts what became of the rows of one call."""
 
     def __init__(self, progress: Progress | None) -> None:
@@ -151,7 +155,7 @@ class Tally:
         if len(self._failed) > before:
             self._tell()
 
-    def settle(self, block: Block, parcel: Parcel, deliveries: Sequence[Delivery]) -> None:
+    def settle(self, block: RowBlock, parcel: Parcel, deliveries: Sequence[Delivery]) -> None:
         """Count a block that was delivered; a server that took nothing of it stops the call."""
         if not any(each.failures for each in deliveries):
             self._sent += len(parcel.reports)
@@ -193,7 +197,7 @@ class Tally:
             self._progress(self._sent + len(self._failed))
 
 
-Carry = Callable[[Block, Parcel, Tally], Awaitable[None]]
+Carry = Callable[[RowBlock, Parcel, BulkCount], Awaitable[None]]
 
 
 def directly(
@@ -205,7 +209,7 @@ def directly(
     `charge` returns the reports that must not leave, or raises if none may. `deliver` takes a parcel to all servers.
     """
 
-    async def carry(block: Block, parcel: Parcel, tally: Tally) -> None:
+    async def carry(block: RowBlock, parcel: Parcel, tally: BulkCount) -> None:
         charged = await _charged(block, parcel, charge, tally)
         if charged is not None:
             tally.settle(*charged, await deliver(charged[1]))
@@ -214,10 +218,10 @@ def directly(
 
 
 async def send_blocks(
-    blocks: Iterator[Block],
-    encode: Callable[[Block], Parcel],
+    blocks: Iterator[RowBlock],
+    encode: Callable[[RowBlock], Parcel],
     carry: Carry,
-    tally: Tally,
+    tally: BulkCount,
 ) -> SendSummary:
     """Encode, charge and deliver blocks, at most `BLOCKS_UNDER_WAY` at once, until they end or one stops the call.
 
@@ -229,7 +233,7 @@ async def send_blocks(
     """
     slots = asyncio.Semaphore(BLOCKS_UNDER_WAY)
 
-    async def settle(block: Block, parcel: Parcel) -> None:
+    async def settle(block: RowBlock, parcel: Parcel) -> None:
         try:
             await carry(block, parcel, tally)
         finally:
@@ -262,7 +266,7 @@ async def send_blocks(
     return tally.summary()
 
 
-def _encoded(block: Block, encode: Callable[[Block], Parcel], tally: Tally) -> Parcel | None:
+def _encoded(block: RowBlock, encode: Callable[[RowBlock], Parcel], tally: BulkCount) -> Parcel | None:
     """Encode a block; None if it has no rows, or if the task's window is over, which stops the call."""
     if not block.indices:
         return None
@@ -275,8 +279,11 @@ def _encoded(block: Block, encode: Callable[[Block], Parcel], tally: Tally) -> P
 
 
 async def _charged(
-    block: Block, parcel: Parcel, charge: Callable[[Parcel], Awaitable[Mapping[bytes, LintraError]]], tally: Tally
-) -> tuple[Block, Parcel] | None:
+    block: RowBlock,
+    parcel: Parcel,
+    charge: Callable[[Parcel], Awaitable[Mapping[bytes, LintraError]]],
+    tally: BulkCount,
+) -> tuple[RowBlock, Parcel] | None:
     """Return what may leave of a block; None if nothing may, which stops the call only if no other row could."""
     try:
         refused = await charge(parcel)

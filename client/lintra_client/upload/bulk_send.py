@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from lintra_client.ledger.ledger import Ledger
-from lintra_client.ledger.outbox import Kept, Outbox
+from lintra_client.ledger.outbox import Outbox, OutboxEntry
 from lintra_client.sending.delivery import Delivery, Destination
 from lintra_client.sending.sealed_reports import Parcel, spelled
 from lintra_client.sending.sending import GIVEN_UP, expiry_of
-from lintra_client.upload.bulk import Block, FailedRow, Tally
+from lintra_client.upload.bulk import BulkCount, FailedRow, RowBlock
 from lintra_protocol.errors import LedgerRefusedError, LintraError
 from lintra_protocol.report.upload import decode_upload, encode_upload
 from lintra_protocol.task import Task
@@ -30,7 +30,7 @@ class BlockSending:
         self._outbox = outbox
         self._begun: set[str] = set()
 
-    async def carry(self, block: Block, parcel: Parcel, tally: Tally) -> None:
+    async def carry(self, block: RowBlock, parcel: Parcel, tally: BulkCount) -> None:
         """Send what is new of a block, and complete what an earlier call began of it."""
         names = [str(source) for source in parcel.sources]
         first = [position for position, name in enumerate(names) if self._is_first(name)]
@@ -54,7 +54,7 @@ class BlockSending:
 
     # --- new reports -------------------------------------------------------------------------------------------
 
-    async def _new(self, block: Block, parcel: Parcel, positions: Sequence[int], tally: Tally) -> None:
+    async def _new(self, block: RowBlock, parcel: Parcel, positions: Sequence[int], tally: BulkCount) -> None:
         """Keep, charge and send the reports at some positions of a block."""
         if not positions:
             return
@@ -105,7 +105,7 @@ class BlockSending:
 
     # --- reports of an earlier call ----------------------------------------------------------------------------
 
-    async def _begun_before(self, rows: Mapping[int, tuple[str, Kept]], batch: int, tally: Tally) -> None:
+    async def _begun_before(self, rows: Mapping[int, tuple[str, OutboxEntry]], batch: int, tally: BulkCount) -> None:
         """Complete reports, by the index of their row, at the servers that lack them."""
         if not rows:
             return
@@ -136,7 +136,7 @@ class BlockSending:
             {index: (spelled(kept.report_id), errors.get(kept.report_id)) for index, (_, kept) in rows.items()}
         )
 
-    async def _again(self, destination: Destination, waiting: Sequence[Kept]) -> Delivery:
+    async def _again(self, destination: Destination, waiting: Sequence[OutboxEntry]) -> Delivery:
         sealed = [
             form
             for kept in waiting
@@ -163,7 +163,7 @@ class BlockSending:
             await asyncio.to_thread(self._outbox.replace, known, destination.index, sealed)
 
 
-def _stop(tally: Tally, block: Block, error: LintraError) -> None:
+def _stop(tally: BulkCount, block: RowBlock, error: LintraError) -> None:
     """Count a block that may not leave, and read no further row."""
     tally.stopped = tally.stopped or error
     tally.refuse(FailedRow(index, error) for index in block.indices)

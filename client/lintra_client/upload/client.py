@@ -26,7 +26,7 @@ from lintra_client.ledger.ledger import (
 )
 from lintra_client.ledger.outbox import Outbox
 from lintra_client.organisations.contribution import Contribution, finished, prepare, send_once
-from lintra_client.organisations.dataframes import DataFrame, rows_of_frame, sources_of_frame
+from lintra_client.organisations.dataframes import TypedFrame, rows_of_frame, sources_of_frame
 from lintra_client.organisations.table import Rows
 from lintra_client.sending.connection import Channel, Retries
 from lintra_client.sending.delivery import Delivery, Destination
@@ -40,8 +40,8 @@ from lintra_client.sending.sealed_reports import (
     tokens_of,
 )
 from lintra_client.sending.sending import Sending, SendReceipt, receipt_of
-from lintra_client.task_check import Policy, agreed_task, require_distinct, server_url, task_identifier
-from lintra_client.upload.bulk import Block, Progress, SendSummary, Tally, blocks_of, directly, send_blocks
+from lintra_client.task_check import ClientPolicy, agreed_task, require_distinct, server_url, task_identifier
+from lintra_client.upload.bulk import BulkCount, Progress, RowBlock, SendSummary, blocks_of, directly, send_blocks
 from lintra_client.upload.bulk_send import BlockSending
 from lintra_protocol.crypto.randomness import RandomBytes, bulk_system_randomness, system_randomness
 from lintra_protocol.crypto.ring import FloatArray
@@ -63,7 +63,7 @@ class Client:
         task_id: str,
         servers: Servers,
         *,
-        policy: Policy | None = None,
+        policy: ClientPolicy | None = None,
         ledger: Ledger | OwnLedger | None = DEFAULT_LEDGER,
         token: str | None = None,
         strict: bool = False,
@@ -96,7 +96,7 @@ class Client:
         addresses = map(server_url, servers.values()) if isinstance(servers, Mapping) else names
         self._addresses = dict(zip(names, addresses, strict=True))
         self._task_id = task_identifier(task_id)
-        self._policy = policy or Policy()
+        self._policy = policy or ClientPolicy()
         self._ledger = ledger if isinstance(ledger, Ledger) else None
         self._owns_ledger = ledger is DEFAULT_LEDGER
         self._outbox: Outbox | None = None
@@ -230,7 +230,7 @@ class Client:
 
     async def send_many(
         self,
-        rows: Iterable[Row] | FloatArray | DataFrame,
+        rows: Iterable[Row] | FloatArray | TypedFrame,
         *,
         source_for: Callable[[int], object] | Distinct | None = None,
         source_column: str | None = None,
@@ -265,17 +265,17 @@ class Client:
         """
         task = self.task
         if source_column is not None:
-            if source_for is not None or not isinstance(rows, DataFrame):
+            if source_for is not None or not isinstance(rows, TypedFrame):
                 raise ValueError("source_column names a column of a data frame, and takes the place of source_for")
             source_for = sources_of_frame(rows, source_column)
-        if isinstance(rows, DataFrame):
+        if isinstance(rows, TypedFrame):
             rows = cast("Iterator[Row]", rows_of_frame(rows, task.columns, source_column))
         if self._ledger is not None and source_for is not DISTINCT_SOURCES and not callable(source_for):
             raise ValueError("with a ledger, say whose facts each row states: give source_for")
         blocks = blocks_of(task.schema_arrays, rows, block_size(task), strict=self._strict)
         vouched, names = Vouched(), PersonNames()
 
-        def encode(block: Block) -> Parcel:
+        def encode(block: RowBlock) -> Parcel:
             sources: list[Source] = [vouched] * len(block.indices)
             if callable(source_for):
                 sources = [names.of(source_for(index)) for index in block.indices]
@@ -291,7 +291,7 @@ class Client:
         carry = directly(self._charge, self._deliver)
         if callable(source_for) and self._ledger is not None and self._outbox is not None:
             carry = BlockSending(task, self._open(), self._ledger, self._outbox).carry
-        return replace(await send_blocks(blocks, encode, carry, Tally(progress)), joined=names.joined)
+        return replace(await send_blocks(blocks, encode, carry, BulkCount(progress)), joined=names.joined)
 
     # --- an organisation ---------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from multiprocessing.queues import SimpleQueue
 
 import numpy as np
 
-from lintra_client.task_check import Policy
+from lintra_client.task_check import ClientPolicy
 from lintra_client.upload.bulk import Progress, SendSummary
 from lintra_client.upload.client import Client, Servers
 from lintra_client.upload.sync_client import BlockingClient
@@ -31,7 +31,7 @@ def simulate(
     workers: int,
     progress: Progress | None = None,
     *,
-    policy: Policy | None = None,
+    policy: ClientPolicy | None = None,
 ) -> SendSummary:
     """Send every row of an array as if each came from its own client.
 
@@ -93,7 +93,7 @@ def _set_queue(done: "SimpleQueue[int]") -> None:
     _done = done
 
 
-def _send(task_id: str, servers: Servers, policy: Policy | None, rows: FloatArray) -> SendSummary:
+def _send(task_id: str, servers: Servers, policy: ClientPolicy | None, rows: FloatArray) -> SendSummary:
     reported = 0
 
     def report(total: int) -> None:

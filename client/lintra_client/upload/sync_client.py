@@ -15,12 +15,12 @@ import httpx2
 from lintra_client.counted import Counted
 from lintra_client.ledger.ledger import SELF, Distinct, Ledger, OwnLedger
 from lintra_client.organisations.contribution import Contribution
-from lintra_client.organisations.dataframes import DataFrame
+from lintra_client.organisations.dataframes import TypedFrame
 from lintra_client.organisations.table import Rows
 from lintra_client.sending.connection import Retries
 from lintra_client.sending.sealed_reports import Parcel
 from lintra_client.sending.sending import SendReceipt
-from lintra_client.task_check import Policy
+from lintra_client.task_check import ClientPolicy
 from lintra_client.upload.bulk import Progress, SendSummary
 from lintra_client.upload.client import Client, Servers
 from lintra_protocol.crypto.randomness import RandomBytes, system_randomness
@@ -35,7 +35,7 @@ T = TypeVar("T")
 class ClientOptions(TypedDict, total=False):
     """The keyword arguments of `Client`."""
 
-    policy: Policy | None
+    policy: ClientPolicy | None
     ledger: Ledger | OwnLedger | None
     token: str | None
     strict: bool
@@ -109,7 +109,7 @@ class BlockingClient:
 
     def send_many(
         self,
-        rows: Iterable[Row] | FloatArray | DataFrame,
+        rows: Iterable[Row] | FloatArray | TypedFrame,
         *,
         source_for: Callable[[int], object] | Distinct | None = None,
         source_column: str | None = None,

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import httpx2
 import pytest
 
-from lintra_client import Policy
+from lintra_client import ClientPolicy
 from lintra_client.task_check import CLOCK_SKEW, agreed_task, sealing_key
 from lintra_protocol.encoding.canonical import base64url
 from lintra_protocol.errors import (
@@ -37,8 +37,10 @@ def urls(task: Task) -> list[str]:
     return [entry.url for entry in task.servers]
 
 
-def judge(task: Task, answers: list[bytes], policy: Policy | None = None, task_id: str | None = None) -> list[int]:
-    return agreed_task(task_id or task.task_id, urls(task), answers, policy or Policy())[1]
+def judge(
+    task: Task, answers: list[bytes], policy: ClientPolicy | None = None, task_id: str | None = None
+) -> list[int]:
+    return agreed_task(task_id or task.task_id, urls(task), answers, policy or ClientPolicy())[1]
 
 
 def understated(task: Task) -> Task:
@@ -61,7 +63,7 @@ async def refused(network: Network, error: type[LintraError], match: str | None 
 def test_an_honest_task_is_accepted_and_servers_are_found_by_the_key_that_signed() -> None:
     task = make_task()
     assert judge(task, bodies(task)) == [0, 1, 2]
-    backwards = agreed_task(task.task_id, urls(task)[::-1], bodies(task)[::-1], Policy())
+    backwards = agreed_task(task.task_id, urls(task)[::-1], bodies(task)[::-1], ClientPolicy())
     assert backwards == (task, [2, 1, 0])
 
 
@@ -155,22 +157,24 @@ async def test_a_task_with_a_malformed_key_is_refused() -> None:
 @pytest.mark.parametrize(
     ("policy", "reason"),
     [
-        (Policy(max_epsilon=0.5), "epsilon 1"),
-        (Policy(max_delta=1e-9), "delta"),
-        (Policy(min_servers=4), "3 servers"),
-        (Policy(min_clients=9), "8 reports"),
-        (Policy(require_hybrid=True), "x25519"),
-        (Policy(authors=frozenset({identity("stranger").public_key})), "author"),
+        (ClientPolicy(max_epsilon=0.5), "epsilon 1"),
+        (ClientPolicy(max_delta=1e-9), "delta"),
+        (ClientPolicy(min_servers=4), "3 servers"),
+        (ClientPolicy(min_clients=9), "8 reports"),
+        (ClientPolicy(require_hybrid=True), "x25519"),
+        (ClientPolicy(authors=frozenset({identity("stranger").public_key})), "author"),
     ],
 )
-async def test_policy_refuses_a_valid_task(policy: Policy, reason: str) -> None:
+async def test_policy_refuses_a_valid_task(policy: ClientPolicy, reason: str) -> None:
     await refused(Network(make_task()), PolicyRefusedError, reason, policy=policy)
 
 
 def test_policy_accepts_a_task_at_its_limits() -> None:
     task = make_task(suite="mlkem768-x25519")
     authors = frozenset({task.author_key})
-    judge(task, bodies(task), Policy(1.0, 1e-6, min_servers=3, min_clients=8, require_hybrid=True, authors=authors))
+    judge(
+        task, bodies(task), ClientPolicy(1.0, 1e-6, min_servers=3, min_clients=8, require_hybrid=True, authors=authors)
+    )
 
 
 DAY = 86_400
@@ -179,16 +183,21 @@ DAY = 86_400
 @pytest.mark.parametrize(
     ("noise", "retention", "policy", "words"),
     [
-        ("clients", 30 * DAY + 1, Policy(), r"2592001 s after the release; max_retention is 2592000 s here"),
-        ("clients", 2**31 - 1, Policy(max_retention_of_rows=2**31), "max_retention is 2592000 s here"),
-        ("clients", 1, Policy(max_retention=0), "max_retention is 0 s here"),
-        ("servers", 1, Policy(), r"1 s after the release, .* rows without noise; max_retention_of_rows is 0 s here"),
-        ("servers", DAY, Policy(max_retention=2**31), "max_retention_of_rows is 0 s here"),
-        ("servers", DAY, Policy(max_retention_of_rows=DAY - 1), "max_retention_of_rows is 86399 s here"),
+        ("clients", 30 * DAY + 1, ClientPolicy(), r"2592001 s after the release; max_retention is 2592000 s here"),
+        ("clients", 2**31 - 1, ClientPolicy(max_retention_of_rows=2**31), "max_retention is 2592000 s here"),
+        ("clients", 1, ClientPolicy(max_retention=0), "max_retention is 0 s here"),
+        (
+            "servers",
+            1,
+            ClientPolicy(),
+            r"1 s after the release, .* rows without noise; max_retention_of_rows is 0 s here",
+        ),
+        ("servers", DAY, ClientPolicy(max_retention=2**31), "max_retention_of_rows is 0 s here"),
+        ("servers", DAY, ClientPolicy(max_retention_of_rows=DAY - 1), "max_retention_of_rows is 86399 s here"),
     ],
 )
 async def test_shares_that_are_kept_for_longer_than_the_owner_allows_are_not_sent(
-    noise: str, retention: int, policy: Policy, words: str
+    noise: str, retention: int, policy: ClientPolicy, words: str
 ) -> None:
     task = make_task("sum", min_clients=12, max_corrupt_clients=2, noise=noise, retention=retention)
     await refused(Network(task), PolicyRefusedError, words, policy=policy)
@@ -197,13 +206,13 @@ async def test_shares_that_are_kept_for_longer_than_the_owner_allows_are_not_sen
 @pytest.mark.parametrize(
     ("noise", "retention", "policy"),
     [
-        ("clients", 30 * DAY, Policy()),
-        ("clients", 2**31 - 1, Policy(max_retention=2**31)),
-        ("servers", 0, Policy()),
-        ("servers", 60 * DAY, Policy(max_retention=0, max_retention_of_rows=60 * DAY)),
+        ("clients", 30 * DAY, ClientPolicy()),
+        ("clients", 2**31 - 1, ClientPolicy(max_retention=2**31)),
+        ("servers", 0, ClientPolicy()),
+        ("servers", 60 * DAY, ClientPolicy(max_retention=0, max_retention_of_rows=60 * DAY)),
     ],
 )
-def test_shares_may_be_kept_for_as_long_as_the_owner_allows(noise: str, retention: int, policy: Policy) -> None:
+def test_shares_may_be_kept_for_as_long_as_the_owner_allows(noise: str, retention: int, policy: ClientPolicy) -> None:
     task = make_task("sum", min_clients=12, max_corrupt_clients=2, noise=noise, retention=retention)
     judge(task, bodies(task), policy)
 

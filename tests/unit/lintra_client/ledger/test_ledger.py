@@ -21,7 +21,7 @@ from lintra_client.ledger.ledger import SELF, default_path
 from lintra_client.ledger.prices import price_of
 from lintra_protocol.errors import LedgerRefusedError
 from lintra_protocol.mechanisms import Osnap
-from lintra_protocol.privacy.composition import Spent
+from lintra_protocol.privacy.composition import Spending
 from lintra_protocol.privacy.gaussian import gaussian_epsilon
 from lintra_protocol.privacy.statement import Claim
 from support import few, make_task
@@ -31,8 +31,8 @@ TASKS = [letter * 43 for letter in "ABCDEFGH"]
 DELTA = 1e-6
 
 
-def price(mu: float, slack: str = "0", coalition: str = "0") -> Spent:
-    return Spent(mu_squared=f"{mu * mu:.6f}".rstrip("0").rstrip("."), slack=slack, delta_coalition=coalition)
+def price(mu: float, slack: str = "0", coalition: str = "0") -> Spending:
+    return Spending(mu_squared=f"{mu * mu:.6f}".rstrip("0").rstrip("."), slack=slack, delta_coalition=coalition)
 
 
 def report(number: int) -> bytes:
@@ -135,8 +135,8 @@ def test_a_task_whose_coalitions_alone_use_up_delta_does_not_fit(ledger: Ledger)
 
 def test_the_price_is_that_of_the_smallest_cohort() -> None:
     task = make_task(min_clients=8)
-    assert price_of(task) == Spent.of(task.privacy(8))
-    assert float(price_of(task).mu_squared) > float(Spent.of(task.privacy(9)).mu_squared)
+    assert price_of(task) == Spending.of(task.privacy(8))
+    assert float(price_of(task).mu_squared) > float(Spending.of(task.privacy(9)).mu_squared)
 
 
 def test_where_a_worse_matrix_than_planned_may_pass_the_price_is_all_that_the_promise_allows(ledger: Ledger) -> None:
@@ -154,14 +154,14 @@ def test_where_a_worse_matrix_than_planned_may_pass_the_price_is_all_that_the_pr
         accept_price(exact, prices[2])
 
 
-def accept_price(ledger: Ledger, price: Spent) -> None:
+def accept_price(ledger: Ledger, price: Spending) -> None:
     assert ledger.charge(TASKS[0], price, {report(1): SELF}) == {}
 
 
 def test_a_task_that_only_hides_whether_a_row_is_left_out_costs_twice_its_mu() -> None:
     claim = Claim(epsilon="1", delta="0.000001", neighbours="zero-out", min_clients=8)
     task = make_task(claim=claim)
-    own = Spent.of(task.privacy(8))
+    own = Spending.of(task.privacy(8))
     assert float(price_of(task).mu_squared) == pytest.approx(4 * float(own.mu_squared), rel=1e-12)
 
 

@@ -9,7 +9,7 @@ from lintra_client import Ledger
 from lintra_client.ledger.entries import Source, Vouched
 from lintra_client.ledger.ledger import SELF
 from lintra_client.ledger.prices import price_of, set_aside_by
-from lintra_protocol.privacy.composition import Spent
+from lintra_protocol.privacy.composition import Spending
 from lintra_protocol.privacy.statement import Claim, Neighbours
 from lintra_protocol.privacy.study import Study
 from lintra_protocol.task import Task
@@ -56,7 +56,7 @@ def test_the_pilots_entry_holds_both_tasks_and_the_main_task_costs_nothing_more(
         (pilot.task_id, None),
         (main.task_id, pilot.task_id),
     ]
-    assert ledger.entries()[1].spent == Spent.zero()
+    assert ledger.entries()[1].spent == Spending.zero()
 
 
 def test_what_is_set_aside_cannot_be_spent_by_another_task_in_between(ledger: Ledger) -> None:

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from lintra_client import BlockingClient, Policy
+from lintra_client import BlockingClient, ClientPolicy
 from lintra_protocol.errors import InvalidRowError, PolicyRefusedError
 from support import make_task, source
 from support.fake_servers import IMPATIENT, NOW, Network
@@ -14,7 +14,7 @@ from support.fake_servers import IMPATIENT, NOW, Network
 ROW = [0.5, -0.25, 0.125]
 
 
-def blocking(network: Network, policy: Policy | None = None) -> BlockingClient:
+def blocking(network: Network, policy: ClientPolicy | None = None) -> BlockingClient:
     options = {"retries": IMPATIENT, "now": lambda: NOW, "transport": network}
     return BlockingClient(network.task.task_id, network.urls, policy=policy, ledger=None, **options)  # type: ignore[arg-type]
 
@@ -60,7 +60,7 @@ def test_errors_arrive_as_they_are_and_leave_the_client_usable() -> None:
 
 
 def test_a_refused_task_leaves_no_thread_behind() -> None:
-    with pytest.raises(PolicyRefusedError), blocking(Network(make_task()), Policy(max_epsilon=0.1)):
+    with pytest.raises(PolicyRefusedError), blocking(Network(make_task()), ClientPolicy(max_epsilon=0.1)):
         pass
     assert client_threads() == 0
 
