@@ -23,7 +23,7 @@ from lintra_analysis.spec.specification import Specification
 from lintra_analyzer.service import Service, World
 from lintra_analyzer.settings import KnownServer, Settings
 from lintra_analyzer.storage.access_tokens import Scope
-from lintra_analyzer.storage.keys import Keys
+from lintra_analyzer.storage.keys import AnalyzerKeys
 from lintra_analyzer.storage.rows import ServerState, StoredTask
 from lintra_analyzer.web.app import create_app
 from lintra_protocol.crypto.randomness import system_randomness
@@ -44,7 +44,7 @@ ASKED = {
 
 def filled(folder: Path, count: int) -> tuple[Service, int]:
     """Return an analyzer with so many tasks and releases, and the place of the middle of its lists."""
-    keys = Keys.generate(system_randomness)
+    keys = AnalyzerKeys.generate(system_randomness)
     identities = [SigningKey.generate(system_randomness).public_key for _ in range(SERVERS)]
     servers = [ServerEntry(url=f"https://{n}.example", identity_key=key) for n, key in enumerate(identities)]
     known = tuple(KnownServer(url=one.url, identity_key=one.identity_key) for one in servers)
@@ -59,7 +59,7 @@ def filled(folder: Path, count: int) -> tuple[Service, int]:
     return service, count // 2
 
 
-def _add(service: Service, keys: Keys, task: Task, released: SignedRecord, number: int) -> None:
+def _add(service: Service, keys: AnalyzerKeys, task: Task, released: SignedRecord, number: int) -> None:
     store = service.store
     population = f"population {number}" if number % 8 == 0 else "everybody"
     document = sign(keys.author, TaskRecord(definition=task)).canonical()

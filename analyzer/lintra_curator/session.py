@@ -1,6 +1,6 @@
 """A session on one's own table: private releases under one budget, charged before each of them.
 
-Every release is Gaussian up to a stated slack, so that what several spend together is exact (`composition.Spent`),
+Every release is Gaussian up to a stated slack, so that what several spend together is exact (`composition.Spending`),
 also when a release is chosen after seeing the results of earlier ones (docs/explanation/privacy.md#composition).
 """
 
@@ -25,7 +25,7 @@ from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.encoding.documents import fraction
 from lintra_protocol.errors import InvalidRowError
 from lintra_protocol.fields.schema import Column
-from lintra_protocol.privacy.composition import Spent
+from lintra_protocol.privacy.composition import Spending
 from lintra_protocol.privacy.statement import Claim, Neighbours
 
 
@@ -99,7 +99,7 @@ more than its budget of epsilon 1; it has spent epsilon 0.8
         self._columns = _described(bounds or {}, levels or {})
         self._values = _values(frame, self._columns)
         self._random_bytes = random_bytes or bulk_system_randomness()
-        self._spent = Spent.zero()
+        self._spent = Spending.zero()
         self._lock = Lock()
 
     def __repr__(self) -> str:
@@ -109,7 +109,7 @@ more than its budget of epsilon 1; it has spent epsilon 0.8
         )
 
     @property
-    def spent(self) -> Spent:
+    def spent(self) -> Spending:
         """What all releases so far spend together."""
         return self._spent
 
@@ -174,13 +174,13 @@ more than its budget of epsilon 1; it has spent epsilon 0.8
         rows = self._values[:, self._places(names)]
         columns = [self._columns[name] for name in names]
         prepared = prepare_ron_gauss(rows, columns, claim, self._random_bytes, question=question)
-        self._charge(Spent.of(prepared.statement))
+        self._charge(Spending.of(prepared.statement))
         return prepared.draw(self._random_bytes)
 
     def _claim(self, epsilon: float) -> Claim:
         return curator_claim(epsilon, self._budget.float_delta, self._budget.neighbours)
 
-    def _charge(self, price: Spent) -> None:
+    def _charge(self, price: Spending) -> None:
         """Charge a release before it is drawn: what fails afterwards has been paid for."""
         epsilon, delta = self._budget.float_epsilon, self._budget.float_delta
         with self._lock:

@@ -1,7 +1,7 @@
 """Privacy-loss distributions on a grid: Gaussian releases together with mechanisms that are not Gaussian.
 
 Every loss is rounded up to a multiple of the step and every error of the computation is granted to an infinite loss,
-so the delta read off is never too small. For Gaussian releases alone `composition.Spent` is exact and simpler; this
+so the delta read off is never too small. For Gaussian releases alone `composition.Spending` is exact and simpler; this
 is its cross-check (docs/explanation/privacy.md#composition).
 """
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from lintra_analyzer.storage.keys import Keys, load_keys
+from lintra_analyzer.storage.keys import AnalyzerKeys, load_keys
 from lintra_protocol.crypto.randomness import bulk_system_randomness, keystream, system_randomness
 from lintra_protocol.crypto.ring import IntArray, RingArray, ring_bytes, ring_from_bytes, to_ring
 from lintra_protocol.crypto.sealing import HYBRID
@@ -54,7 +54,7 @@ class Collection:
         return [self.folder / f"server-{number}.toml" for number in range(self.task.num_servers)]
 
     @property
-    def keys(self) -> Keys:
+    def keys(self) -> AnalyzerKeys:
         """Return the analyzer's keys."""
         return load_keys(self.folder / "analyzer-keys", True, system_randomness)
 
@@ -152,7 +152,7 @@ def _free_ports(count: int) -> list[int]:
     return found
 
 
-def _task(keys: Keys, apps: list[UploadRoute], num_reports: int) -> Task:
+def _task(keys: AnalyzerKeys, apps: list[UploadRoute], num_reports: int) -> Task:
     claim = Claim(epsilon="4", delta="0.000001", min_clients=max(num_reports * 9 // 10, 2))
     capacity = max(num_reports, SMALLEST)
     bare = Osnap(row_bound="1", fraction_bits=0, sigma=8, rows=ROWS, sparsity=SPARSITY)

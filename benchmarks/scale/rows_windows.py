@@ -10,7 +10,7 @@ import numpy as np
 from lintra_analyzer.exchange.collect import ServerExchange
 from lintra_analyzer.exchange.servers import Network, Patience, Server
 from lintra_analyzer.storage.archive import Archive
-from lintra_analyzer.storage.keys import Keys, load_keys
+from lintra_analyzer.storage.keys import AnalyzerKeys, load_keys
 from lintra_analyzer.storage.rows import ServerState, Stage, StoredTask
 from lintra_analyzer.storage.store import Store
 from lintra_analyzer.tasks.jobs import ReleaseJob
@@ -121,7 +121,7 @@ def _uploads(task: Task, apps: list[UploadRoute], window: int, count: int) -> li
     return found
 
 
-def _task(keys: Keys, apps: list[UploadRoute], windows: int, hours_each: int) -> Task:
+def _task(keys: AnalyzerKeys, apps: list[UploadRoute], windows: int, hours_each: int) -> Task:
     claim = Claim(epsilon="4", delta="0.000001", min_clients=REPORTS // 2)
     bare, most = Sum(row_bound="1", fraction_bits=0, sigma=4), REPORTS * hours_each
     return Task(

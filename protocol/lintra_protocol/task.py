@@ -24,7 +24,7 @@ from lintra_protocol.fields.contributors import Contributors
 from lintra_protocol.fields.missing_reports import MOST_MAX_MISSING
 from lintra_protocol.mechanisms.noise_law import MAX_SERVERS
 from lintra_protocol.mechanisms.setting import Setting
-from lintra_protocol.task_terms import MAX_WORDS, Measured
+from lintra_protocol.task_terms import MAX_WORDS, TaskTerms
 from lintra_protocol.verification.padding import too_long
 
 Url = Annotated[str, StringConstraints(pattern=r"^https?://[^\s?#]{1,250}[^\s?#/]$")]
@@ -44,8 +44,8 @@ class AnalyzerEntry(Frozen):
     sealing_key: Key
 
 
-class Task(Measured):
-    """The public parameters of one collection; `Batched` holds its times, `Measured` what it asks for and promises."""
+class Task(TaskTerms):
+    """The public parameters of one collection; `Batched` holds its times, `TaskTerms` what it asks for and promises."""
 
     version: Literal["lintra/1"] = "lintra/1"
     salt: Key

@@ -25,7 +25,7 @@ from lintra_protocol.transforms.base import PublicMatrix
 from lintra_protocol.verification.parameters import Parameters, noised_bound
 
 
-class Batched(Frozen):
+class BatchTerms(Frozen):
     """A task as far as it has times and batches.
 
     Times count units of `time_precision` seconds since the epoch; `not_before` is inclusive, `not_after` exclusive.
@@ -104,7 +104,7 @@ class Batched(Frozen):
 MAX_WORDS = 2**20
 
 
-class Measured(Batched):
+class TaskTerms(BatchTerms):
     """A task as far as it says what is measured of each row, and how privately."""
 
     columns: tuple[Column, ...] = Field(min_length=1, max_length=MAX_WORDS)

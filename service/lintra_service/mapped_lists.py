@@ -20,7 +20,7 @@ import numpy as np
 from lintra_protocol.cohort.merkle import Tree
 from lintra_protocol.cohort.report_ids import ListBuilder, ReportIds
 from lintra_protocol.cohort.row_order import Bytes
-from lintra_protocol.cohort.sorted_rows import Rows
+from lintra_protocol.cohort.sorted_rows import SortedIds
 from lintra_protocol.encoding.canonical import HASH_BYTES, base64url
 from lintra_protocol.errors import InvalidMessageError, InventoryMismatchError
 from lintra_service.scratch import PIECE_BYTES, Look, Scratch
@@ -28,7 +28,7 @@ from lintra_service.scratch import PIECE_BYTES, Look, Scratch
 _LIST, _TREE, _COMING = ".ids", ".tree", "coming-"
 
 
-class MappedIdList(Rows):
+class MappedIdList(SortedIds):
     """Identifiers in a file that nobody changes any more; what was read is given back to the system."""
 
     def __init__(self, look: Look) -> None:

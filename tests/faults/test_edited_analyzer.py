@@ -14,7 +14,7 @@ from lintra_analyzer.access import Access
 from lintra_analyzer.storage import trusted_file
 from lintra_analyzer.storage.access_tokens import AccessToken, Scope
 from lintra_analyzer.storage.database import TrustedCounter, open_database
-from lintra_analyzer.storage.trusted_file import FILE, Note, Trusted, TrustedFile, reset
+from lintra_analyzer.storage.trusted_file import FILE, CounterNote, Trusted, TrustedFile, reset
 from lintra_analyzer.storage.users import Users
 from lintra_protocol.errors import LintraError, UnavailableError
 from lintra_service.bearer_tokens import token_hash
@@ -56,7 +56,7 @@ class Unnoted(TrustedFile):
 class Importing(TrustedFile):
     """A start that takes tokens over from the database, as a migration might."""
 
-    def __init__(self, folder: Path, note: Note) -> None:
+    def __init__(self, folder: Path, note: CounterNote) -> None:
         super().__init__(folder, note)
         assert isinstance(note, TrustedCounter)
         with note._engine.connect() as connection, suppress(Exception):
@@ -68,7 +68,7 @@ class Importing(TrustedFile):
 class Renewing(TrustedFile):
     """A start that makes a new file wherever there is none."""
 
-    def __init__(self, folder: Path, note: Note) -> None:
+    def __init__(self, folder: Path, note: CounterNote) -> None:
         if not (folder / FILE).exists():
             reset(folder, note)
         super().__init__(folder, note)

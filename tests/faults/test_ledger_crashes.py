@@ -18,25 +18,25 @@ import pytest
 
 from lintra_client import Client, Ledger
 from lintra_protocol.errors import LedgerRefusedError
-from lintra_protocol.privacy.composition import Spent
+from lintra_protocol.privacy.composition import Spending
 from support import make_task
 from support.fake_servers import IMPATIENT, NOW, Network
 
 TESTS = Path(__file__).resolve().parents[1]
 TASK = "T" * 43
-PRICE = Spent(mu_squared="0.1", slack="0", delta_coalition="0")
+PRICE = Spending(mu_squared="0.1", slack="0", delta_coalition="0")
 
 PREAMBLE = """
 import asyncio, os, signal, sys
 from lintra_client import Client, Ledger
 from lintra_client.ledger.file import LedgerFile
-from lintra_protocol.privacy.composition import Spent
+from lintra_protocol.privacy.composition import Spending
 
 def die(*_):
     os.kill(os.getpid(), signal.SIGKILL)
 
 path = sys.argv[1]
-PRICE = Spent(mu_squared="0.1", slack="0", delta_coalition="0")
+PRICE = Spending(mu_squared="0.1", slack="0", delta_coalition="0")
 """
 
 SEND = """

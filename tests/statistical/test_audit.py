@@ -23,7 +23,7 @@ from lintra_protocol.mechanisms import OsnapPublished, WishartSecondMoment, base
 from lintra_protocol.noise.clipping import quantise
 from lintra_protocol.noise.discrete_gaussian import discrete_gaussian
 from lintra_protocol.privacy.gaussian import gaussian_epsilon
-from lintra_protocol.rules.release import Drawn
+from lintra_protocol.rules.release import ReleaseMatrix
 from lintra_protocol.task import Task
 from lintra_protocol.transforms.osnap import BalancedOsnap
 from support.audit_cases import CASES, reached
@@ -196,8 +196,8 @@ def test_too_wide_a_ball_in_the_protocol_itself_is_caught(monkeypatch: pytest.Mo
 
 
 def test_a_matrix_with_emptier_rows_than_planned_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    def thinner(task: Task, batch: int, root: bytes, nonces: Sequence[bytes], num_clients: int) -> Drawn:
-        return Drawn(SEED, BalancedOsnap(6, num_clients, SEED), task.privacy(num_clients))
+    def thinner(task: Task, batch: int, root: bytes, nonces: Sequence[bytes], num_clients: int) -> ReleaseMatrix:
+        return ReleaseMatrix(SEED, BalancedOsnap(6, num_clients, SEED), task.privacy(num_clients))
 
     monkeypatch.setattr(pipeline, "draw_matrix", thinner)
     assert failed(audit_case(CASES["osnap"], 5_000, SEED)) == {"optimal test", "black box"}

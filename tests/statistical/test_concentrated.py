@@ -10,7 +10,7 @@ import pytest
 from scipy import special
 
 from lintra_analysis.estimators.concentrated.equations import Equations
-from lintra_analysis.estimators.concentrated.pairs import Pairs
+from lintra_analysis.estimators.concentrated.pairs import PairIntervals
 from lintra_analysis.estimators.concentrated.regressions import Regression, penalty_beside
 from lintra_analysis.estimators.concentrated.residuals import Residual
 from lintra_analysis.estimators.design import design
@@ -152,7 +152,7 @@ def test_a_correlation_is_accepted_as_often_as_stated_however_small_the_variance
     truth = np.array([first, correlation * np.sqrt(first * second), second])
     covariance = np.diag([2.0, 1.0, 2.0])
     sums = truth + generator.multivariate_normal(np.zeros(3), covariance, 1000)
-    pairs = Pairs.of(sums, np.tile(covariance, (1000, 1, 1)))
+    pairs = PairIntervals.of(sums, np.tile(covariance, (1000, 1, 1)))
     accepted = np.mean(pairs.distances(np.full(1000, correlation)) <= LIMIT)
     understated = np.mean(2 * pairs.distances(np.full(1000, correlation)) <= LIMIT)
     # The sd of a share is .007. Where both variances are lost in noise the set is a little too small.

@@ -9,7 +9,7 @@ from dp_accounting.pld.privacy_loss_mechanism import GaussianPrivacyLoss
 from papers.loss_distribution import LossDistribution
 from papers.zero_concentrated import zcdp_epsilon
 
-from lintra_protocol.privacy.composition import Spent
+from lintra_protocol.privacy.composition import Spending
 from lintra_protocol.privacy.discrete import discrete_delta, kappa
 from lintra_protocol.privacy.gaussian import gaussian_delta, gaussian_epsilon, gaussian_mu
 from lintra_protocol.privacy.statement import SMOOTHING
@@ -44,7 +44,7 @@ def test_our_noise_for_a_promise_is_theirs(epsilon: float, delta: float) -> None
 
 def test_our_composition_lies_between_their_optimistic_and_pessimistic_distributions() -> None:
     mus = [0.3, 0.4, 0.2, 0.2, 0.1]
-    together = Spent(mu_squared="0.34", slack="0", delta_coalition="0")
+    together = Spending(mu_squared="0.34", slack="0", delta_coalition="0")
     assert together.mu == pytest.approx(math.hypot(*mus))
     bounds = []
     for pessimistic in (False, True):

@@ -17,7 +17,7 @@ from scipy import stats
 from lintra_protocol.crypto.randomness import expand
 from lintra_protocol.encoding.documents import real
 from lintra_protocol.noise.discrete_gaussian import discrete_gaussian
-from lintra_protocol.privacy.composition import Spent
+from lintra_protocol.privacy.composition import Spending
 from lintra_protocol.privacy.gaussian import gaussian_delta
 
 FALSE_ALARM = 1e-6
@@ -76,7 +76,7 @@ def test_the_same_holds_where_the_lattice_is_coarse() -> None:
 def test_their_zcdp_of_the_discrete_gaussian_is_our_rho(mu: float) -> None:
     theirs = gaussian(1 / mu).map(1.0)
     assert theirs == pytest.approx(mu * mu / 2, rel=1e-12)
-    spent = Spent(mu_squared=real(mu * mu), slack="0", delta_coalition="0")
+    spent = Spending(mu_squared=real(mu * mu), slack="0", delta_coalition="0")
     assert spent.rho == pytest.approx(theirs, rel=1e-12)
 
 
@@ -92,5 +92,5 @@ def test_our_conversion_of_concentrated_privacy_is_theirs_and_looser_than_the_ex
 
 def test_two_of_their_releases_cost_what_our_sum_says() -> None:
     first, second = gaussian(1 / 0.3).map(1.0), gaussian(1 / 0.4).map(1.0)
-    together = Spent(mu_squared="0.25", slack="0", delta_coalition="0")
+    together = Spending(mu_squared="0.25", slack="0", delta_coalition="0")
     assert together.rho == pytest.approx(first + second, rel=1e-12)

@@ -19,7 +19,7 @@ from lintra_protocol.crypto.randomness import RandomBytes
 from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.noise.clipping import quantise
 from lintra_protocol.noise.discrete_gaussian import MAX_SIGMA, discrete_gaussian
-from lintra_protocol.privacy.composition import Spent
+from lintra_protocol.privacy.composition import Spending
 from lintra_protocol.privacy.discrete import discrete_delta, discrete_mu, row_slack
 from lintra_protocol.privacy.statement import MAX_SLACK, SMOOTHING, Claim
 
@@ -66,16 +66,16 @@ class GaussianNoise:
         draw = _trace_tight if self.trace_tight else _integers
         return draw(table, claim, random_bytes)
 
-    def price(self, claim: Claim, num_columns: int) -> Spent:
+    def price(self, claim: Claim, num_columns: int) -> Spending:
         """Return what a release of so many columns spends, known before anything is drawn.
 
         Raises:
             CalibrationError: no noise that the sampler draws keeps the claim.
         """
         if self.trace_tight:
-            return Spent.gaussian(1 / gaussian_sigma(claim))
+            return Spending.gaussian(1 / gaussian_sigma(claim))
         _, _, mu, slack = integer_plan(claim, num_columns)
-        return Spent.gaussian(mu, slack)
+        return Spending.gaussian(mu, slack)
 
 
 def exact_products(steps: IntArray, squared_bound: int) -> IntArray:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import special
 
-from lintra_analysis.estimators.estimates import Measured, check_confidence
+from lintra_analysis.estimators.estimates import IntervalEstimate, check_confidence
 from lintra_analysis.releases.sampling import FLOATING_POINT_LAW, gaussians
 from lintra_curator.claims.row_checks import require_count
 from lintra_curator.second_moment.adaptive import LOOK_SHARE, look_at_eigenvalue
@@ -148,7 +148,7 @@ def ridge_root(products: FloatArray, ridge: float) -> FloatArray:
 
 def exact_ridge_intervals(
     release: CentralSecondMoment, target: str, features: list[str], confidence: float = 0.95
-) -> tuple[Measured, ...]:
+) -> tuple[IntervalEstimate, ...]:
     """Return intervals for the ridge solution of the table itself, exact for every r above the number of features.
 
     The draw M has independent Gaussian rows, so that regressing its target on its features is ordinary least squares
@@ -177,4 +177,4 @@ def exact_ridge_intervals(
     errors = np.sqrt(max(residual, 0.0) / freedom * np.diagonal(inverse))
     reach = float(special.stdtrit(freedom, (1 + confidence) / 2))
     pairs = zip(solution.tolist(), errors.tolist(), strict=True)
-    return tuple(Measured(value, sd, (value - reach * sd, value + reach * sd)) for value, sd in pairs)
+    return tuple(IntervalEstimate(value, sd, (value - reach * sd, value + reach * sd)) for value, sd in pairs)

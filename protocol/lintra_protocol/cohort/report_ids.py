@@ -8,7 +8,7 @@ import numpy as np
 
 from lintra_protocol.cohort.merkle import LEAF_IDS, InclusionProof, Tree, TreeBuilder
 from lintra_protocol.cohort.row_order import NONE, Bytes, Mask, rows_in, sort_order, strictly_ascending, taken
-from lintra_protocol.cohort.sorted_rows import EditedRows, HeldRows, OrderedRows, Rows, compared, inserted, search
+from lintra_protocol.cohort.sorted_rows import EditedRows, HeldRows, OrderedRows, SortedIds, compared, inserted, search
 from lintra_protocol.crypto.ring import IntArray
 from lintra_protocol.encoding.canonical import HASH_BYTES
 from lintra_protocol.errors import InvalidMessageError, InventoryMismatchError, MessageTooLargeError
@@ -25,13 +25,13 @@ class ReportIds(Sequence[bytes]):
     `rows` are the identifiers, wherever they are.
     """
 
-    def __init__(self, rows: Rows | Bytes, root: bytes | None = None) -> None:
+    def __init__(self, rows: SortedIds | Bytes, root: bytes | None = None) -> None:
         """Carry on a list that is already known to be sorted; see `of`, `parse` and `ListBuilder`.
 
         `rows` are of shape `(n, 32)`, if it is an array; nobody may write to it any more. `root` is the Merkle root,
         where it is known; it is computed when it is asked for, if not given.
         """
-        self.rows = rows if isinstance(rows, Rows) else HeldRows(rows)
+        self.rows = rows if isinstance(rows, SortedIds) else HeldRows(rows)
         self._root = root
 
     @classmethod

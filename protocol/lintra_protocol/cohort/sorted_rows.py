@@ -2,7 +2,7 @@
 
 Clients can grind identifiers so that many begin alike. So identifiers that are equal in their first eight bytes are
 compared in full. Work arrays hold a slice of the lists, cut by count, however the values lie; where a list is (in
-memory, in a file, or in another list that differs a little) is the business of `Rows`.
+memory, in a file, or in another list that differs a little) is the business of `SortedIds`.
 """
 
 from abc import ABC, abstractmethod
@@ -21,7 +21,7 @@ _SLICE = 1 << 16
 Whole = npt.NDArray[np.void]
 
 
-class Rows(ABC):
+class SortedIds(ABC):
     """Sorted identifiers, wherever they are."""
 
     @abstractmethod
@@ -72,7 +72,7 @@ class Rows(ABC):
         return result
 
 
-class HeldRows(Rows):
+class HeldRows(SortedIds):
     """Identifiers in memory. `array` has shape `(n, 32)`, read-only."""
 
     def __init__(self, array: Bytes) -> None:
@@ -92,7 +92,7 @@ class HeldRows(Rows):
         return found
 
 
-class OrderedRows(Rows):
+class OrderedRows(SortedIds):
     """Identifiers in memory that stand in another order: none is moved, and a slice is put together when it is read."""
 
     def __init__(self, array: Bytes, order: IntArray) -> None:
@@ -108,10 +108,10 @@ class OrderedRows(Rows):
         return taken(self._array, self._order[asked])
 
 
-class EditedRows(Rows):
+class EditedRows(SortedIds):
     """Other rows without some of them and with others: nothing is held but what differs."""
 
-    def __init__(self, rows: Rows, missing: IntArray, extra: Bytes, places: IntArray) -> None:
+    def __init__(self, rows: SortedIds, missing: IntArray, extra: Bytes, places: IntArray) -> None:
         """Look at `rows` through a difference.
 
         `rows` are n identifiers; `missing` holds ascending positions of those that go. `extra` holds the identifiers
@@ -174,7 +174,7 @@ def inserted(rows: Bytes, places: IntArray, extra: Bytes) -> Bytes:
     return np.insert(_whole(rows), places, _whole(extra)).view(np.uint8).reshape(-1, HASH_BYTES)
 
 
-def search(rows: Rows, wanted: Bytes) -> tuple[IntArray, Mask]:
+def search(rows: SortedIds, wanted: Bytes) -> tuple[IntArray, Mask]:
     """Return for each of some sorted identifiers how many rows are smaller, and whether it is one of them.
 
     Both have shape `(k,)`. The rows are read once, from the first to the last.
@@ -187,7 +187,7 @@ def search(rows: Rows, wanted: Bytes) -> tuple[IntArray, Mask]:
     return places, same
 
 
-def compared(first: Rows, second: Rows) -> tuple[IntArray, Bytes, IntArray]:
+def compared(first: SortedIds, second: SortedIds) -> tuple[IntArray, Bytes, IntArray]:
     """Say how the second list differs from the first, by reading both once.
 
     Returns:
@@ -206,7 +206,7 @@ def compared(first: Rows, second: Rows) -> tuple[IntArray, Bytes, IntArray]:
     return np.concatenate(missing), np.concatenate(extra), np.concatenate(places)
 
 
-def _side_by_side(first: Rows, second: Rows) -> Iterator[tuple[int, Bytes, int, Bytes]]:
+def _side_by_side(first: SortedIds, second: SortedIds) -> Iterator[tuple[int, Bytes, int, Bytes]]:
     """Yield slices of two lists that hold all of both in a range of values, and where each begins; one may be empty."""
     own, other = 0, 0
     while own < len(first) or other < len(second):

@@ -7,7 +7,7 @@ from math import isqrt
 from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.mechanisms.base import squared_distance_of_persons
 from lintra_protocol.mechanisms.layout import CLIPPED
-from lintra_protocol.mechanisms.noise_law import MIN_SIGMA, GaussianLaw, Measured, upper_root
+from lintra_protocol.mechanisms.noise_law import MIN_SIGMA, GaussianLaw, NoisyMeasurement, upper_root
 from lintra_protocol.mechanisms.setting import Setting
 from lintra_protocol.noise.discrete_gaussian import MAX_SIGMA
 from lintra_protocol.noise.joint_noise import JointNoise
@@ -22,7 +22,7 @@ class JointLaw(GaussianLaw):
 
     noise_shares: JointNoise
 
-    def check(self, measured: Measured) -> None:
+    def check(self, measured: NoisyMeasurement) -> None:
         """Refuse deviations that the sampler does not draw, or that are too small for the lattice."""
         least, largest = measured.layout.least_sigma, measured.layout.largest_sigma
         if least and not MIN_SIGMA <= least <= largest <= MAX_SIGMA:
@@ -41,14 +41,14 @@ class JointLaw(GaussianLaw):
 
         return squared_distance_of_persons(of_rows, neighbours, setting)
 
-    def _squared_mu(self, measured: Measured, sigma: int, honest: int, given_up: Fraction) -> Fraction:
+    def _squared_mu(self, measured: NoisyMeasurement, sigma: int, honest: int, given_up: Fraction) -> Fraction:
         """Return mu^2 of all that neighbours change, and of a clip counter (privacy.md#clip-counter)."""
         setting, layout = measured.setting, measured.layout
         one = self.squared_mu(measured.claim.neighbours, setting, honest, given_up, sigma)
         counter = layout[CLIPPED].bound ** 2 if CLIPPED in layout else 0
         return setting.squared_places * one + Fraction(counter) / (honest * sigma**2 - given_up)
 
-    def statement(self, measured: Measured, num_clients: int, smallest_row: int) -> PrivacyStatement:
+    def statement(self, measured: NoisyMeasurement, num_clients: int, smallest_row: int) -> PrivacyStatement:
         """State the privacy: Theorem J3 with every variance reduced for the lattice, word by word (Theorem D1)."""
         given_up, honest = Fraction(SMOOTHING), max(smallest_row, 1)
         squared_mu = self._squared_mu(measured, self.sigma, honest, given_up)
@@ -65,7 +65,7 @@ class JointLaw(GaussianLaw):
             persons=measured.setting.persons,
         )
 
-    def smallest_sigma(self, measured: Measured) -> int:
+    def smallest_sigma(self, measured: NoisyMeasurement) -> int:
         """Return the smallest sigma that keeps the claim at the minimum cohort (see `GaussianLaw.smallest_sigma`)."""
         claim, noise, setting = measured.claim, self.noise_shares, measured.setting
         honest = measured.emptiest_row(claim.min_clients)

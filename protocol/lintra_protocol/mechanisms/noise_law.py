@@ -28,7 +28,7 @@ MIN_SIGMA = 4
 """Below this the discrete Gaussian is too coarse for the lattice correction (docs/explanation/privacy.md#integers)."""
 
 
-class Measured(Protocol):
+class NoisyMeasurement(Protocol):
     """What a noise law asks of a measurement (`mechanisms.measurement.Measurement` says what the members mean)."""
 
     @property
@@ -104,14 +104,14 @@ class GaussianLaw:
         del setting
         return MIN_SIGMA
 
-    def check(self, measured: Measured) -> None:
+    def check(self, measured: NoisyMeasurement) -> None:
         """Refuse parameters of the noise that no proof covers.
 
         Raises:
             InvalidTaskError: in words; here nothing is refused.
         """
 
-    def grid_fits(self, measured: Measured) -> bool:
+    def grid_fits(self, measured: NoisyMeasurement) -> bool:
         """Return whether calibration should look for a sigma on the mechanism's grid."""
         del measured
         return True
@@ -126,7 +126,7 @@ class GaussianLaw:
             result[:, places] = discrete_gaussian((count, places.size), sigma, random_bytes)
         return result
 
-    def privacy(self, measured: Measured, num_clients: int) -> PrivacyStatement:
+    def privacy(self, measured: NoisyMeasurement, num_clients: int) -> PrivacyStatement:
         """Return what is promised when `num_clients` reports are released, before the public matrix is drawn.
 
         Raises:
@@ -134,7 +134,9 @@ class GaussianLaw:
         """
         return self.statement(measured, num_clients, measured.emptiest_row(num_clients))
 
-    def release_privacy(self, measured: Measured, matrix: PublicMatrix, *, as_planned: bool) -> PrivacyStatement:
+    def release_privacy(
+        self, measured: NoisyMeasurement, matrix: PublicMatrix, *, as_planned: bool
+    ) -> PrivacyStatement:
         """Return the privacy of a release under the matrix as drawn (Theorem 1, docs/explanation/privacy.md#sketch).
 
         Raises:
@@ -143,7 +145,7 @@ class GaussianLaw:
         del as_planned
         return self.statement(measured, matrix.num_clients, int(matrix.row_counts().min()) - measured.quota)
 
-    def statement(self, measured: Measured, num_clients: int, smallest_row: int) -> PrivacyStatement:
+    def statement(self, measured: NoisyMeasurement, num_clients: int, smallest_row: int) -> PrivacyStatement:
         """Return the privacy of sums whose emptiest row has so many honest clients."""
         honest = measured.setting.honest_draws(smallest_row)
         statement = additive_statement(
@@ -158,7 +160,7 @@ class GaussianLaw:
         )
         return statement.by_servers() if measured.setting.noising_servers else statement
 
-    def smallest_sigma(self, measured: Measured) -> int:
+    def smallest_sigma(self, measured: NoisyMeasurement) -> int:
         """Return the smallest integer sigma that keeps the claim (docs/explanation/privacy.md#calibration).
 
         Raises:
@@ -181,7 +183,7 @@ class GaussianLaw:
         """
         return privacy.delta_coalition
 
-    def log_wrap_probability(self, measured: Measured, max_clients: int) -> float:
+    def log_wrap_probability(self, measured: NoisyMeasurement, max_clients: int) -> float:
         """Return the natural logarithm of a bound on the chance that any released entry leaves the ring."""
         return measured.layout.log_wrap_probability(
             measured.setting,

@@ -16,7 +16,7 @@ from typing import ClassVar, Literal, Self
 from lintra_protocol.encoding.documents import Real, fraction, real
 from lintra_protocol.errors import InvalidTaskError, RowUnderfilledError
 from lintra_protocol.mechanisms.layout import CLIPPED
-from lintra_protocol.mechanisms.noise_law import MIN_SIGMA, Measured, upper_root
+from lintra_protocol.mechanisms.noise_law import MIN_SIGMA, NoisyMeasurement, upper_root
 from lintra_protocol.mechanisms.row_quota import block_quota, planned_leverage
 from lintra_protocol.mechanisms.setting import Setting
 from lintra_protocol.mechanisms.sketched import SketchedRows, SketchLaw
@@ -113,7 +113,7 @@ class OsnapLaw(SketchLaw):
         """Return the smallest deviation of a client's noise that the lattice correction allows."""
         return MIN_OVERLAPPING_SIGMA if self.mechanism.shares_noise(setting) else MIN_SIGMA
 
-    def check(self, measured: Measured) -> None:
+    def check(self, measured: NoisyMeasurement) -> None:
         """Refuse a leverage or a sigma that does not fit the sparsity."""
         setting, leverage = measured.setting, self.mechanism.leverage
         if self.mechanism.shares_noise(setting) != (0 < fraction(leverage) <= 1):
@@ -123,14 +123,16 @@ class OsnapLaw(SketchLaw):
         if self.sigma < least:
             raise InvalidTaskError(f"sigma {self.sigma} is below {least}, the least where rows overlap")
 
-    def privacy(self, measured: Measured, num_clients: int) -> PrivacyStatement:
+    def privacy(self, measured: NoisyMeasurement, num_clients: int) -> PrivacyStatement:
         """Return what is promised before the matrix is drawn: exact where rows do not overlap, else as planned."""
         if not self.mechanism.shares_noise(measured.setting):
             return super().privacy(measured, num_clients)
         smallest_row = measured.emptiest_row(num_clients)
         return self._smoothed(measured, num_clients, smallest_row, float(fraction(self.mechanism.leverage)))
 
-    def release_privacy(self, measured: Measured, matrix: PublicMatrix, *, as_planned: bool) -> PrivacyStatement:
+    def release_privacy(
+        self, measured: NoisyMeasurement, matrix: PublicMatrix, *, as_planned: bool
+    ) -> PrivacyStatement:
         """Return the privacy of a release, from the leverage scores of the matrix that was really drawn.
 
         Raises:
@@ -146,7 +148,7 @@ class OsnapLaw(SketchLaw):
         smallest_row = int(matrix.row_counts().min()) - quota
         return self._smoothed(measured, matrix.num_clients, smallest_row, leverage)
 
-    def statement(self, measured: Measured, num_clients: int, smallest_row: int) -> PrivacyStatement:
+    def statement(self, measured: NoisyMeasurement, num_clients: int, smallest_row: int) -> PrivacyStatement:
         """State the privacy where rows do not overlap, or servers add the noise."""
         if measured.setting.noising_servers:
             return super().statement(measured, num_clients, smallest_row)
@@ -163,10 +165,12 @@ class OsnapLaw(SketchLaw):
             beside=self.counter_mu(measured, num_clients) if smallest_row > 0 else 0.0,
         )
 
-    def _squared_rows(self, measured: Measured) -> Fraction:
+    def _squared_rows(self, measured: NoisyMeasurement) -> Fraction:
         return self.mechanism.squared_distance(measured.claim.neighbours, measured.num_columns, measured.setting)
 
-    def _smoothed(self, measured: Measured, num_clients: int, smallest_row: int, leverage: float) -> PrivacyStatement:
+    def _smoothed(
+        self, measured: NoisyMeasurement, num_clients: int, smallest_row: int, leverage: float
+    ) -> PrivacyStatement:
         variance, rows, sparsity = float(self.sigma) ** 2, self.mechanism.rows, self.mechanism.sparsity
         smoothing = self.smoothing(measured.setting) ** 2
         own = smoothed_slack(num_clients, rows, measured.num_columns, variance, smoothing, sparsity)
@@ -181,7 +185,7 @@ class OsnapLaw(SketchLaw):
             beside=self.counter_mu(measured, num_clients) if smallest_row > 0 else 0.0,
         )
 
-    def smallest_sigma(self, measured: Measured) -> int:
+    def smallest_sigma(self, measured: NoisyMeasurement) -> int:
         """Return the smallest integer sigma that keeps the claim as planned (see `GaussianLaw.smallest_sigma`)."""
         claim, setting, counter = measured.claim, measured.setting, CLIPPED in measured.layout
         smallest_row = measured.emptiest_row(claim.min_clients)
@@ -194,7 +198,7 @@ class OsnapLaw(SketchLaw):
         variance = float(measured.squared_distance) * leverage / mu**2 * (1 + 1e-11)
         return max(self.min_sigma(setting), isqrt(int(variance)) + 1)
 
-    def _keeping(self, measured: Measured, mu: float, smallest_row: int) -> Callable[[int], bool]:
+    def _keeping(self, measured: NoisyMeasurement, mu: float, smallest_row: int) -> Callable[[int], bool]:
         """Return whether a sigma keeps mu as planned, with what the clip counter adds to it."""
         target, lattice = Fraction(mu * (1 - 1e-11)) ** 2, Fraction(SMOOTHING)
         squared, counter = self._squared_rows(measured), measured.layout[CLIPPED].bound ** 2

@@ -18,7 +18,7 @@ from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.encoding.documents import Real, fraction, real
 from lintra_protocol.errors import FalseClaimError, InvalidTaskError, RowUnderfilledError
 from lintra_protocol.mechanisms.base import ON_THE_SPHERE
-from lintra_protocol.mechanisms.noise_law import MIN_SIGMA, Measured, upper_root
+from lintra_protocol.mechanisms.noise_law import MIN_SIGMA, NoisyMeasurement, upper_root
 from lintra_protocol.mechanisms.setting import Setting
 from lintra_protocol.mechanisms.sketched import SketchedRows, SketchLaw
 from lintra_protocol.noise.clipping import quantise_entries
@@ -137,7 +137,7 @@ class CopiesLaw(SketchLaw):
 
     mechanism: OsnapPublished
 
-    def check(self, measured: Measured) -> None:
+    def check(self, measured: NoisyMeasurement) -> None:
         """Refuse another deviation than that of equation (4).
 
         Raises:
@@ -151,7 +151,7 @@ class CopiesLaw(SketchLaw):
                 f"sigma {self.sigma} is not what equation (4) gives for epsilon {epsilon}: {published}"
             )
 
-    def privacy(self, measured: Measured, num_clients: int) -> PrivacyStatement:
+    def privacy(self, measured: NoisyMeasurement, num_clients: int) -> PrivacyStatement:
         """Return what is promised before the matrix is drawn: the worst victim sits in the emptiest row of each block.
 
         Raises:
@@ -159,7 +159,9 @@ class CopiesLaw(SketchLaw):
         """
         return self._copies(measured, num_clients, [measured.emptiest_row(num_clients)] * self.mechanism.sparsity)
 
-    def release_privacy(self, measured: Measured, matrix: PublicMatrix, *, as_planned: bool) -> PrivacyStatement:
+    def release_privacy(
+        self, measured: NoisyMeasurement, matrix: PublicMatrix, *, as_planned: bool
+    ) -> PrivacyStatement:
         """Return the privacy of a release under the matrix that was really drawn.
 
         Raises:
@@ -175,7 +177,7 @@ class CopiesLaw(SketchLaw):
             row_sizes = honest[row_numbers[int(np.argmax(shown))]].tolist()
         return self._copies(measured, matrix.num_clients, row_sizes)
 
-    def _copies(self, measured: Measured, num_clients: int, row_sizes: list[int]) -> PrivacyStatement:
+    def _copies(self, measured: NoisyMeasurement, num_clients: int, row_sizes: list[int]) -> PrivacyStatement:
         claim, num_columns = measured.claim, measured.num_columns
         return copies_statement(
             claim,
@@ -188,7 +190,7 @@ class CopiesLaw(SketchLaw):
             beside=self.counter_mu(measured, num_clients) if min(row_sizes) > 0 else 0.0,
         )
 
-    def smallest_sigma(self, measured: Measured) -> int:
+    def smallest_sigma(self, measured: NoisyMeasurement) -> int:
         """Return the published sigma in integer steps: not the smallest, but the only one that is accepted.
 
         Raises:

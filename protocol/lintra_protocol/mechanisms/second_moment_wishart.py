@@ -20,7 +20,7 @@ from lintra_protocol.encoding.documents import fraction
 from lintra_protocol.errors import InvalidTaskError, RowUnderfilledError
 from lintra_protocol.mechanisms.base import Mechanism
 from lintra_protocol.mechanisms.layout import CLIPPED, Block, Layout, Products, Triangle, Words, triangle_matrix
-from lintra_protocol.mechanisms.noise_law import GaussianLaw, Measured
+from lintra_protocol.mechanisms.noise_law import GaussianLaw, NoisyMeasurement
 from lintra_protocol.mechanisms.setting import Setting
 from lintra_protocol.noise.discrete_gaussian import MAX_SIGMA, discrete_gaussian
 from lintra_protocol.privacy.bisection import bisect_whole
@@ -115,12 +115,12 @@ class WishartLaw(GaussianLaw):
         """Return the smallest sigma at which the proof's constants hold: a = 64."""
         return _MIN_SIGMA
 
-    def check(self, measured: Measured) -> None:
+    def check(self, measured: NoisyMeasurement) -> None:
         """Refuse a sigma that is too small for the examples' grid."""
         if self.sigma < _MIN_SIGMA:
             raise InvalidTaskError(f"sigma {self.sigma} is below {_MIN_SIGMA}, the least for random examples")
 
-    def grid_fits(self, measured: Measured) -> bool:
+    def grid_fits(self, measured: NoisyMeasurement) -> bool:
         """Return whether the examples' products, of the deviation that the claim needs, fit this grid."""
         sigma = self._scale(measured) * self.mechanism.squared_bound * 1.01
         return _MIN_SIGMA <= sigma * sqrt(2) <= MAX_SIGMA
@@ -144,7 +144,7 @@ class WishartLaw(GaussianLaw):
         # The counter is no product: its noise is that of any other mechanism's.
         return np.hstack([products, discrete_gaussian((count, 1), self.sigma, random_bytes)])
 
-    def log_wrap_probability(self, measured: Measured, max_clients: int) -> float:
+    def log_wrap_probability(self, measured: NoisyMeasurement, max_clients: int) -> float:
         """Return the natural log of a bound on the chance that any released entry leaves the ring.
 
         A sum of products is at most the larger sum of squares; h squares of variance v exceed v (1.4 h + 2 z^2) with
@@ -164,7 +164,7 @@ class WishartLaw(GaussianLaw):
             parts.append(log_wrap_probability(1, *counter, RING_BITS))
         return max(parts) + log(len(parts))
 
-    def statement(self, measured: Measured, num_clients: int, smallest_row: int) -> PrivacyStatement:
+    def statement(self, measured: NoisyMeasurement, num_clients: int, smallest_row: int) -> PrivacyStatement:
         """State the privacy of the sum: Gaussian of parameter mu but for a failure that joins `delta_coalition`."""
         mechanism, claim, num_columns = self.mechanism, measured.claim, measured.num_columns
         freedom = smallest_row - num_columns + 1
@@ -215,7 +215,7 @@ class WishartLaw(GaussianLaw):
         """Return the failure between two rows, which depends on the data, unlike that of a crowded row."""
         return failure_of_two_steps(privacy.delta_coalition, privacy.mu)
 
-    def smallest_sigma(self, measured: Measured) -> int:
+    def smallest_sigma(self, measured: NoisyMeasurement) -> int:
         """Return the smallest sigma that keeps the claim at the minimum cohort, among those that are a^2 + 4."""
         claim = measured.claim
         epsilon, delta = claim.float_epsilon, claim.float_delta
@@ -238,7 +238,7 @@ class WishartLaw(GaussianLaw):
         low = max(low, high - step)
         return bisect_whole(high, low, keeps) ** 2 + _FINE_VARIANCE
 
-    def _scale(self, measured: Measured) -> float:
+    def _scale(self, measured: NoisyMeasurement) -> float:
         """Return c = v / B^2 that keeps the claim, up to the price of the grid; with a counter nearly."""
         claim, num_columns = measured.claim, measured.num_columns
         honest = measured.emptiest_row(claim.min_clients)

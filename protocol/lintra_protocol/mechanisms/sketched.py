@@ -17,7 +17,7 @@ from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.errors import RowUnderfilledError
 from lintra_protocol.mechanisms.base import Mechanism
 from lintra_protocol.mechanisms.layout import CLIPPED, Block, Layout, Words
-from lintra_protocol.mechanisms.noise_law import GaussianLaw, Measured
+from lintra_protocol.mechanisms.noise_law import GaussianLaw, NoisyMeasurement
 from lintra_protocol.mechanisms.setting import Setting
 from lintra_protocol.privacy.discrete import row_slack
 from lintra_protocol.privacy.statement import SMOOTHING, Neighbours
@@ -85,7 +85,7 @@ class SketchedRows(Mechanism):
 class SketchLaw(GaussianLaw):
     """Gaussian noise of rows that are dealt to the rows of a sketch, and of a clip counter that bypasses them."""
 
-    def counter_mu(self, measured: Measured, num_clients: int) -> float:
+    def counter_mu(self, measured: NoisyMeasurement, num_clients: int) -> float:
         """Return what the clip counter adds to mu: the root of g^2 / ((n - t) sigma^2 - 4), rounded up; 0 without one.
 
         Its total is a sum of all clients' words, so that Theorem D1 holds for it with n - t honest ones. Its noise is
@@ -99,14 +99,14 @@ class SketchLaw(GaussianLaw):
         variance = _honest(measured, num_clients) * self.sigma**2 - SMOOTHING
         return float(measured.layout[CLIPPED].bound) / sqrt(variance) * (1 + 1e-15)
 
-    def counter_slack(self, measured: Measured, num_clients: int) -> float:
+    def counter_slack(self, measured: NoisyMeasurement, num_clients: int) -> float:
         """Return K of Theorem D1 for the clip counter's total; 0 without one."""
         if CLIPPED not in measured.layout:
             return 0.0
         return row_slack(_honest(measured, num_clients), 1, float(self.sigma) ** 2, SMOOTHING)
 
 
-def _honest(measured: Measured, num_clients: int) -> int:
+def _honest(measured: NoisyMeasurement, num_clients: int) -> int:
     honest = num_clients - measured.claim.max_corrupt_clients
     if honest < 1:
         raise RowUnderfilledError(f"{num_clients} clients have no honest one beyond the tolerated coalition")

@@ -21,7 +21,7 @@ _EXACT = Context(prec=200)
 _LAST_PLACE = Decimal("1e-40")
 
 
-class Spent(Frozen):
+class Spending(Frozen):
     """The privacy that releases about the same clients have used up together; immutable, and a document.
 
     Sums are exact in decimal digits, so they do not depend on the order of the releases.
@@ -40,7 +40,7 @@ class Spent(Frozen):
     delta_shares: Real = Field(default="0", exclude_if=lambda part: part == "0")
 
     @model_validator(mode="after")
-    def _not_negative(self) -> "Spent":
+    def _not_negative(self) -> "Spending":
         if min(self._parts()) < 0:
             raise ValueError("privacy that is spent is never negative")
         return self
@@ -80,20 +80,20 @@ class Spent(Frozen):
             delta_shares=_rounded_up(Decimal(shift)),
         )
 
-    def __add__(self, other: "Spent") -> "Spent":
+    def __add__(self, other: "Spending") -> "Spending":
         """Return what both spend together, also if the second was chosen after seeing the results of the first.
 
         Raises:
             ValueError: the sum has more than eighteen digits before the point.
         """
-        return Spent(
+        return Spending(
             mu_squared=_sum(self.mu_squared, other.mu_squared),
             slack=_sum(self.slack, other.slack),
             delta_coalition=_sum(self.delta_coalition, other.delta_coalition),
             delta_shares=_sum(self.delta_shares, other.delta_shares),
         )
 
-    def fits_into(self, other: "Spent") -> bool:
+    def fits_into(self, other: "Spending") -> bool:
         """Return whether no part of this is more than the same part of another."""
         return all(own <= others for own, others in zip(self._parts(), other._parts(), strict=True))
 

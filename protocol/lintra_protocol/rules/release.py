@@ -223,7 +223,7 @@ def fewest_reports(task: Task) -> int:
 
 
 @dataclass(frozen=True)
-class Drawn:
+class ReleaseMatrix:
     """The public matrix of a release, the seed it comes from, and the privacy that this very matrix gives."""
 
     seed: bytes
@@ -240,7 +240,7 @@ def draw_matrix(
     first: int | None = None,
     *,
     shows_coalitions: bool = False,
-) -> Drawn:
+) -> ReleaseMatrix:
     """Draw public matrices until one of them keeps the promise, and state its exact privacy (R8, R9).
 
     Every party finds the same matrix. Where rows do not overlap all matrices are equally good, and the first is used.
@@ -268,7 +268,7 @@ def draw_matrix(
         except (RowUnderfilledError, FalseClaimError) as error:
             failed = error
             continue
-        return Drawn(seed, matrix, privacy)
+        return ReleaseMatrix(seed, matrix, privacy)
     raise RowUnderfilledError(f"none of {SEED_ATTEMPTS} matrices keeps the promise; of the last: {failed}")
 
 

@@ -37,7 +37,7 @@ from lintra_protocol.messages.documents import (
 from lintra_protocol.messages.verification import MATRIX_NONCE, Verdict
 from lintra_protocol.report.wire import encode_sealed_document
 from lintra_protocol.rules.release import (
-    Drawn,
+    ReleaseMatrix,
     aggregate_context,
     check_cohort,
     draw_matrix,
@@ -345,7 +345,7 @@ class Gate(Turns):
                 self._store.forget_key(number)
         return aggregate
 
-    def _sealed(self, held: HeldBatch, drawn: Drawn, root: bytes, first: int | None, tell: Tell) -> bytes:
+    def _sealed(self, held: HeldBatch, drawn: ReleaseMatrix, root: bytes, first: int | None, tell: Tell) -> bytes:
         task, matrix = held.task, drawn.matrix
         members = self._store.history.members(held.number)
         share = share_of(self._store, self._executor, task, held.server, drawn, members, tell)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lintra_protocol.crypto.ring import RingArray
-from lintra_protocol.rules.release import Drawn
+from lintra_protocol.rules.release import ReleaseMatrix
 from lintra_protocol.task import Task
 from lintra_server.batches.executor import Executor, Release, Tell, sketch_share
 from lintra_server.storage.segments import EXCLUDED, BatchSegments, Bytes, sort_ids
@@ -46,7 +46,7 @@ def ranked(
 
 
 def share_of(
-    store: Store, executor: Executor, task: Task, server: int, drawn: Drawn, members: Sequence[int], tell: Tell
+    store: Store, executor: Executor, task: Task, server: int, drawn: ReleaseMatrix, members: Sequence[int], tell: Tell
 ) -> RingArray:
     """Add up one server's shares of a frozen cohort; the result has shape `(m, w/c)`.
 

@@ -11,7 +11,7 @@ from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.encoding.canonical import base64url
 from lintra_protocol.errors import FalseClaimError, InvalidTaskError
 from lintra_protocol.mechanisms.ron_gauss_centred import RonGaussCentred
-from lintra_protocol.privacy.composition import Spent
+from lintra_protocol.privacy.composition import Spending
 from lintra_protocol.privacy.statement import Claim, Neighbours
 from lintra_protocol.transforms.orthonormal import frame, frame_digest
 from support import source
@@ -137,7 +137,7 @@ def test_both_rounds_compose_to_the_root_of_the_sum_of_squares() -> None:
         ).privacy(1000)
         for epsilon in ("0.4", "0.9")
     )
-    together = Spent.of(first) + Spent.of(second)
+    together = Spending.of(first) + Spending.of(second)
     assert together.mu == pytest.approx((first.mu**2 + second.mu**2) ** 0.5, rel=1e-12)
 
 

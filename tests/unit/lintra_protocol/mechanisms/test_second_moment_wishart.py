@@ -10,7 +10,7 @@ import pytest
 from lintra_protocol.errors import FalseClaimError, InvalidTaskError, RowUnderfilledError
 from lintra_protocol.mechanisms import SecondMoment, WishartSecondMoment
 from lintra_protocol.noise.discrete_gaussian import discrete_gaussian
-from lintra_protocol.privacy.composition import Spent
+from lintra_protocol.privacy.composition import Spending
 from lintra_protocol.privacy.discrete import kappa
 from lintra_protocol.privacy.statement import MAX_SLACK, Claim
 from lintra_protocol.privacy.wishart import wishart_delta
@@ -64,7 +64,7 @@ def test_fewer_honest_clients_than_planned_give_a_larger_mu_and_never_a_release(
 
 def test_what_a_release_spends_includes_the_probability_that_no_mu_covers() -> None:
     statement = measurement_of(calibrated(), 22, CLAIM).privacy(667)
-    spent = Spent.of(statement) + Spent.of(statement)
+    spent = Spending.of(statement) + Spending.of(statement)
     assert spent.mu == pytest.approx(statement.mu * 2**0.5)
     assert spent.delta_at(10.0) >= 2 * statement.delta_coalition
 

@@ -11,7 +11,7 @@ from papers.zero_concentrated import zcdp_delta, zcdp_epsilon
 from lintra_protocol.encoding.canonical import canonical_json, parse_canonical_json
 from lintra_protocol.encoding.documents import fraction
 from lintra_protocol.errors import InvalidMessageError
-from lintra_protocol.privacy.composition import Spent
+from lintra_protocol.privacy.composition import Spending
 from lintra_protocol.privacy.discrete import discrete_delta
 from lintra_protocol.privacy.gaussian import gaussian_delta, gaussian_epsilon, gaussian_mu
 from lintra_protocol.privacy.statement import PrivacyStatement
@@ -47,7 +47,7 @@ statements = st.builds(
 
 
 def test_mu_of_three_and_four_tenths_compose_to_five_tenths() -> None:
-    together = Spent.of(statement(0.3)) + Spent.of(statement(0.4))
+    together = Spending.of(statement(0.3)) + Spending.of(statement(0.4))
     assert together.mu == pytest.approx(0.5, rel=1e-14)
     assert together.epsilon_at(1e-6) == pytest.approx(2.254084650220, abs=1e-11)
     assert together.delta_at(1.0) == pytest.approx(gaussian_delta(1.0, 0.5), rel=1e-11)
@@ -56,9 +56,9 @@ def test_mu_of_three_and_four_tenths_compose_to_five_tenths() -> None:
 def test_ten_and_a_hundred_releases_have_the_known_epsilons_at_the_delta_that_belongs_to_them() -> None:
     one = statement(gaussian_mu(0.5, 1e-6))
     for count, exact, concentrated in [(10, 1.729, 1.859), (100, 6.26, 6.68)]:
-        together = Spent.zero()
+        together = Spending.zero()
         for _ in range(count):
-            together += Spent.of(one)
+            together += Spending.of(one)
         digits = 5e-4 if count == 10 else 5e-3
         assert together.epsilon_at(1e-6) == pytest.approx(exact, abs=digits)
         assert zcdp_epsilon(together.rho, 1e-6) == pytest.approx(concentrated, abs=digits)
@@ -68,20 +68,20 @@ def test_ten_and_a_hundred_releases_have_the_known_epsilons_at_the_delta_that_be
 
 
 def test_nothing_is_spent_by_no_release() -> None:
-    assert Spent.zero().epsilon_at(1e-6) == 0.0
-    assert Spent.zero().delta_at(0.0) == 0.0
-    assert Spent.zero().mu == Spent.zero().rho == 0.0
+    assert Spending.zero().epsilon_at(1e-6) == 0.0
+    assert Spending.zero().delta_at(0.0) == 0.0
+    assert Spending.zero().mu == Spending.zero().rho == 0.0
 
 
 def test_one_release_spends_what_its_statement_says() -> None:
     released = make_task("osnap").privacy(8)
-    spent = Spent.of(released)
+    spent = Spending.of(released)
     assert released.epsilon_at(1e-6) <= spent.epsilon_at(1e-6) < released.epsilon_at(1e-6) * (1 + 1e-13)
     assert released.delta_at(1.0) <= spent.delta_at(1.0) < released.delta_at(1.0) * (1 + 1e-12)
 
 
 def test_slack_and_coalitions_add_up_and_are_paid_for() -> None:
-    together = Spent.of(statement(0.3, 1e-3, 1e-7)) + Spent.of(statement(0.4, 2e-3, 2e-7))
+    together = Spending.of(statement(0.3, 1e-3, 1e-7)) + Spending.of(statement(0.4, 2e-3, 2e-7))
     expected = 3e-7 + discrete_delta(1.0, 0.5, 3e-3)
     assert expected <= together.delta_at(1.0) < expected * (1 + 1e-12)
     assert together.delta_at(together.epsilon_at(1e-6)) <= 1e-6
@@ -94,11 +94,11 @@ def test_slack_and_coalitions_add_up_and_are_paid_for() -> None:
 def test_the_order_of_releases_does_not_matter_and_nothing_is_rounded_down(
     releases: list[PrivacyStatement], shuffler: object
 ) -> None:
-    forward, backward = Spent.zero(), Spent.zero()
+    forward, backward = Spending.zero(), Spending.zero()
     for release in releases:
-        forward += Spent.of(release)
+        forward += Spending.of(release)
     for release in reversed(releases):
-        backward = Spent.of(release) + backward
+        backward = Spending.of(release) + backward
     assert forward == backward
     exact = sum(Fraction(release.mu) ** 2 for release in releases)
     assert exact <= fraction(forward.mu_squared) <= exact * (1 + Fraction(1, 10**19))
@@ -114,36 +114,36 @@ def test_the_order_of_releases_does_not_matter_and_nothing_is_rounded_down(
 def test_two_releases_are_never_more_private_than_one(
     first: PrivacyStatement, second: PrivacyStatement, epsilon: float
 ) -> None:
-    one = Spent.of(first)
-    assert (one + Spent.of(second)).delta_at(epsilon) >= one.delta_at(epsilon) * (1 - 1e-11)
+    one = Spending.of(first)
+    assert (one + Spending.of(second)).delta_at(epsilon) >= one.delta_at(epsilon) * (1 - 1e-11)
 
 
 @few
 @given(statements)
 def test_what_is_spent_survives_being_written_down(release: PrivacyStatement) -> None:
-    spent = Spent.of(release)
-    assert Spent.from_document(spent.to_document()) == spent
-    assert Spent.from_document(parse_canonical_json(canonical_json(dict(spent.to_document())))) == spent
-    assert Spent.from_canonical(spent.canonical()) == spent
+    spent = Spending.of(release)
+    assert Spending.from_document(spent.to_document()) == spent
+    assert Spending.from_document(parse_canonical_json(canonical_json(dict(spent.to_document())))) == spent
+    assert Spending.from_canonical(spent.canonical()) == spent
 
 
 def test_documents_of_releases_without_verification_say_nothing_of_shares() -> None:
-    plain, verified = Spent.of(statement(0.5, 0.0, 0.0)), Spent.of(statement(0.5, 0.0, 0.0, 2.0**-50))
+    plain, verified = Spending.of(statement(0.5, 0.0, 0.0)), Spending.of(statement(0.5, 0.0, 0.0, 2.0**-50))
     assert plain.canonical() == b'{"delta_coalition":"0","mu_squared":"0.25","slack":"0"}'
     assert plain.to_document() == {"mu_squared": "0.25", "slack": "0", "delta_coalition": "0"}
     assert verified.to_document() == plain.to_document() | {"delta_shares": "0.00000000000000088817841970012523234"}
     with pytest.raises(InvalidMessageError, match="left out"):
-        Spent.from_canonical(b'{"delta_coalition":"0","delta_shares":"0","mu_squared":"0.25","slack":"0"}')
+        Spending.from_canonical(b'{"delta_coalition":"0","delta_shares":"0","mu_squared":"0.25","slack":"0"}')
 
 
 def test_one_number_that_is_larger_does_not_fit() -> None:
-    room = Spent.of(statement(0.5, 1e-13, 1e-8, 1e-15))
+    room = Spending.of(statement(0.5, 1e-13, 1e-8, 1e-15))
     assert room.fits_into(room)
     for more in ((0.6, 1e-13, 1e-8, 1e-15), (0.5, 2e-13, 1e-8, 1e-15), (0.5, 1e-13, 2e-8, 1e-15)):
-        assert not Spent.of(statement(*more)).fits_into(room)
-    assert not Spent.of(statement(0.5, 1e-13, 1e-8, 2e-15)).fits_into(room)
-    assert not room.fits_into(Spent.of(statement(0.5, 1e-13, 1e-8)))
-    assert Spent.of(statement(0.5, 1e-13, 1e-8)).fits_into(room)
+        assert not Spending.of(statement(*more)).fits_into(room)
+    assert not Spending.of(statement(0.5, 1e-13, 1e-8, 2e-15)).fits_into(room)
+    assert not room.fits_into(Spending.of(statement(0.5, 1e-13, 1e-8)))
+    assert Spending.of(statement(0.5, 1e-13, 1e-8)).fits_into(room)
 
 
 @pytest.mark.parametrize(
@@ -164,24 +164,24 @@ def test_one_number_that_is_larger_does_not_fit() -> None:
 )
 def test_a_damaged_ledger_line_is_refused(document: object) -> None:
     with pytest.raises(InvalidMessageError):
-        Spent.from_document(document)
+        Spending.from_document(document)
 
 
 def test_a_slack_below_the_last_place_is_kept_as_the_last_place() -> None:
-    assert fraction(Spent.of(statement(0.3, 1e-60)).slack) == Fraction(1, 10**40)
-    assert fraction(Spent.of(statement(1e-30)).mu_squared) == Fraction(1, 10**40)
+    assert fraction(Spending.of(statement(0.3, 1e-60)).slack) == Fraction(1, 10**40)
+    assert fraction(Spending.of(statement(1e-30)).mu_squared) == Fraction(1, 10**40)
 
 
 def test_releases_without_privacy_do_not_become_a_number() -> None:
     for mu in (1e10, math.inf):
         with pytest.raises(ValueError, match=r"real|finite"):
-            Spent.of(statement(mu))
+            Spending.of(statement(mu))
 
 
 def test_a_delta_outside_the_open_unit_interval_is_refused() -> None:
     for delta in (0.0, 1.0, math.nan):
         with pytest.raises(ValueError, match="delta"):
-            Spent.zero().epsilon_at(delta)
+            Spending.zero().epsilon_at(delta)
         with pytest.raises(ValueError, match="delta"):
             zcdp_epsilon(0.1, delta)
     for epsilon, rho in [(-1.0, 0.1), (math.inf, 0.1), (1.0, -0.1), (1.0, math.nan)]:

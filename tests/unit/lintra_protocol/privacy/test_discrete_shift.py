@@ -8,7 +8,7 @@ import pytest
 from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.privacy import discrete_shift as shifted
-from lintra_protocol.privacy.composition import Spent
+from lintra_protocol.privacy.composition import Spending
 from lintra_protocol.privacy.discrete import discrete_delta, discrete_epsilon
 from lintra_protocol.privacy.discrete_shift import shifted_delta, shifted_epsilon
 from lintra_protocol.privacy.gaussian import gaussian_epsilon
@@ -61,26 +61,26 @@ def delta_of(mus: tuple[float, ...], shift: float, epsilon: float, cells: int) -
     ],
 )
 def test_what_is_added_up_lies_above_the_exact_laws_at_every_epsilon(mus: tuple[float, ...], shift: float) -> None:
-    together = Spent.zero()
+    together = Spending.zero()
     for mu in mus:
-        together += Spent.of(statement(mu, shift))
+        together += Spending.of(statement(mu, shift))
     for epsilon in (0.1, 1.0, 3.0, 8.0, 12.5, 15.0, 18.0, 25.0):
         assert delta_of(mus, shift, epsilon, {1: 4000, 2: 400, 3: 60}[len(mus)]) <= together.delta_at(epsilon)
 
 
 @pytest.mark.parametrize(("mu", "shift", "epsilon"), [(1.0, 0.02, 0.5), (1.0, 0.02, 1.5), (4.0, 2e-9, 15.0)])
 def test_one_release_may_cost_all_that_is_counted(mu: float, shift: float, epsilon: float) -> None:
-    assert delta_of((mu,), shift, epsilon, 40_000) >= Spent.of(statement(mu, shift)).delta_at(epsilon) * (1 - 1e-4)
+    assert delta_of((mu,), shift, epsilon, 40_000) >= Spending.of(statement(mu, shift)).delta_at(epsilon) * (1 - 1e-4)
 
 
 @pytest.mark.parametrize("mus", [(4.0,), (3.9, 0.9), (3.95, 0.4, 0.4)])
 def test_what_shares_show_counted_at_an_epsilon_of_12_would_be_a_false_claim_above(mus: tuple[float, ...]) -> None:
     shift, epsilon = 2e-9, 15.0
     exact = delta_of(mus, shift, epsilon, {1: 4000, 2: 1000, 3: 100}[len(mus)])
-    together, at_12 = Spent.zero(), Spent.zero()
+    together, at_12 = Spending.zero(), Spending.zero()
     for mu in mus:
-        together += Spent.of(statement(mu, shift))
-        at_12 += Spent.gaussian(mu, failure=shift * (1 + math.exp(12)))
+        together += Spending.of(statement(mu, shift))
+        at_12 += Spending.gaussian(mu, failure=shift * (1 + math.exp(12)))
     assert at_12.delta_at(epsilon) * 1.02 < exact <= together.delta_at(epsilon)
 
 
@@ -142,13 +142,13 @@ def test_epsilon_is_found_quickly_also_where_it_is_about_to_vanish(mu: float, mo
 
 def test_the_curve_of_one_statement_and_of_what_it_spends_are_the_same() -> None:
     one = make_task(verification="norm", max_rejected="0.1").privacy(12)
-    spent = Spent.of(one)
+    spent = Spending.of(one)
     assert spent.to_document()["delta_shares"] != "0"
     assert one.epsilon_at(1e-6) <= spent.epsilon_at(1e-6) <= one.epsilon_at(1e-6) * (1 + 1e-11)
     for epsilon in (0.5, 1.0, 15.0, 25.0):
         assert one.delta_at(epsilon) <= spent.delta_at(epsilon) <= one.delta_at(epsilon) * (1 + 1e-11)
     many = repeated(one, 40)
-    together = Spent.zero()
+    together = Spending.zero()
     for _ in range(40):
         together += spent
     assert together.epsilon_at(1e-6) == pytest.approx(many.epsilon, rel=1e-9)
@@ -162,7 +162,7 @@ def test_the_curve_of_one_statement_and_of_what_it_spends_are_the_same() -> None
 def test_nothing_is_promised_beside_a_shift_at_an_epsilon_beyond_all_floats(epsilon: float) -> None:
     for shift in (1e-300, 1e-15):
         assert shifted_delta(epsilon, 1.0, 0.0, shift) >= min(1.0, shift * 1e303)
-        assert Spent.of(statement(1.0, shift)).delta_at(epsilon) == 1.0
+        assert Spending.of(statement(1.0, shift)).delta_at(epsilon) == 1.0
     assert shifted_delta(epsilon, 1.0, 0.0, 0.0) < 1e-12
 
 

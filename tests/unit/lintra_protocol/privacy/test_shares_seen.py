@@ -12,7 +12,7 @@ import pytest
 from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.encoding.documents import fraction
 from lintra_protocol.errors import InvalidTaskError
-from lintra_protocol.privacy.composition import Spent
+from lintra_protocol.privacy.composition import Spending
 from lintra_protocol.privacy.shares_seen import SharesSeen
 from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.privacy.windows import repeated
@@ -173,7 +173,7 @@ def test_several_releases_add_up_each_part_by_itself() -> None:
 
 def test_a_ledger_keeps_what_shares_show_for_the_total_epsilon() -> None:
     statement = verified().privacy(12)
-    spent = Spent.of(statement)
+    spent = Spending.of(statement)
     assert float(spent.delta_shares) == pytest.approx(statement.delta_shares, rel=1e-12, abs=0)
     assert float(spent.delta_coalition) == pytest.approx(statement.delta_coalition, rel=1e-12, abs=0)
     for epsilon in (1.0, 8.0, 20.0):

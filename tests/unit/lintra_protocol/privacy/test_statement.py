@@ -8,7 +8,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from lintra_protocol.errors import FalseClaimError, RowUnderfilledError
-from lintra_protocol.privacy.composition import Spent
+from lintra_protocol.privacy.composition import Spending
 from lintra_protocol.privacy.gaussian import gaussian_delta
 from lintra_protocol.privacy.statement import (
     SMOOTHING,
@@ -137,7 +137,7 @@ def test_a_statement_without_a_gaussian_curve_knows_its_point_and_nothing_else()
     assert [point.epsilon_at(delta) for delta in (9e-7, 1e-6, 0.5)] == [math.inf, 1.0, 1.0]
     assert str(point) == "epsilon 1 at delta 1e-06 (zero-out)"
     with pytest.raises(ValueError, match="finite"):
-        Spent.of(point)
+        Spending.of(point)
 
 
 @pytest.mark.parametrize(

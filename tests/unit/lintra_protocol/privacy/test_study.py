@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from lintra_protocol.errors import FalseClaimError, InvalidTaskError, PolicyRefusedError
 from lintra_protocol.fields.windows import Windows
-from lintra_protocol.privacy.composition import Spent
+from lintra_protocol.privacy.composition import Spending
 from lintra_protocol.privacy.discrete import discrete_delta
 from lintra_protocol.privacy.limits import Ceiling
 from lintra_protocol.privacy.statement import MAX_SLACK, Claim
@@ -73,7 +73,7 @@ def test_a_judge_compares_both_tasks_together() -> None:
     own, together = task.promises()
     assert (own[0].epsilon, together[0].epsilon) == ("0.27", "1")
     assert together[1].epsilon <= 1
-    assert Spent.of(together[1]).epsilon_at(1e-6) <= 1
+    assert Spending.of(together[1]).epsilon_at(1e-6) <= 1
     ceiling = Ceiling(max_epsilon=Fraction(1, 2))
     ceiling.require(*own)
     with pytest.raises(PolicyRefusedError, match=r"more than 0\.5"):

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from lintra_protocol.privacy.composition import Spent
+from lintra_protocol.privacy.composition import Spending
 from lintra_protocol.privacy.gaussian import gaussian_epsilon
 from lintra_protocol.privacy.statement import PrivacyStatement
 from lintra_protocol.privacy.windows import repeated
@@ -45,9 +45,9 @@ def test_epsilon_of_all_releases_is_that_of_losses_added_up(mu: float, times: in
 @pytest.mark.parametrize("times", [2, 52, 1000])
 def test_a_statement_of_k_releases_is_what_the_ledger_adds_up(times: int) -> None:
     one = statement(0.01, slack=1e-14, delta_coalition=1e-12)
-    spent = Spent.zero()
+    spent = Spending.zero()
     for _ in range(times):
-        spent += Spent.of(one)
+        spent += Spending.of(one)
     together = repeated(one, times)
     assert together.mu == pytest.approx(spent.mu, rel=1e-11)
     assert together.mu >= spent.mu * (1 - 1e-12)
@@ -107,9 +107,9 @@ def test_reports_of_a_source_in_one_sum_move_it_by_their_number_and_not_by_its_r
 
 def test_a_report_that_may_be_merged_costs_its_part_of_all_that_a_source_may_send() -> None:
     one = statement(0.05, slack=1e-14, delta_coalition=1e-9)
-    spent = Spent.zero()
+    spent = Spending.zero()
     for _ in range(6):
-        spent += Spent.of(repeated(one, 1, 3))
+        spent += Spending.of(repeated(one, 1, 3))
     assert spent.mu == pytest.approx(repeated(one, 6, 3).mu, rel=1e-11) == pytest.approx(0.05 * math.sqrt(18))
     # However a source's six reports fall into sums of three at most, their mu is no more than that.
     for parts in ((3, 3), (3, 2, 1), (1,) * 6, (2, 2, 2)):
