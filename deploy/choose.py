@@ -25,7 +25,7 @@ from flights import NAMES, load_flights
 from study import BOUNDS, DELTA, EPSILON, QUORUM, ROWS
 
 from lintra_analysis.plan.flags import PlanFlags
-from lintra_analysis.trial.files.bounds import Spread, row_bound_of
+from lintra_analysis.trial.files.bounds import ColumnSpread, row_bound_of
 from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.encoding.documents import real
 from lintra_protocol.fields.schema import Column
@@ -58,7 +58,7 @@ def row_bound(rows: FloatArray) -> float:
     center, scale = np.array(list(found.values())).T
     squares = np.square((rows - center) / scale)
     means, deviations = squares.mean(axis=0).tolist(), squares.std(axis=0).tolist()
-    return float(row_bound_of(columns, [Spread(*pair) for pair in zip(means, deviations, strict=True)]).row_bound)
+    return float(row_bound_of(columns, [ColumnSpread(*pair) for pair in zip(means, deviations, strict=True)]).row_bound)
 
 
 def planned_noise(kind: str, bound: float, num_rows: int, sketch_rows: int | None = None) -> float:

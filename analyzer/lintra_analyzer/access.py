@@ -60,7 +60,7 @@ class Holder:
 
 
 @dataclass(frozen=True)
-class Session:
+class ConsoleSession:
     """A new session of the console: what the browser keeps, and until when."""
 
     secret: str = field(repr=False)
@@ -118,11 +118,11 @@ class Access:
 
     # --- sessions --------------------------------------------------------------------------------------------------
 
-    def sign_in(self, token: str) -> Session:
+    def sign_in(self, token: str) -> ConsoleSession:
         """Begin a session for whoever shows a token."""
         return self._session_of(token_hash(token.strip()))
 
-    def sign_in_by_code(self, code: str) -> Session:
+    def sign_in_by_code(self, code: str) -> ConsoleSession:
         """Begin a session for whoever shows the code of a sign-in link, which is used up.
 
         Raises:
@@ -133,11 +133,11 @@ class Access:
             raise UnauthorizedError("the link was used before, or is too old; make another one, or give a token")
         return self._session_of(found)
 
-    def _session_of(self, found: str) -> Session:
+    def _session_of(self, found: str) -> ConsoleSession:
         self._holder_of(found)
         secret, now = base64url(self._random_bytes(_SECRET_BYTES)), self._now()
         self._users.begin_session(_hash(secret), found, now + SESSION_SECONDS, now)
-        return Session(secret, now + SESSION_SECONDS)
+        return ConsoleSession(secret, now + SESSION_SECONDS)
 
     def sign_out(self, session: str) -> None:
         """End a session."""

@@ -27,7 +27,7 @@ from lintra_analyzer.metrics import Metrics
 from lintra_analyzer.settings import KnownServer, Settings
 from lintra_analyzer.storage.archive import Archive
 from lintra_analyzer.storage.kept_lists import ListKind
-from lintra_analyzer.storage.keys import Keys
+from lintra_analyzer.storage.keys import AnalyzerKeys
 from lintra_analyzer.storage.readable import record_in, task_in
 from lintra_analyzer.storage.rows import EVERYBODY, Job, ServerState, StoredTask
 from lintra_analyzer.storage.store import DATABASE, Store
@@ -96,7 +96,7 @@ class Combination(Protocol[T_co]):
 class Service:
     """Everything an analyst can do; the REST interface only translates."""
 
-    def __init__(self, settings: Settings, keys: Keys, world: World) -> None:
+    def __init__(self, settings: Settings, keys: AnalyzerKeys, world: World) -> None:
         """Open the storage below `settings.data_dir`; `start` begins the work."""
         self.settings = settings
         self.keys = keys

@@ -17,7 +17,7 @@ from lintra_analysis.trial.pilot import SHARE
 from lintra_protocol.crypto.sealing import HYBRID, OVERHEAD_BYTES
 from lintra_protocol.encoding.canonical import HASH_BYTES
 from lintra_protocol.fields.missing_reports import least_max_missing
-from lintra_protocol.privacy.composition import Spent
+from lintra_protocol.privacy.composition import Spending
 from lintra_protocol.privacy.gaussian import gaussian_mu
 from lintra_protocol.verification.parameters import Parameters
 from support.pages import pages
@@ -141,7 +141,7 @@ def test_an_observer_is_at_most_as_sure_as_said(epsilon: float, sure: float) -> 
 
 
 def test_ten_tasks_cost_what_the_page_of_the_ledger_says() -> None:
-    one = Spent.gaussian(gaussian_mu(0.5, 1e-6))
+    one = Spending.gaussian(gaussian_mu(0.5, 1e-6))
     ten = one
     for _ in range(9):
         ten += one

@@ -27,7 +27,7 @@ from lintra_client.ledger.outbox import Outbox
 from lintra_client.ledger.pseudonyms import Pseudonyms
 from lintra_protocol.encoding.canonical import base64url
 from lintra_protocol.errors import InvalidMessageError, LedgerRefusedError
-from lintra_protocol.privacy.composition import Spent
+from lintra_protocol.privacy.composition import Spending
 from lintra_server.disk.journal import Journal, Line
 from lintra_server.disk.notes import CHAIN_BYTES, Notes
 from lintra_server.settings import Settings as ServerSettings
@@ -60,7 +60,7 @@ def _bytes_of(path: Path) -> bytes:
 
 
 def _ledger(folder: Path) -> Decoder:
-    path, price = folder / "ledger", Spent(mu_squared="0.05", slack="0", delta_coalition="0.0000001")
+    path, price = folder / "ledger", Spending(mu_squared="0.05", slack="0", delta_coalition="0.0000001")
     path.unlink(missing_ok=True)
     with Ledger(path) as ledger:
         assert not ledger.charge(TASK, price, {bytes(32): "ann", bytes([1]) * 32: "bob"}, main=price)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from lintra_analysis.estimators.centred import About, centred
-from lintra_analysis.estimators.concentrated.pairs import Pairs
+from lintra_analysis.estimators.concentrated.pairs import PairIntervals
 from lintra_analysis.estimators.estimates import Clipping, Interval, Of, check_confidence, check_of, quantile, two_sided
 from lintra_analysis.estimators.figures import (
     Figure,
@@ -225,7 +225,7 @@ def correlation(
     repaired, matrix = _repaired(gram.matrix[np.ix_(usable, usable)] / np.outer(root, root))
     limits = pair_limits(gram, usable) if gram.clipped else []
     tested = gram.clipped is None or gram.clipped.tests_hold
-    pairs = _pairs(_Told(gram, names, usable, allowed, of, confidence))
+    pairs = _pairs(_Results(gram, names, usable, allowed, of, confidence))
     return CorrelationEstimate(
         columns=tuple(name for name in names if name not in lost),
         lost=lost,
@@ -255,7 +255,7 @@ def _allowed(gram: GramEstimate, confidence: float) -> dict[tuple[int, int], tup
     first, second = np.triu_indices(size, 1)
     matrix, diagonal = gram.matrix, np.diagonal(gram.matrix)
     sums = np.column_stack([diagonal[first], matrix[first, second], diagonal[second]])
-    pairs = Pairs.of(sums, covariance[first, second])
+    pairs = PairIntervals.of(sums, covariance[first, second])
     intervals = pairs.intervals(float(special.chdtri(1, 1 - confidence))).tolist()
     p_values = special.chdtrc(1, pairs.distances(np.zeros(first.size))).tolist()
     found = zip(first.tolist(), second.tolist(), intervals, p_values, strict=True)
@@ -273,7 +273,7 @@ def _repaired(raw: FloatArray) -> tuple[bool, FloatArray]:
 
 
 @dataclass(frozen=True, eq=False)
-class _Told:
+class _Results:
     """What pairs are made from."""
 
     gram: GramEstimate
@@ -284,7 +284,7 @@ class _Told:
     confidence: float
 
 
-def _pairs(told: _Told) -> list[PairCorrelation]:
+def _pairs(told: _Results) -> list[PairCorrelation]:
     """Return every pair with its errors."""
     gram, diagonal = told.gram, np.diagonal(told.gram.matrix)
     root = np.sqrt(np.where(told.usable, diagonal, 1.0))
@@ -304,7 +304,7 @@ def _pairs(told: _Told) -> list[PairCorrelation]:
 
 
 def _resolved(
-    told: _Told, pair: tuple[int, int], r: float, measured: float, allowed: tuple[Interval, float] | None
+    told: _Results, pair: tuple[int, int], r: float, measured: float, allowed: tuple[Interval, float] | None
 ) -> PairCorrelation:
     """Return the correlation r of two columns whose variances stand out of the noise."""
     (i, j), gram, count = pair, told.gram, told.gram.num_rows
@@ -333,7 +333,7 @@ def _resolved(
     )
 
 
-def _lost(told: _Told, pair: tuple[int, int], allowed: tuple[Interval, float]) -> PairCorrelation:
+def _lost(told: _Results, pair: tuple[int, int], allowed: tuple[Interval, float]) -> PairCorrelation:
     """Return what the noise allows of two columns of which one is lost in it."""
     (low, high), p_value = allowed
     middle = (low + high) / 2

@@ -88,7 +88,7 @@ class Clipping:
 
 
 @dataclass(frozen=True)
-class Measured:
+class IntervalEstimate:
     """One number with its standard error and interval; each is None where the release supports none."""
 
     value: float
@@ -96,7 +96,7 @@ class Measured:
     interval: Interval | None = None
 
     @classmethod
-    def normal(cls, value: float, standard_error: float, confidence: float) -> "Measured":
+    def normal(cls, value: float, standard_error: float, confidence: float) -> "IntervalEstimate":
         """Return a normally distributed number."""
         reach = quantile(confidence) * standard_error
         return cls(value, standard_error, (value - reach, value + reach))

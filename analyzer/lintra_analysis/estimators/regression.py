@@ -112,7 +112,7 @@ def regression(
         raise InvalidAnalysisError(
             'residuals="any" is about the population, and about releases whose noise is Gaussian with a known law'
         )
-    asked = _Asked(to_units, offsets, float(regularization), of, float(confidence), sets)
+    asked = _Options(to_units, offsets, float(regularization), of, float(confidence), sets)
     bounds = None
     if simultaneous:
         bounds = Simultaneous(*simultaneous_intervals(chosen, fit, to_units, offsets, confidence))
@@ -122,7 +122,7 @@ def regression(
 
 
 @dataclass(frozen=True, eq=False)
-class _Asked:
+class _Options:
     """What was asked for, and the map to own units."""
 
     to_units: FloatArray
@@ -138,7 +138,7 @@ class _Asked:
 
 
 @dataclass(frozen=True, eq=False)
-class _Told:
+class _Results:
     """What is said about the coefficients, in own units, and about the fit, in normalised ones."""
 
     coefficients: tuple[Coefficient, ...]
@@ -157,7 +157,7 @@ class _Told:
     clipping: Clipping | None = None
 
 
-def _linearised(chosen: Design, fit: Fit, asked: _Asked) -> _Told:
+def _linearised(chosen: Design, fit: Fit, asked: _Options) -> _Results:
     """Return what follows from the repaired matrix, to first order."""
     values = asked.to_units @ fit.solution + asked.offsets
     own = coefficients_of(_names(chosen), values, asked.linear(fit.parts))
@@ -169,7 +169,7 @@ def _linearised(chosen: Design, fit: Fit, asked: _Asked) -> _Told:
         r2 = None
         warnings.append("no r2: eigenvalues were raised, and its error would leave that out")
     r2_sd = None if r2 is None else fit.r2_sd
-    return _Told(
+    return _Results(
         coefficients=own,
         law=NOISELESS_LAW if errors.spectral_sigma == 0 else SKETCH_LAW if errors.measured else LINEAR_LAW,
         warnings=tuple(warnings),
@@ -184,12 +184,12 @@ def _linearised(chosen: Design, fit: Fit, asked: _Asked) -> _Told:
     )
 
 
-def _by_distance(sets: Regression, fit: Fit) -> _Told:
+def _by_distance(sets: Regression, fit: Fit) -> _Results:
     """Return what follows from the noise's own distance; errors are linearised about the raw matrix."""
     names, warnings = _names(sets.design), list(warnings_of(sets.design.gram, fit, known=True))
     statistic, p_value = sets.slopes_test()
     raw = raw_fit(sets)
-    told = _Told(
+    told = _Results(
         coefficients=sets.coefficients(names, None if raw is None else raw.parts),
         law=CONCENTRATED_LAW,
         warnings=(),
@@ -219,7 +219,7 @@ def _by_distance(sets: Regression, fit: Fit) -> _Told:
     return replace(told, warnings=tuple(warnings))
 
 
-def _beside_clipping(told: _Told, chosen: Design, fit: Fit, to_units: FloatArray) -> _Told:
+def _beside_clipping(told: _Results, chosen: Design, fit: Fit, to_units: FloatArray) -> _Results:
     """Return what is told with the words about clipped rows, and without p values where too many were clipped."""
     clipped, names = chosen.gram.clipped, _names(chosen)
     if clipped is None:
@@ -252,7 +252,7 @@ def _without_tests(coefficients: tuple[Coefficient, ...]) -> tuple[Coefficient, 
     return tuple(replace(one, p_value=None) for one in coefficients)
 
 
-def _fit_from_sums(told: _Told, sets: Regression) -> tuple[_Told, list[str]]:
+def _fit_from_sums(told: _Results, sets: Regression) -> tuple[_Results, list[str]]:
     """Return what is told with r2 and residual from the intervals of their sums of squares, without small errors."""
     interval, residual = (sets.r2(), sets.residual) if sets.regularization == 0 else (EVERYTHING, EVERYTHING)
     if interval == EVERYTHING or not math.isfinite(residual[1]):
@@ -288,7 +288,9 @@ def _penalised(sets: Regression) -> Penalised | None:
     return Penalised(beside.regularization, own[:-1], own[-1])
 
 
-def _report(chosen: Design, fit: Fit, told: _Told, bounds: Simultaneous | None, asked: _Asked) -> RegressionEstimate:
+def _report(
+    chosen: Design, fit: Fit, told: _Results, bounds: Simultaneous | None, asked: _Options
+) -> RegressionEstimate:
     """Put everything into own units and into words."""
     target, freedom = chosen.target, _freedom(chosen)
     square = target.scale**2
@@ -339,7 +341,7 @@ def _report(chosen: Design, fit: Fit, told: _Told, bounds: Simultaneous | None, 
     )
 
 
-def _about_residuals(told: _Told, asked: _Asked) -> str:
+def _about_residuals(told: _Results, asked: _Options) -> str:
     """Return what is assumed of the residuals' variances."""
     if asked.of == "cohort" or told.law == SKETCH_LAW:
         return ""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lintra_analysis.estimators.centred import About
-from lintra_analysis.estimators.estimates import Measured, check_confidence, quantile
+from lintra_analysis.estimators.estimates import IntervalEstimate, check_confidence, quantile
 from lintra_analysis.estimators.wide_estimate import WideComponents, WideRidge
 from lintra_analysis.estimators.wide_second import ridge_along
 from lintra_analysis.releases.columns import centers, positions, scales
@@ -146,7 +146,7 @@ def wide_components(release: Release, components: int | None = None, *, about: A
     found = core_between(leading(values, held.noise_sd, held.rank // 2), values, held.projection)
     vectors, squares = found.components()
     kept = _limit(components, squares.size)
-    measured = tuple(Measured(float(value) / held.num_clients) for value in squares[:kept])
+    measured = tuple(IntervalEstimate(float(value) / held.num_clients) for value in squares[:kept])
     return _answer(held, vectors[:, :kept], measured, None, centred=centred, notes=(POINT_NOTE,))
 
 
@@ -184,10 +184,12 @@ def wide_variances(
     for place, i in enumerate(order, 1):
         value, error = float(squares[i]) / count, float(errors[i]) / count
         if narrow and squares[i] > LARGE_SHARE * total:
-            measured.append(Measured(value, error))
+            measured.append(IntervalEstimate(value, error))
             warnings.append(f"the variance of component {place} {TOO_SMALL}")
         else:
-            measured.append(Measured(value, error, (max(value - reach * error, 0.0), max(value + reach * error, 0.0))))
+            measured.append(
+                IntervalEstimate(value, error, (max(value - reach * error, 0.0), max(value + reach * error, 0.0)))
+            )
     return _answer(
         held, vectors[:, order], tuple(measured), confidence, centred=centred, notes=(HALVES_NOTE,), warnings=warnings
     )
@@ -285,7 +287,7 @@ def _ridge_answer(
         share = float(2 * weights @ along - weights**2 @ squares) / total
         # To first order: the fit moves with the products' noise as well, so that this is a little too good.
         error = products.noise_sd * math.hypot(2 * float(np.linalg.norm(slopes)), share) / total
-        explained = Measured(share, error)
+        explained = IntervalEstimate(share, error)
     warnings = _of_means(held, centred=centred)
     if products.whole is None:
         warnings.append(
@@ -351,7 +353,7 @@ def _unclipped_length(held: RangeSums) -> float:
 def _answer(
     held: RangeSums,
     vectors: FloatArray,
-    variances: tuple[Measured, ...],
+    variances: tuple[IntervalEstimate, ...],
     confidence: float | None,
     *,
     centred: bool,
@@ -361,7 +363,7 @@ def _answer(
     count = held.num_clients
     trace = held.trace_about_means() if centred else held.trace
     seen = held.noise_sd * math.sqrt(len(held.columns)) / count
-    total = None if trace is None else Measured(trace / count, held.trace_sd / count)
+    total = None if trace is None else IntervalEstimate(trace / count, held.trace_sd / count)
     known = total is not None and total.value > 2 * (total.standard_error or 0.0)
     angles = [min(1.0, (seen / one.value) ** 2) if one.value > 0 else 1.0 for one in variances]
     # Of the two signs of a direction the one whose largest entry is positive.

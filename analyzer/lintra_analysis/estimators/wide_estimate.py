@@ -5,7 +5,7 @@ from itertools import chain
 
 import numpy as np
 
-from lintra_analysis.estimators.estimates import Interval, Measured
+from lintra_analysis.estimators.estimates import Interval, IntervalEstimate
 from lintra_analysis.estimators.figures import (
     Figure,
     Mark,
@@ -58,8 +58,8 @@ class WideComponents(Estimate):
     components: FloatArray
     mean: FloatArray
     scale: FloatArray
-    explained_variance: tuple[Measured, ...]
-    total_variance: Measured | None
+    explained_variance: tuple[IntervalEstimate, ...]
+    total_variance: IntervalEstimate | None
     explained_variance_ratio: tuple[float, ...] | None
     squared_sines: tuple[float, ...]
     smallest_seen: float
@@ -193,7 +193,7 @@ class WideRidge(Estimate):
     floor: float
     intercept: float
     coefficients: FloatArray
-    explained_share: Measured | None
+    explained_share: IntervalEstimate | None
     notes: tuple[str, ...]
     warnings: tuple[str, ...]
     scaled_columns: tuple[ScaledColumn, ...] = field(default=(), metadata={"plain": False})

@@ -6,7 +6,7 @@ import numpy as np
 
 from lintra_analysis.estimators.centred import About, Centred, centred
 from lintra_analysis.estimators.concentrated.regressions import penalty_beside
-from lintra_analysis.estimators.estimates import Measured
+from lintra_analysis.estimators.estimates import IntervalEstimate
 from lintra_analysis.estimators.wide_estimate import WideRidge
 from lintra_analysis.releases.columns import INTERCEPT, scales
 from lintra_analysis.releases.directions import Directions
@@ -25,7 +25,7 @@ class _Line:
     """The regression along directions, in normalised units: slopes of shape `(r,)`, and the share that they explain."""
 
     slopes: FloatArray
-    share: Measured | None
+    share: IntervalEstimate | None
     floor: float
 
 
@@ -94,4 +94,4 @@ def _line(found: Centred, sigma: float, regularization: float) -> _Line:
     weights = np.outer(line, last) + np.outer(last, line) - np.outer(line, line)
     share = float(np.sum(weights * matrix)) / whole
     error = found.gram.errors.functional_sd(weights - share * np.outer(last, last)) / whole
-    return _Line(slopes, Measured(share, float(error)), floor)
+    return _Line(slopes, IntervalEstimate(share, float(error)), floor)

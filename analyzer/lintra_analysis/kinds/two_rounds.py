@@ -6,7 +6,7 @@ from math import sqrt
 from lintra_protocol.encoding.documents import Real, fraction, real
 from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.mechanisms.ron_gauss import RonGauss
-from lintra_protocol.privacy.composition import Spent
+from lintra_protocol.privacy.composition import Spending
 from lintra_protocol.privacy.discrete import discrete_epsilon, discrete_mu
 from lintra_protocol.privacy.statement import MAX_SLACK, Claim
 from lintra_protocol.task import Task
@@ -76,7 +76,7 @@ def require_together(total: Claim, first: Task, second: Task) -> None:
     Raises:
         InvalidTaskError: they do not.
     """
-    spent = [Spent.of(task.privacy(task.claim.min_clients)) for task in (first, second)]
+    spent = [Spending.of(task.privacy(task.claim.min_clients)) for task in (first, second)]
     found = (spent[0] + spent[1]).delta_at(total.float_epsilon)
     if not found <= total.float_delta:
         raise InvalidTaskError(f"together both rounds have delta {found:.6g}, promised are {total.delta}")

@@ -37,7 +37,7 @@ def _no_tokens(_servers: Sequence[ServerEntry]) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
-class PublicKeys:
+class PartyKeys:
     """The public keys that a task names beside those of its servers, in base64url.
 
     Attributes:
@@ -54,7 +54,7 @@ class PublicKeys:
 
 
 def build_task(
-    specification: Specification, servers: Sequence[ServerEntry], keys: PublicKeys, now: int, random_bytes: RandomBytes
+    specification: Specification, servers: Sequence[ServerEntry], keys: PartyKeys, now: int, random_bytes: RandomBytes
 ) -> Task:
     """Calibrate the mechanism, fill in keys and times, and check the result as every other party will.
 
@@ -81,7 +81,7 @@ def build_task(
 def _built(
     asked: Specification,
     servers: Sequence[ServerEntry],
-    keys: PublicKeys,
+    keys: PartyKeys,
     now: int,
     random_bytes: RandomBytes,
     verification: Verification,

@@ -62,7 +62,7 @@ def word(error: float) -> str:
 
 
 @dataclass(frozen=True)
-class Pairs:
+class PairTables:
     """All pairs of columns, of which the worst are told one by one.
 
     Attributes:
@@ -76,7 +76,7 @@ class Pairs:
     open_signs: int
 
 
-def judge_pairs(model: GaussianModel, drawn: Mapping[str, ColumnArray] | None = None) -> Pairs:
+def judge_pairs(model: GaussianModel, drawn: Mapping[str, ColumnArray] | None = None) -> PairTables:
     """Judge all pairs of columns, a numeric label among them.
 
     What the model makes of a correlation is seen in rows that are drawn from it. Rows of different classes are taken
@@ -86,7 +86,7 @@ def judge_pairs(model: GaussianModel, drawn: Mapping[str, ColumnArray] | None = 
     """
     names, owners, axes = _axes(model)
     if len(names) < 2:
-        return Pairs((), 0, 0)
+        return PairTables((), 0, 0)
     values, noise = _correlations(model, axes)
     lost = _lost(model, values)
     starts = np.flatnonzero(np.diff(owners, prepend=-1))
@@ -107,7 +107,7 @@ def judge_pairs(model: GaussianModel, drawn: Mapping[str, ColumnArray] | None = 
         said = f"correlation {called}" + ("; its sign is open" if is_open else "")
         correlation, deviation, bend = (float(part[one, two]) for part in (strongest, deviations, bends))
         found.append(PairReport(names[one], names[two], correlation, deviation, lost, bend, error, is_open, said))
-    return Pairs(tuple(found), len(errors), int(opened.sum()))
+    return PairTables(tuple(found), len(errors), int(opened.sum()))
 
 
 def _rows_correlations(model: GaussianModel, drawn: Mapping[str, ColumnArray] | None) -> FloatArray:

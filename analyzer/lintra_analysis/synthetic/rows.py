@@ -27,7 +27,7 @@ _CHUNK = 8192
 _FRAMES = "install lintra[frames], or use to_csv()"
 
 
-class DataFrame(Protocol):
+class PandasFrame(Protocol):
     """What is used of a pandas data frame here."""
 
     shape: tuple[int, int]
@@ -137,7 +137,7 @@ class SyntheticRows:
         values: dict[str, Plain] = {name: to_plain(column) for name, column in self.columns.items()}
         return {"columns": values, "provenance": self.provenance()}
 
-    def to_pandas(self) -> DataFrame:
+    def to_pandas(self) -> PandasFrame:
         """Return a pandas data frame, with the provenance in `attrs["lintra"]`.
 
         Reals are float64, integers int64, booleans bool; categories and a class label are ordinary (unordered)
@@ -153,7 +153,7 @@ class SyntheticRows:
         levels = {feature.name: feature.levels for feature in self.features}
         if self.label is not None:
             levels[self.label] = self.label_levels
-        frame: DataFrame = pandas.DataFrame(
+        frame: PandasFrame = pandas.DataFrame(
             {
                 name: pandas.Categorical(column.tolist(), levels.get(name) or None)
                 if column.dtype.kind == "U"

@@ -10,7 +10,7 @@ import numpy as np
 
 from lintra_analysis.kinds.decode import read
 from lintra_analysis.releases.release import Release
-from lintra_analysis.spec.build_task import PublicKeys, build_task
+from lintra_analysis.spec.build_task import PartyKeys, build_task
 from lintra_analysis.spec.specification import Specification
 from lintra_protocol.cohort.report_ids import ReportIds
 from lintra_protocol.crypto.randomness import RandomBytes
@@ -131,8 +131,8 @@ def placeholder_servers(random_bytes: RandomBytes, count: int = NUM_SERVERS) -> 
     return [ServerEntry(url=f"https://server-{number}.invalid", identity_key=key) for number, key in enumerate(keys, 1)]
 
 
-def placeholder_keys(random_bytes: RandomBytes) -> PublicKeys:
+def placeholder_keys(random_bytes: RandomBytes) -> PartyKeys:
     """Return keys that exist for the length of a trial; nobody holds their private halves."""
     sealing = {suite: base64url(SealingKey.generate(suite, random_bytes).public_bytes) for suite in (HYBRID, CLASSICAL)}
     author, identity = (SigningKey.generate(random_bytes).public_key for _ in range(2))
-    return PublicKeys(author, identity, sealing)
+    return PartyKeys(author, identity, sealing)

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from lintra_analysis.spec.build_task import claim_of, columns_of
 from lintra_analysis.spec.specification import Specification, specifications
-from lintra_analysis.trial.files.bounds import Spread, bounded_column, column_of, row_bound_of
+from lintra_analysis.trial.files.bounds import ColumnSpread, bounded_column, column_of, row_bound_of
 from lintra_analysis.trial.files.table import FileColumn, FileKind, FileTable
 from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.encoding.csv_values import DAYS
@@ -132,12 +132,12 @@ def _column(stated: Document, values: FileColumn) -> Column:
     return made.model_copy(update=own)
 
 
-def _spreads(column: Column, values: FileColumn) -> Sequence[Spread]:
+def _spreads(column: Column, values: FileColumn) -> Sequence[ColumnSpread]:
     """Return mean and deviation of the squares of each number that a column becomes."""
     known: FloatArray = values.values[~np.isnan(values.values)]
     squares = np.square(Schema((column,), indicators=True).normalise(known[:, np.newaxis]))
     pairs = zip(squares.mean(axis=0).tolist(), squares.std(axis=0).tolist(), strict=True)
-    return [Spread(*pair) for pair in pairs]
+    return [ColumnSpread(*pair) for pair in pairs]
 
 
 def _filled(stated: Document, column: Column, values: FileColumn, *, ends_only: bool = False) -> Document:

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
-from lintra_analysis.estimators.estimates import Measured
+from lintra_analysis.estimators.estimates import IntervalEstimate
 from lintra_analysis.estimators.wide import wide_components, wide_ridge
 from lintra_analysis.trial.coefficients import least_squares, r2_of
 from lintra_analysis.trial.collection import Collected
@@ -57,7 +57,7 @@ class DirectionComparison:
     words: int
     directions: tuple[TriedDirection, ...]
     share: float | None
-    explained: Measured | None
+    explained: IntervalEstimate | None
     r2: TriedPredictions
     prospects: tuple[DirectionProspect, ...]
     warnings: tuple[str, ...]

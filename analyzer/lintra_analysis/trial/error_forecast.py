@@ -27,7 +27,7 @@ from lintra_analysis.spec.build_task import build_task, warnings_of
 from lintra_analysis.spec.specification import Specification
 from lintra_analysis.trial.collection import NUM_SERVERS, placeholder_keys, placeholder_servers
 from lintra_analysis.trial.files.table import FileTable
-from lintra_analysis.trial.mechanism_forecast import SketchForesight, WideForesight, foresee_sketch, foresee_wide
+from lintra_analysis.trial.mechanism_forecast import SketchForecast, WideForecast, foresee_sketch, foresee_wide
 from lintra_analysis.trial.what_if import Prospect, outlook
 from lintra_protocol.crypto.randomness import RandomBytes, expand
 from lintra_protocol.crypto.ring import FloatArray, IntArray
@@ -51,7 +51,7 @@ _WORDS_TOGETHER = 1 << 21
 
 
 @dataclass(frozen=True)
-class Together:
+class ComposedPrivacy:
     """Both epsilons of a task with windows, and a promise for all reports of one source instead of for one window.
 
     The noise of windows is independent, so k reports of one source have sqrt(k) times the mu of one (`repeated`), and
@@ -80,7 +80,7 @@ class Together:
     noise_factor: float
 
     @classmethod
-    def of(cls, task: Task) -> "Together | None":
+    def of(cls, task: Task) -> "ComposedPrivacy | None":
         """Return both epsilons of a valid task, or None if it has no windows."""
         if task.windows is None:
             return None
@@ -101,7 +101,7 @@ class Together:
 
 
 @dataclass(frozen=True)
-class Foresight:
+class ErrorForecast:
     """What to expect of a task.
 
     Attributes:
@@ -126,13 +126,13 @@ class Foresight:
     means: dict[str, float] | None
     correlations: dict[tuple[str, str], float] | None
     coefficients: dict[str, tuple[float, float | None]] | None
-    wide: WideForesight | None
-    sketch: SketchForesight | None
+    wide: WideForecast | None
+    sketch: SketchForecast | None
     others: dict[str, float]
     prospects: tuple[Prospect, ...] | None
     organisation_rows: int | None
     if_colluding: dict[int, float]
-    together: Together | None
+    together: ComposedPrivacy | None
     warnings: tuple[str, ...]
 
 
@@ -144,7 +144,7 @@ def foresee(
     random_bytes: RandomBytes,
     organisation_rows: int | None = None,
     num_servers: int = NUM_SERVERS,
-) -> Foresight:
+) -> ErrorForecast:
     """Forecast the errors of a specification's task at its smallest cohort.
 
     `document` is the specification (docs/reference/analyzer.md). `sample` is public or synthetic rows; without it every
@@ -170,7 +170,7 @@ def foresee(
     release = None if sketch is not None else _without_noise(task, rows, each)
     wide = None if release is None else foresee_wide(release, target)
     known = None if target is None or release is None or wide is not None else (release, target)
-    return Foresight(
+    return ErrorForecast(
         task=task,
         rows_from="columns spread evenly over their bounds" if sample is None else f"a sample of {len(rows):,} rows",
         means=None if release is None else _means(release),
@@ -182,7 +182,7 @@ def foresee(
         prospects=None if known is None else _prospects(task, *known, each or 1),
         organisation_rows=each,
         if_colluding=epsilons_if_colluding(task.measurement, task.claim, task.shares_seen),
-        together=Together.of(task),
+        together=ComposedPrivacy.of(task),
         warnings=tuple(warnings_of(task)),
     )
 

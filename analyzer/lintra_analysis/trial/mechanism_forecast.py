@@ -6,7 +6,7 @@ from typing import cast
 
 import numpy as np
 
-from lintra_analysis.estimators.estimates import Measured
+from lintra_analysis.estimators.estimates import IntervalEstimate
 from lintra_analysis.estimators.wide import wide_components, wide_ridge
 from lintra_analysis.kinds.sketches import AnySketch, entry_variance, sketch_error
 from lintra_analysis.releases.release import Release
@@ -17,7 +17,7 @@ from lintra_protocol.task import Task
 
 
 @dataclass(frozen=True)
-class SketchForesight:
+class SketchForecast:
     """What to expect of a sketch; all in normalised units.
 
     Which rows of the sketch a report enters is drawn after the last report, so errors are known on the average of that
@@ -39,7 +39,7 @@ class SketchForesight:
     sketching_error: float
 
 
-def foresee_sketch(task: Task, rows: FloatArray) -> SketchForesight | None:
+def foresee_sketch(task: Task, rows: FloatArray) -> SketchForecast | None:
     """Return what to expect of a task's smallest cohort; None if it makes no sketch.
 
     The rows of the task's sketch are taken to be filled evenly. `rows` has shape `(n, d)`, in users' units; only their
@@ -57,7 +57,7 @@ def foresee_sketch(task: Task, rows: FloatArray) -> SketchForesight | None:
     clients, d = claim.min_clients, task.num_columns
     variance = entry_variance(cast("AnySketch", mechanism), task.setting, clients)
     trace = clients * length**2
-    return SketchForesight(
+    return SketchForecast(
         rows=m,
         entry=math.sqrt(trace / (m * d)),
         entry_noise=math.sqrt(variance),
@@ -78,7 +78,7 @@ class ForeseenDirection:
 
 
 @dataclass(frozen=True)
-class WideForesight:
+class WideForecast:
     """What to expect of a range finder.
 
     Attributes:
@@ -93,7 +93,7 @@ class WideForesight:
     seen_from: float
     usual_variance: float | None
     directions: tuple[ForeseenDirection, ...]
-    explained: dict[str, Measured | None]
+    explained: dict[str, IntervalEstimate | None]
 
     def document(self) -> dict[str, object]:
         """Return it as JSON holds it."""
@@ -109,7 +109,7 @@ class WideForesight:
         }
 
 
-def foresee_wide(release: Release, target: str | None) -> WideForesight | None:
+def foresee_wide(release: Release, target: str | None) -> WideForecast | None:
     """Return the directions that would stand out of a range finder's noise; None for other releases.
 
     `release` is without noise; `target` is a column to explain beside the targets that the task names.
@@ -122,7 +122,7 @@ def foresee_wide(release: Release, target: str | None) -> WideForesight | None:
     wanted = [held.columns[each.column].name for each in held.targets]
     wanted += [] if target is None or target in wanted else [target]
     trace = held.trace_about_means()
-    found = WideForesight(
+    found = WideForecast(
         columns=size,
         seen_from=held.noise_sd * math.sqrt(size) / count,
         usual_variance=None if trace is None else trace / count / size,
@@ -133,7 +133,7 @@ def foresee_wide(release: Release, target: str | None) -> WideForesight | None:
         components = wide_components(release)
     except InvalidAnalysisError:
         return found
-    return WideForesight(
+    return WideForecast(
         columns=size,
         seen_from=found.seen_from,
         usual_variance=found.usual_variance,

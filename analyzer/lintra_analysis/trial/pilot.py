@@ -21,7 +21,7 @@ from lintra_analysis.releases.cell_counts import CellCounts
 from lintra_analysis.releases.columns import ScaledColumn
 from lintra_analysis.spec.build_task import claim_of
 from lintra_analysis.spec.specification import ColumnSpecification, Specification
-from lintra_analysis.trial.files.bounds import INNER, LOWER, UPPER, Bounds, Spread, bounded_column, row_bound_of
+from lintra_analysis.trial.files.bounds import INNER, LOWER, UPPER, Bounds, ColumnSpread, bounded_column, row_bound_of
 from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.encoding.documents import first_complaint, real, real_below
 from lintra_protocol.errors import InvalidTaskError
@@ -148,15 +148,15 @@ def _column(column: ScaledColumn, levels: tuple[str, ...], edges: FloatArray, ri
     return bounded_column(column.name, kind, (low, tenth, ninetieth, high), center, unit=column.unit, within=within)
 
 
-def _spreads(column: Column, edges: FloatArray, parts: FloatArray) -> list[Spread]:
+def _spreads(column: Column, edges: FloatArray, parts: FloatArray) -> list[ColumnSpread]:
     """Return mean and deviation of each squared normalised number that a column becomes."""
     if column.kind == "category":
-        return [Spread(float(part), math.sqrt(max(part * (1 - part), 0.0))) for part in parts[1:]]
+        return [ColumnSpread(float(part), math.sqrt(max(part * (1 - part), 0.0))) for part in parts[1:]]
     values = np.array([0.0, 1.0]) if column.kind == "boolean" else (edges[:-1] + edges[1:]) / 2
     inside = np.clip(values, float(column.lower), float(column.upper))
     squares = np.square((inside - float(column.center)) / float(column.scale))
     mean = float(parts @ squares)
-    return [Spread(mean, math.sqrt(max(float(parts @ np.square(squares)) - mean**2, 0.0)))]
+    return [ColumnSpread(mean, math.sqrt(max(float(parts @ np.square(squares)) - mean**2, 0.0)))]
 
 
 def _specification(study: Mapping[str, object]) -> Specification:

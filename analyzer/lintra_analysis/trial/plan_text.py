@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 
 from lintra_analysis.estimators.tabular import number, table
-from lintra_analysis.trial.error_forecast import Foresight
-from lintra_analysis.trial.mechanism_forecast import SketchForesight, WideForesight
+from lintra_analysis.trial.error_forecast import ErrorForecast
+from lintra_analysis.trial.mechanism_forecast import SketchForecast, WideForecast
 from lintra_analysis.trial.what_if import prospects_table
 from lintra_protocol.mechanisms.collusion import in_words
 from lintra_protocol.task import Task
@@ -14,7 +14,7 @@ MOST_LINES, SHOWN = 100, 10
 """A table with more lines than the first is cut down to the second in a text for people."""
 
 
-def document(found: Foresight) -> dict[str, object]:
+def document(found: ErrorForecast) -> dict[str, object]:
     """Return what was found as JSON holds it."""
     task, coefficients = found.task, found.coefficients
     return {
@@ -52,7 +52,7 @@ def document(found: Foresight) -> dict[str, object]:
     }
 
 
-def show(found: Foresight) -> str:
+def show(found: ErrorForecast) -> str:
     """Return what was found in words."""
     claim, kind = found.task.claim, found.task.mechanism.kind
     held, words = found.task.contributors, f"{found.task.num_words:,} words a report"
@@ -72,7 +72,7 @@ def show(found: Foresight) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _organisations_document(found: Foresight) -> dict[str, object]:
+def _organisations_document(found: ErrorForecast) -> dict[str, object]:
     """Return to whom organisations promise what, and with how many rows; nothing where every report is a row."""
     held = found.task.contributors
     if held is None:
@@ -112,7 +112,7 @@ def _study(task: Task) -> Iterator[str]:
         )
 
 
-def _windows(found: Foresight) -> Iterator[str]:
+def _windows(found: ErrorForecast) -> Iterator[str]:
     """Say what one window promises, what all reports of one source cost, and what promising that would take."""
     both = found.together
     if both is None:
@@ -129,7 +129,7 @@ def _windows(found: Foresight) -> Iterator[str]:
     yield ""
 
 
-def _answers(found: Foresight) -> Iterator[str]:
+def _answers(found: ErrorForecast) -> Iterator[str]:
     if found.means is not None:
         scales = {column.name: float(column.scale) for column in found.task.encoded_columns}
         means = sorted(found.means.items(), key=lambda pair: -pair[1] / scales.get(pair[0], 1.0))
@@ -173,7 +173,7 @@ def _table(header: list[str], pairs: Iterable[tuple[str, float]], rest: str) -> 
     yield ""
 
 
-def sketch_in_words(sketch: SketchForesight) -> Iterator[str]:
+def sketch_in_words(sketch: SketchForecast) -> Iterator[str]:
     """Yield what is known of a sketch before its matrix is drawn, in sentences."""
     yield (
         f"An entry of the sketch's {sketch.rows:,} rows is about {number(sketch.entry)}; the noise in it deviates by "
@@ -189,7 +189,7 @@ def sketch_in_words(sketch: SketchForesight) -> Iterator[str]:
     )
 
 
-def _wide(wide: WideForesight) -> Iterator[str]:
+def _wide(wide: WideForecast) -> Iterator[str]:
     said = list(wide_in_words(wide))
     yield said[0]
     if wide.directions:
@@ -203,7 +203,7 @@ def _wide(wide: WideForesight) -> Iterator[str]:
     yield ""
 
 
-def wide_in_words(wide: WideForesight) -> Iterator[str]:
+def wide_in_words(wide: WideForecast) -> Iterator[str]:
     """Yield what a range finder would tell, in sentences; the directions that stand out are a table of their own."""
     usual = "" if wide.usual_variance is None else f"; a column has {number(wide.usual_variance)} in the mean"
     yield f"Of {wide.columns:,} columns a direction with the variance {number(wide.seen_from)} is seen{usual}."

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from typing import Literal
 
-from lintra_analyzer.exchange.servers import Pieces, Server
+from lintra_analyzer.exchange.servers import ListChunks, Server
 from lintra_analyzer.storage.store import Store
 from lintra_protocol.encoding.canonical import parse_base64url
 from lintra_protocol.errors import ChecksMismatchError
@@ -112,7 +112,7 @@ class Checking:
             for digest in others:
                 yield from self._store.bodies.pieces(digest)
 
-        whole = Pieces(len(head) + len(others) * self._frozen.body_bytes, pieces)
+        whole = ListChunks(len(head) + len(others) * self._frozen.body_bytes, pieces)
         return await server.ask("PUT", f"{self._batch}/verdict", "verdict", body=whole, message="verdict-request")
 
     def check_shares(self) -> list[Signed[CheckShare]]:

@@ -12,7 +12,7 @@ from lintra_analyzer.exchange.certify import certify
 from lintra_analyzer.exchange.collect import ServerExchange
 from lintra_analyzer.exchange.reconstruct import FrozenCohort, reconstruct
 from lintra_analyzer.storage.archive import Archive
-from lintra_analyzer.storage.keys import Keys
+from lintra_analyzer.storage.keys import AnalyzerKeys
 from lintra_protocol.errors import InvalidReleaseError, LintraError
 from lintra_protocol.task import Task
 
@@ -36,7 +36,7 @@ FIELDS: tuple[tuple[str, tuple[str, ...]], ...] = (
 
 
 async def replay(
-    task: Task, signed: SignedRecord, exchange: ServerExchange, archive: Archive, keys: Keys
+    task: Task, signed: SignedRecord, exchange: ServerExchange, archive: Archive, keys: AnalyzerKeys
 ) -> tuple[ReplayedCheck, ...]:
     """Replay a release from what the analyzer stored of the exchange with the servers.
 
@@ -67,7 +67,7 @@ def _archived(signed: SignedRecord, archive: Archive) -> ReplayedCheck:
 
 
 def _written_again(
-    task: Task, record: ReleaseRecord, exchange: ServerExchange, cohort: FrozenCohort, keys: Keys
+    task: Task, record: ReleaseRecord, exchange: ServerExchange, cohort: FrozenCohort, keys: AnalyzerKeys
 ) -> ReleaseRecord:
     result = reconstruct(task, record.batch, exchange.sketch_shares(), cohort, keys.sealing[task.suite])
     inventories, cohorts = tuple(exchange.inventories()), tuple(exchange.cohorts())

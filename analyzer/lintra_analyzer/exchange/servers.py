@@ -72,7 +72,7 @@ class Patience:
 
 
 @dataclass(frozen=True)
-class Pieces:
+class ListChunks:
     """A body that is too large for the memory.
 
     `begin` gives it from its beginning, piece by piece; it is read once to be signed, and once to be sent.
@@ -122,7 +122,7 @@ class Server:
         path: str,
         answer: MessageName,
         *,
-        body: bytes | Pieces = b"",
+        body: bytes | ListChunks = b"",
         message: MessageName | None = None,
         limit: int = MAX_DOCUMENT_BYTES,
     ) -> bytes:
@@ -231,7 +231,7 @@ class Server:
         method: str,
         path: str,
         answer: MessageName,
-        body: bytes | Pieces,
+        body: bytes | ListChunks,
         headers: Mapping[str, str],
         read: Callable[[httpx2.Response], Awaitable[T]],
     ) -> T:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lintra_analysis.spec.build_task import PublicKeys
+from lintra_analysis.spec.build_task import PartyKeys
 from lintra_protocol.crypto.randomness import RandomBytes
 from lintra_protocol.crypto.sealing import CLASSICAL, HYBRID, PRIVATE_KEY_BYTES, SealingKey, SuiteName
 from lintra_protocol.crypto.signing import SigningKey
@@ -22,7 +22,7 @@ TOKEN_SECRET_BYTES = 32
 
 
 @dataclass(frozen=True)
-class Keys:
+class AnalyzerKeys:
     """What proves who the analyzer is, signs its tasks, opens its sketch shares, and makes tokens for its clients."""
 
     identity: SigningKey
@@ -31,17 +31,17 @@ class Keys:
     tokens: bytes = field(repr=False)
 
     @classmethod
-    def generate(cls, random_bytes: RandomBytes) -> "Keys":
+    def generate(cls, random_bytes: RandomBytes) -> "AnalyzerKeys":
         """Draw all keys."""
         sealing = {suite: SealingKey.generate(suite, random_bytes) for suite in (HYBRID, CLASSICAL)}
         identity, author = SigningKey.generate(random_bytes), SigningKey.generate(random_bytes)
         return cls(identity, author, sealing, random_bytes(TOKEN_SECRET_BYTES))
 
     @property
-    def public_keys(self) -> PublicKeys:
+    def public_keys(self) -> PartyKeys:
         """Return the public halves as a task names them."""
         sealing = {suite: base64url(key.public_bytes) for suite, key in self.sealing.items()}
-        return PublicKeys(self.author.public_key, self.identity.public_key, sealing, self.token_commitments)
+        return PartyKeys(self.author.public_key, self.identity.public_key, sealing, self.token_commitments)
 
     def token_keys(self, servers: Sequence[ServerEntry]) -> tuple[bytes, ...]:
         """Return the keys with which some servers check tokens of this author's tasks."""
@@ -60,13 +60,13 @@ class Keys:
         }
 
 
-def load_keys(folder: Path, create: bool, random_bytes: RandomBytes) -> Keys:
+def load_keys(folder: Path, create: bool, random_bytes: RandomBytes) -> AnalyzerKeys:
     """Read the keys of a folder, and draw those that are missing if `create` allows it."""
 
     def load(name: str, length: int) -> bytes:
         return read_secret(folder / f"{name}.key", length, create, random_bytes)[0]
 
-    return Keys(
+    return AnalyzerKeys(
         identity=SigningKey(load("identity", _SIGNING_KEY_BYTES)),
         author=SigningKey(load("author", _SIGNING_KEY_BYTES)),
         sealing={

@@ -79,7 +79,7 @@ class Trusted:
 _FORM = TypeAdapter(Trusted)
 
 
-class Note(Protocol):
+class CounterNote(Protocol):
     """Where the largest counter is kept outside of the key folder."""
 
     def highest(self) -> int:
@@ -92,7 +92,7 @@ class Note(Protocol):
 class TrustedFile:
     """The file, as one process sees it; thread-safe."""
 
-    def __init__(self, folder: Path, note: Note, random_bytes: RandomBytes = system_randomness) -> None:
+    def __init__(self, folder: Path, note: CounterNote, random_bytes: RandomBytes = system_randomness) -> None:
         """Read the file, or make it where nothing was ever noted of one.
 
         `folder` is that of the keys; it is made if need be. `note` says where its counter is kept besides.
@@ -236,7 +236,7 @@ def read_trusted(folder: Path) -> Trusted:
     return _parsed(body, path)
 
 
-def reset(folder: Path, note: Note, random_bytes: RandomBytes = system_randomness) -> Trusted:
+def reset(folder: Path, note: CounterNote, random_bytes: RandomBytes = system_randomness) -> Trusted:
     """Put the file aside, whatever it is, and write a new one without users; return it.
 
     What an intact file says of servers is kept: it never lets anybody in. A key that cannot be read is put aside too.

@@ -16,7 +16,7 @@ from lintra_analyzer.exchange.collect import ServerExchange
 from lintra_analyzer.exchange.reconstruct import FrozenCohort, reconstruct
 from lintra_analyzer.metrics import Metrics
 from lintra_analyzer.storage.archive import Archive
-from lintra_analyzer.storage.keys import Keys
+from lintra_analyzer.storage.keys import AnalyzerKeys
 from lintra_analyzer.storage.rows import Job, JobState, Stage
 from lintra_analyzer.storage.store import Store
 from lintra_protocol.errors import InternalError, LintraError, UnavailableError
@@ -41,7 +41,7 @@ class ReleaseJob:
         exchange: ServerExchange,
         store: Store,
         archive: Archive,
-        keys: Keys,
+        keys: AnalyzerKeys,
         now: Callable[[], int],
     ) -> None:
         """Prepare the stages; nothing happens before one of them is called."""

@@ -14,7 +14,7 @@ from lintra_analyzer.storage.listed import Listed
 from lintra_analyzer.storage.readable import record_in, task_in
 from lintra_protocol.encoding.documents import rounded_up
 from lintra_protocol.errors import LintraError
-from lintra_protocol.privacy.composition import Spent
+from lintra_protocol.privacy.composition import Spending
 from lintra_protocol.privacy.statement import PrivacyStatement
 
 Worlds = tuple[str, str]
@@ -22,7 +22,7 @@ Worlds = tuple[str, str]
 
 
 @dataclass(frozen=True)
-class Together:
+class PopulationPrivacy:
     """What several tasks promise together, if the same people answered in each.
 
     Attributes:
@@ -38,7 +38,7 @@ class Together:
     without: int
 
 
-def spent_together(statements: Sequence[PrivacyStatement]) -> Together | None:
+def spent_together(statements: Sequence[PrivacyStatement]) -> PopulationPrivacy | None:
     """Return what several promises come to for somebody to whom all were made; None without any.
 
     Gaussian releases add up in squares of mu; where only a point is known, epsilon and delta are added (basic
@@ -46,16 +46,16 @@ def spent_together(statements: Sequence[PrivacyStatement]) -> Together | None:
     """
     if not statements:
         return None
-    spent, extra_epsilon, extra_delta, without = Spent.zero(), 0.0, 0.0, 0
+    spent, extra_epsilon, extra_delta, without = Spending.zero(), 0.0, 0.0, 0
     for one in statements:
         if one.mu == inf:
             without += 1
             extra_epsilon, extra_delta = extra_epsilon + one.epsilon, extra_delta + one.delta
         else:
-            spent += Spent.of(one)
+            spent += Spending.of(one)
     delta = max((one.delta for one in statements if one.mu < inf), default=0.0)
     epsilon = extra_epsilon + (spent.epsilon_at(delta) if without < len(statements) else 0.0)
-    return Together(
+    return PopulationPrivacy(
         len(statements), rounded_up(epsilon) if epsilon < inf else None, rounded_up(delta + extra_delta), without
     )
 
@@ -75,12 +75,12 @@ class PopulationTotal:
     unreadable: int = 0
 
     @cached_property
-    def by_release(self) -> Together | None:
+    def by_release(self) -> PopulationPrivacy | None:
         """Return what all releases come to."""
         return spent_together(list(self.released.values()))
 
     @cached_property
-    def by_worlds(self) -> dict[Worlds, tuple[Together | None, Together | None]]:
+    def by_worlds(self) -> dict[Worlds, tuple[PopulationPrivacy | None, PopulationPrivacy | None]]:
         """Return what releases come to, and what they do with all tasks that wait, for each kind of promise."""
         released = _by_worlds(self.released.values())
         every = _by_worlds([*self.released.values(), *self.waiting.values()])

@@ -46,7 +46,7 @@ from lintra_analyzer.web.views import (
     CertificateView,
     CohortView,
     JobView,
-    PublicKeys,
+    KeysView,
     ReleaseView,
     TaskView,
     TokenRequest,
@@ -100,9 +100,9 @@ def _routes() -> FastAPI:
     )  # fmt: skip
 
     @app.get("/v1/keys", responses=refusals())
-    def keys(service: ThisService) -> PublicKeys:
+    def keys(service: ThisService) -> KeysView:
         """Return the analyzer's public keys."""
-        return PublicKeys.model_validate(service.keys.public())
+        return KeysView.model_validate(service.keys.public())
 
     @app.get("/docs", include_in_schema=False)
     def docs() -> HTMLResponse:

@@ -52,7 +52,7 @@ class Headroom(_View):
     log10_wrap_probability: float | None
 
 
-class Upload(_View):
+class UploadLimits(_View):
     """What one client sends to each server, and to all of them, in bytes."""
 
     report_bytes: list[int]
@@ -79,7 +79,7 @@ class TaskView(TaskSummary):
     definition: Task
     privacy: PrivacyStatement
     headroom: Headroom
-    upload: Upload
+    upload: UploadLimits
     warnings: list[str]
     servers: list[ServerView]
 
@@ -230,7 +230,7 @@ class TrendView(_View):
     privacy_spent: str
 
 
-class PublicKeys(_View):
+class KeysView(_View):
     """The analyzer's public keys; a server's policy allows the author key."""
 
     identity_key: str
@@ -287,7 +287,7 @@ def view_of(task: Task, states: list[ServerState], counters: list[Counters | Non
             words=task.sketch_words,
             log10_wrap_probability=log_wrap / math.log(10) if math.isfinite(log_wrap) else None,
         ),
-        upload=Upload(report_bytes=sizes, total_bytes=sum(sizes)),
+        upload=UploadLimits(report_bytes=sizes, total_bytes=sum(sizes)),
         warnings=warnings_of(task),
         servers=[
             ServerView(

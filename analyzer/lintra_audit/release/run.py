@@ -103,7 +103,7 @@ class Subject(Protocol):
 
 
 @dataclass(frozen=True)
-class Rows:
+class TrialRows:
     """Clients with one row each, of which one changes."""
 
     case: Case
@@ -138,7 +138,7 @@ def audit_case(case: Case, trials: int, seed: bytes, seams: Seams = HONEST) -> O
     if trials < MIN_TRIALS:
         raise ValueError(f"an audit needs at least {MIN_TRIALS} runs of each world, got {trials}")
     seed = derive_seed(seed, "audit", case.name.encode())
-    subject: Subject = Rows(case) if case.task.contributors is None else Contributions(case)
+    subject: Subject = TrialRows(case) if case.task.contributors is None else Contributions(case)
     releases, refusal = _ask(case, subject, seed, seams)
     checks = []
     if case.must_refuse:

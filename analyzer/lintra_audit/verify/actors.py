@@ -13,7 +13,7 @@ from http.client import HTTPConnection
 
 import numpy as np
 
-from lintra_analysis.spec.build_task import PublicKeys, build_task
+from lintra_analysis.spec.build_task import PartyKeys, build_task
 from lintra_analysis.spec.specification import Specification
 from lintra_audit.verify.processes import ServerFolder
 from lintra_protocol.cohort.report_ids import ReportIds
@@ -71,7 +71,7 @@ class Actors:
         """Draft a task and register it at all servers but those that the audit plays itself."""
         author, analyzer = (SigningKey.generate(system_randomness) for _ in range(2))
         sealing = SealingKey.generate(CLASSICAL, system_randomness)
-        keys = PublicKeys(author.public_key, analyzer.public_key, {CLASSICAL: base64url(sealing.public_bytes)})
+        keys = PartyKeys(author.public_key, analyzer.public_key, {CLASSICAL: base64url(sealing.public_bytes)})
         entries = [ServerEntry(url=place.url, identity_key=place.key.public_key) for place in places]
         asked = Specification.model_validate(specification)
         task = build_task(asked, entries, keys, int(time.time()), system_randomness)

@@ -17,7 +17,7 @@ from lintra_protocol.messages.documents import Cohort, Inventory, Signed, TaskRe
 from lintra_protocol.messages.verification import CheckShare, Verdict
 from lintra_protocol.report import report
 from lintra_protocol.rules import verification as verdicts
-from lintra_protocol.rules.release import Drawn, check_cohort, late_seed
+from lintra_protocol.rules.release import ReleaseMatrix, check_cohort, late_seed
 from lintra_protocol.rules.verification import ChecksRequest, VerdictRequest, check_share_of
 from lintra_protocol.task import Task
 from lintra_protocol.transforms.base import PublicMatrix
@@ -223,12 +223,20 @@ def _early_matrix() -> list[Replaced]:
         return check(self, held, request, tell)
 
     def share_of(
-        store: Store, executor: Executor, task: Task, server: int, drawn: Drawn, members: Sequence[int], tell: Tell
+        store: Store,
+        executor: Executor,
+        task: Task,
+        server: int,
+        drawn: ReleaseMatrix,
+        members: Sequence[int],
+        tell: Tell,
     ) -> RingArray:
         root, count = roots[members[-1]]
         left = np.delete(np.arange(count), store.rejected(members[-1]))
         matrix = Remaining(early_matrix(task, root, nonces[members[-1]], count), left)
-        return group.share_of(store, executor, task, server, Drawn(drawn.seed, matrix, drawn.privacy), members, tell)
+        return group.share_of(
+            store, executor, task, server, ReleaseMatrix(drawn.seed, matrix, drawn.privacy), members, tell
+        )
 
     return [(Judge, "check", checked), (gate, "share_of", share_of)]
 

@@ -10,7 +10,7 @@ from lintra_analysis.kinds.joint_question import JointQuestion
 from lintra_curator import BudgetExceededError, BudgetSession, CalibrationError
 from lintra_protocol.crypto.randomness import RandomBytes, expand
 from lintra_protocol.errors import InvalidRowError, InvalidTaskError
-from lintra_protocol.privacy.composition import Spent
+from lintra_protocol.privacy.composition import Spending
 
 GENERATOR = np.random.default_rng(3)
 HOURS = GENERATOR.uniform(0, 10, 3000)
@@ -53,7 +53,7 @@ def test_one_release_may_take_the_whole_budget_and_then_nothing_is_left() -> Non
 
 @pytest.mark.parametrize("kind", ["second_moment", "ron_gauss"])
 def test_a_refused_release_draws_nothing_and_a_drawn_one_was_charged_before(kind: str) -> None:
-    drawn: list[Spent] = []
+    drawn: list[Spending] = []
 
     def watched(count: int) -> bytes:
         drawn.append(own.spent)
@@ -66,7 +66,7 @@ def test_a_refused_release_draws_nothing_and_a_drawn_one_was_charged_before(kind
     assert len(drawn) <= (kind == "ron_gauss")
     drawn.clear()
     getattr(own, kind)(["hours", "grade"], epsilon=0.5)
-    assert drawn[-1] == own.spent != Spent.zero()
+    assert drawn[-1] == own.spent != Spending.zero()
 
 
 def test_a_release_that_fails_while_it_is_drawn_has_been_paid_for() -> None:
@@ -158,13 +158,13 @@ def test_a_session_shows_no_rows() -> None:
 
 def test_a_session_refuses_a_privacy_statement_whose_delta_is_nan(monkeypatch: pytest.MonkeyPatch) -> None:
     own = session()
-    price = Spent.gaussian(0.1)
+    price = Spending.gaussian(0.1)
     for wrong in (math.nan, math.inf, 1.0):
         with monkeypatch.context() as patched:
-            patched.setattr(Spent, "delta_at", lambda _self, _epsilon, wrong=wrong: wrong)
+            patched.setattr(Spending, "delta_at", lambda _self, _epsilon, wrong=wrong: wrong)
             with pytest.raises(BudgetExceededError):
                 own._charge(price)
-        assert own.spent == Spent.zero()
+        assert own.spent == Spending.zero()
     own._charge(price)
     assert own.spent == price
 
@@ -175,4 +175,4 @@ def test_what_is_spent_is_a_number_in_every_part(part: str, wrong: float) -> Non
     if (part, wrong) == ("mu", -0.1):
         return  # only its square counts
     with pytest.raises((ValueError, ArithmeticError)):
-        Spent.gaussian(**({"mu": 0.1} | {part: wrong}))
+        Spending.gaussian(**({"mu": 0.1} | {part: wrong}))

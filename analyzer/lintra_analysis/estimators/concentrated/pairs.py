@@ -21,7 +21,7 @@ _TRIED = 21
 
 
 @dataclass(frozen=True, eq=False)
-class Pairs:
+class PairIntervals:
     """Sums of k pairs of columns with the noise in them.
 
     Attributes:
@@ -35,7 +35,7 @@ class Pairs:
     angles: FloatArray
 
     @classmethod
-    def of(cls, sums: FloatArray, covariance: FloatArray) -> "Pairs":
+    def of(cls, sums: FloatArray, covariance: FloatArray) -> "PairIntervals":
         """Prepare the search; covariances have shape `(k, 3, 3)` and an inverse."""
         squares = np.maximum(sums[:, [0, 2]], 0)
         middle = np.arctan2(np.sqrt(squares[:, 1]), np.sqrt(squares[:, 0]))

@@ -35,7 +35,7 @@ class Bounds:
 
 
 @dataclass(frozen=True)
-class Spread:
+class ColumnSpread:
     """Mean and deviation of the square of one normalised number."""
 
     mean: float
@@ -57,10 +57,10 @@ def bounds_of(table: FileTable) -> Bounds:
     schema = Schema(columns, indicators=True)
     squares = np.square(schema.normalise(block))
     means, deviations = squares.mean(axis=0).tolist(), squares.std(axis=0).tolist()
-    return row_bound_of(columns, [Spread(*pair) for pair in zip(means, deviations, strict=True)])
+    return row_bound_of(columns, [ColumnSpread(*pair) for pair in zip(means, deviations, strict=True)])
 
 
-def row_bound_of(columns: Sequence[Column], spreads: Sequence[Spread]) -> Bounds:
+def row_bound_of(columns: Sequence[Column], spreads: Sequence[ColumnSpread]) -> Bounds:
     """Return columns with the norm bound that the spread of each squared normalised number gives."""
     squared = sum(each.mean for each in spreads) + 2 * sum(each.deviation for each in spreads)
     bound = min(math.sqrt(squared), Schema(columns, indicators=True).largest_norm())

@@ -15,8 +15,8 @@ from lintra_analysis.estimators.tabular import number
 from lintra_analyzer.service import Service
 from lintra_analyzer.web.admission import ThisService
 from lintra_analyzer.web.analyses import names_of, promise, summary
-from lintra_analyzer.web.console.kept import Kept
-from lintra_analyzer.web.console.offers import MOST_BOXES, Asked, offer_of
+from lintra_analyzer.web.console.kept import AnswerCache
+from lintra_analyzer.web.console.offers import MOST_BOXES, AnalysisForm, offer_of
 from lintra_analyzer.web.console.pages import page, sentence
 from lintra_analyzer.web.console.releases import ReleaseId
 from lintra_analyzer.web.console.routing import console_router
@@ -37,8 +37,8 @@ PICTURE_HEADERS = {
     "cache-control": "private, max-age=600",
 }
 
-_estimates: Kept[Estimate] = Kept(32)
-_pictures: Kept[bytes] = Kept(128)
+_estimates: AnswerCache[Estimate] = AnswerCache(32)
+_pictures: AnswerCache[bytes] = AnswerCache(128)
 
 router = console_router()
 
@@ -58,7 +58,7 @@ class AnalysisTable:
 def analysis(request: Request, service: ThisService, release_id: ReleaseId, kind: str) -> HTMLResponse:
     """Show the form of an analysis, and its answer as soon as it is filled in."""
     signed, offer = service.record(release_id), offer_of(kind)
-    asked = Asked(offer, request.query_params.multi_items())
+    asked = AnalysisForm(offer, request.query_params.multi_items())
     release, complaint, found = service.opened(signed), "", None
     try:
         offer.needs(release)
@@ -83,7 +83,7 @@ def analysis(request: Request, service: ThisService, release_id: ReleaseId, kind
     )
 
 
-def form_and_table(asked: Asked, found: Estimate | None, complaint: str) -> dict[str, object]:
+def form_and_table(asked: AnalysisForm, found: Estimate | None, complaint: str) -> dict[str, object]:
     """Return what every page with a form of questions shows: the form, the complaint, and the table of the answer."""
     return {
         "offer": asked.offer,
@@ -101,7 +101,7 @@ def picture(
     request: Request, service: ThisService, release_id: ReleaseId, kind: str, theme: Theme = "light", shown: Shown = ""
 ) -> Response:
     """Draw the answer of an analysis; `shown` names the part of it, where it has several pictures."""
-    asked = Asked(offer_of(kind), request.query_params.multi_items())
+    asked = AnalysisForm(offer_of(kind), request.query_params.multi_items())
     signed = service.record(release_id)
     name = (release_id, kind, asked.query, theme, shown)
     drawing = _pictures.get(name, lambda: svg_of(answer(service, signed, asked).drawing(shown), theme))
@@ -113,12 +113,12 @@ def table(
     request: Request, service: ThisService, release_id: ReleaseId, kind: str, ending: Literal["csv", "npz", "parquet"]
 ) -> Response:
     """Return the table of an answer as a file."""
-    asked = Asked(offer_of(kind), request.query_params.multi_items())
+    asked = AnalysisForm(offer_of(kind), request.query_params.multi_items())
     found = answer(service, service.record(release_id), asked)
     return file_of(found, ending, f"lintra-{kind}-{release_id}")
 
 
-def answer(service: Service, signed: SignedRecord, asked: Asked) -> Estimate:
+def answer(service: Service, signed: SignedRecord, asked: AnalysisForm) -> Estimate:
     """Return the answer to a filled-in form."""
     request = asked.request()
     if asked.offer.kind == "synthetic":

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from lintra_analysis.spec.specification import Specification, specifications
 from lintra_analysis.trial.default_spec import proposed_document
-from lintra_analysis.trial.error_forecast import Foresight, foresee
+from lintra_analysis.trial.error_forecast import ErrorForecast, foresee
 from lintra_analyzer.access import MOST_NAME
 from lintra_analyzer.storage.rows import EVERYBODY
 from lintra_analyzer.web.console.forms import Form, field
@@ -51,7 +51,7 @@ _HINT = "write `age: 0 to 120 years`, `smoker: yes/no` or `stage: I | II | III`"
 
 
 @dataclass(frozen=True)
-class AskedTask:
+class TaskForm:
     """What a form asks for.
 
     Attributes:
@@ -79,7 +79,7 @@ class AskedTask:
         except ValidationError as error:
             raise InvalidTaskError(first_complaint(error)) from None
 
-    def foreseen(self, now: int, random_bytes: RandomBytes, num_servers: int) -> Foresight:
+    def foreseen(self, now: int, random_bytes: RandomBytes, num_servers: int) -> ErrorForecast:
         """Return what to expect of the task with so many servers; nobody is asked for anything."""
         # Who may send changes no error; stand-ins of keys make no tokens, and what may be missing is said of these.
         document = self.proposed() | {"client_auth": "none"}
@@ -104,7 +104,7 @@ def shown(form: Form) -> dict[str, str]:
     return said | {one.name: field(form, one.name) for one in (*mechanism_options(said["kind"]), *_SETTINGS)}
 
 
-def asked_by(form: Form) -> AskedTask:
+def asked_by(form: Form) -> TaskForm:
     """Read a form.
 
     Raises:
@@ -115,7 +115,7 @@ def asked_by(form: Form) -> AskedTask:
     if not population.isprintable() or len(population) > MOST_NAME:
         raise InvalidTaskError(f"population: at most {MOST_NAME} printable characters")
     if said["specification"]:
-        return AskedTask(_document(said["specification"]), population, said["target"] or None)
+        return TaskForm(_document(said["specification"]), population, said["target"] or None)
     kind = said["kind"]
     if kind not in kinds():
         raise InvalidTaskError(f"kind: one of {', '.join(kinds())}")
@@ -134,7 +134,7 @@ def asked_by(form: Form) -> AskedTask:
     document |= {name: part for name, part in parts.items() if part} | read_all(OTHERS, said)
     if not parts["windows"]:
         document["duration_seconds"] = DAY * whole("days", said["days"])
-    return AskedTask(document, population, said["target"] or None)
+    return TaskForm(document, population, said["target"] or None)
 
 
 def columns_of(text: str) -> list[dict[str, object]]:

@@ -9,7 +9,7 @@ V = TypeVar("V")
 Name = tuple[str, ...]
 
 
-class Kept(Generic[V]):
+class AnswerCache(Generic[V]):
     """The answers that were asked for last, at most so many; a name says everything that an answer depends on."""
 
     def __init__(self, most: int) -> None:

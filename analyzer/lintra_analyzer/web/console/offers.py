@@ -51,7 +51,7 @@ def offers_of(release: Release) -> tuple[list[Analysis], list[Refused]]:
     return given, refused
 
 
-class Asked:
+class AnalysisForm:
     """What somebody filled into the form of an analysis, as a query carries it."""
 
     def __init__(self, offer: Analysis, query: Sequence[tuple[str, str]]) -> None:

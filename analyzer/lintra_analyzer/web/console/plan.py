@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from lintra_analysis.estimators.tabular import number
-from lintra_analysis.trial.error_forecast import Foresight
+from lintra_analysis.trial.error_forecast import ErrorForecast
 from lintra_analysis.trial.plan_text import sketch_in_words, wide_in_words
-from lintra_analyzer.web.console.asked_form import AskedTask
+from lintra_analyzer.web.console.asked_form import TaskForm
 from lintra_analyzer.web.console.task_words import asked_of_device, gate_of, warnings_in
 from lintra_protocol.crypto.randomness import system_randomness
 from lintra_protocol.errors import InvalidTaskError
@@ -64,7 +64,7 @@ class ShownPlan:
     specification: str
 
 
-def shown_plan(asked: AskedTask, num_servers: int, now: int) -> ShownPlan:
+def shown_plan(asked: TaskForm, num_servers: int, now: int) -> ShownPlan:
     """Make the plan of a task; nobody is asked, and nothing is kept."""
     _require_few_columns(asked)
     found = asked.foreseen(now, system_randomness, num_servers)
@@ -83,7 +83,7 @@ def shown_plan(asked: AskedTask, num_servers: int, now: int) -> ShownPlan:
     )
 
 
-def _require_few_columns(asked: AskedTask) -> None:
+def _require_few_columns(asked: TaskForm) -> None:
     """Refuse a plan that would hold up the page, and everybody else's plans, before anything of it is computed."""
     columns, mechanism = asked.document.get("columns"), asked.document.get("mechanism")
     kind = mechanism.get("kind") if isinstance(mechanism, dict) else None
@@ -106,12 +106,12 @@ def _width(column: object) -> int:
     return max(1, len(levels) - 1 + reserved)
 
 
-def _tables(found: Foresight) -> list[PlanTable]:
+def _tables(found: ErrorForecast) -> list[PlanTable]:
     makers = (_windows, _means, _correlations, _coefficients, _directions, _prospects)
     return [table for maker in makers if (table := maker(found)) is not None]
 
 
-def _means(found: Foresight) -> PlanTable | None:
+def _means(found: ErrorForecast) -> PlanTable | None:
     if found.means is None:
         return None
     units = {column.name: column.unit for column in found.task.columns}
@@ -119,7 +119,7 @@ def _means(found: Foresight) -> PlanTable | None:
     return _table("Means", ("mean of", "deviation by noise", "unit"), lines)
 
 
-def _correlations(found: Foresight) -> PlanTable | None:
+def _correlations(found: ErrorForecast) -> PlanTable | None:
     if found.correlations is None:
         return None
     pairs = sorted(found.correlations.items(), key=lambda pair: -pair[1])
@@ -127,7 +127,7 @@ def _correlations(found: Foresight) -> PlanTable | None:
     return _table("Correlations, the worst first", ("correlation of", "deviation by noise"), lines)
 
 
-def _coefficients(found: Foresight) -> PlanTable | None:
+def _coefficients(found: ErrorForecast) -> PlanTable | None:
     if found.coefficients is None:
         return None
     lines = [
@@ -137,7 +137,7 @@ def _coefficients(found: Foresight) -> PlanTable | None:
     return _table("Regression", ("coefficient of", "value in such rows", "deviation by noise"), lines)
 
 
-def _windows(found: Foresight) -> PlanTable | None:
+def _windows(found: ErrorForecast) -> PlanTable | None:
     both = found.together
     if both is None:
         return None
@@ -149,7 +149,7 @@ def _windows(found: Foresight) -> PlanTable | None:
     return _table("What the windows promise together", header, lines)
 
 
-def _directions(found: Foresight) -> PlanTable | None:
+def _directions(found: ErrorForecast) -> PlanTable | None:
     if found.wide is None or not found.wide.directions:
         return None
     lines = [
@@ -160,7 +160,7 @@ def _directions(found: Foresight) -> PlanTable | None:
     return _table("Directions that stand out of the noise", header, lines)
 
 
-def _words(found: Foresight) -> Iterator[str]:
+def _words(found: ErrorForecast) -> Iterator[str]:
     if found.sketch is not None:
         yield from sketch_in_words(found.sketch)
     for name, error in found.others.items():
@@ -169,7 +169,7 @@ def _words(found: Foresight) -> Iterator[str]:
         yield from wide_in_words(found.wide)
 
 
-def _prospects(found: Foresight) -> PlanTable | None:
+def _prospects(found: ErrorForecast) -> PlanTable | None:
     if found.prospects is None:
         return None
     lines = [

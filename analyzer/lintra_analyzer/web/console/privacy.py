@@ -8,7 +8,7 @@ from fastapi.responses import HTMLResponse
 
 from lintra_analyzer.service import Service
 from lintra_analyzer.storage.listed import PAGE
-from lintra_analyzer.tasks.populations import Together
+from lintra_analyzer.tasks.populations import PopulationPrivacy
 from lintra_analyzer.web.admission import ThisService, holder_of
 from lintra_analyzer.web.console.certificate import NEIGHBOURS
 from lintra_analyzer.web.console.pages import page
@@ -30,8 +30,8 @@ class SpentLine:
 
     population: str
     worlds: str
-    released: Together | None
-    every: Together | None
+    released: PopulationPrivacy | None
+    every: PopulationPrivacy | None
 
 
 @router.get("/privacy")

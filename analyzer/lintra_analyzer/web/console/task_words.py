@@ -26,7 +26,7 @@ _UNITS = (("day", 86_400), ("hour", 3600), ("minute", 60), ("second", 1))
 
 
 @dataclass(frozen=True)
-class Standing:
+class TaskStatus:
     """How a task stands.
 
     Attributes:
@@ -46,7 +46,7 @@ class Standing:
 
 def standing_of(
     task: Task, states: Sequence[ServerState], job: Job | None, now: int, num_released: int = 0
-) -> Standing:
+) -> TaskStatus:
     """Say how a task stands.
 
     `states` are what each server said to it. `job` is that of its only batch; of a task with windows nothing is looked
@@ -55,28 +55,28 @@ def standing_of(
     ends = task.not_after * task.time_precision
     missing = [task.servers[state.server].url for state in states if state.state != "accepted"]
     if missing:
-        return Standing("not registered", "bad", f"It is not registered with {', '.join(missing)}: nobody can send.")
+        return TaskStatus("not registered", "bad", f"It is not registered with {', '.join(missing)}: nobody can send.")
     if task.windows is not None:
         word = "collecting" if now < ends else "over"
         said = f"Each of its {task.windows.max_windows} windows is released when it is over; {num_released} are so far."
-        return Standing(word, "good" if now < ends else "quiet", said)
+        return TaskStatus(word, "good" if now < ends else "quiet", said)
     if job is not None and job.state != "waiting":
         return _of_job(job)
     if job is not None and job.problem is not None:
-        return Standing("waiting", "warn", f"It is not released yet: {in_words(job.problem)}", can_release=True)
+        return TaskStatus("waiting", "warn", f"It is not released yet: {in_words(job.problem)}", can_release=True)
     if now < ends:
         said = "Reports are collected. The release can be started as soon as the gate opens; it closes the collection."
-        return Standing("collecting", "good", said, can_release=True)
-    return Standing("over", "warn", "The time for reports is over, and nothing was released yet.", can_release=True)
+        return TaskStatus("collecting", "good", said, can_release=True)
+    return TaskStatus("over", "warn", "The time for reports is over, and nothing was released yet.", can_release=True)
 
 
-def _of_job(job: Job) -> Standing:
+def _of_job(job: Job) -> TaskStatus:
     if job.state == "released":
-        return Standing("released", "good", "It is released.", job.release_id)
+        return TaskStatus("released", "good", "It is released.", job.release_id)
     if job.state == "running":
-        return Standing("releasing", "good", f"It is being released: {STAGES[job.stage]}.")
+        return TaskStatus("releasing", "good", f"It is being released: {STAGES[job.stage]}.")
     problem = "" if job.problem is None else in_words(job.problem)
-    return Standing("failed", "bad", f"It will not be released: {problem}")
+    return TaskStatus("failed", "bad", f"It will not be released: {problem}")
 
 
 def in_words(problem: Problem) -> str:

@@ -14,7 +14,7 @@ from lintra_analyzer.web.admission import Before, ThisService, holder_of
 from lintra_analyzer.web.console.pages import page
 from lintra_analyzer.web.console.routing import console_router, see
 from lintra_analyzer.web.console.task_words import (
-    Standing,
+    TaskStatus,
     asked_of_device,
     gate_now,
     gate_of,
@@ -43,7 +43,7 @@ class TaskLine:
     population: str
     unreadable: str = ""
     task: Task | None = None
-    standing: Standing | None = None
+    standing: TaskStatus | None = None
     left: str = ""
 
 

@@ -14,7 +14,7 @@ from lintra_analyzer.storage.listed import PAGE
 from lintra_analyzer.web.admission import ThisService
 from lintra_analyzer.web.analyses import Analysis, Form
 from lintra_analyzer.web.console.analyses import PICTURE_HEADERS, SVG, file_of, form_and_table
-from lintra_analyzer.web.console.offers import Asked
+from lintra_analyzer.web.console.offers import AnalysisForm
 from lintra_analyzer.web.console.pages import page
 from lintra_analyzer.web.console.routing import console_router
 from lintra_analyzer.web.trends import TrendRequest, parse_trend, promise_of_all
@@ -56,7 +56,7 @@ def windows(
     request: Request, service: ThisService, task_id: TaskId, start: Annotated[int, Query(ge=0, lt=MAX_WINDOWS)] = 0
 ) -> HTMLResponse:
     """List the windows of a task from the number `start` on, and draw a mean over them if one is asked for."""
-    task, asked = service.task(task_id), Asked(TREND, request.query_params.multi_items())
+    task, asked = service.task(task_id), AnalysisForm(TREND, request.query_params.multi_items())
     listed = service.windows(task_id, start, PAGE + 1)
     complaint, found = "", None
     try:
@@ -83,7 +83,7 @@ def windows(
 @router.get("/tasks/{task_id}/windows/picture.svg")
 def picture(request: Request, service: ThisService, task_id: TaskId, theme: Theme = "light") -> Response:
     """Draw a mean over the windows. New windows come, so nothing is kept."""
-    found = _trend(service, task_id, Asked(TREND, request.query_params.multi_items()))
+    found = _trend(service, task_id, AnalysisForm(TREND, request.query_params.multi_items()))
     return Response(svg_of(found.plot, theme), media_type=SVG, headers=PICTURE_HEADERS)
 
 
@@ -92,9 +92,9 @@ def table(
     request: Request, service: ThisService, task_id: TaskId, ending: Literal["csv", "npz", "parquet"]
 ) -> Response:
     """Return a mean over the windows as a file."""
-    found = _trend(service, task_id, Asked(TREND, request.query_params.multi_items()))
+    found = _trend(service, task_id, AnalysisForm(TREND, request.query_params.multi_items()))
     return file_of(found, ending, f"lintra-windows-{task_id}")
 
 
-def _trend(service: Service, task_id: str, asked: Asked) -> TrendEstimate:
+def _trend(service: Service, task_id: str, asked: AnalysisForm) -> TrendEstimate:
     return service.trend(task_id, parse_trend(json.dumps(asked.document()).encode()))

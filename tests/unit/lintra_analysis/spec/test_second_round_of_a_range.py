@@ -18,7 +18,7 @@ from lintra_analysis.spec.specification import Specification
 from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.errors import InvalidAnalysisError, InvalidTaskError
 from lintra_protocol.mechanisms import SecondMoment
-from lintra_protocol.privacy.composition import Spent
+from lintra_protocol.privacy.composition import Spending
 from lintra_protocol.task import Task
 from support import make_task
 from support.analyzer_world import KEYS, NOW, seeded
@@ -94,7 +94,7 @@ def test_both_rounds_together_keep_the_promise_and_nearly_use_it_up(
 ) -> None:
     first, _, second, _ = rounds
     total = claim_of(asked())
-    spent = [Spent.of(task.privacy(CLIENTS)) for task in (first, second)]
+    spent = [Spending.of(task.privacy(CLIENTS)) for task in (first, second)]
     together = (spent[0] + spent[1]).delta_at(2.0)
     assert 0.97e-6 < together <= 1e-6
     # Both say so in a study, which a device charges at once, and neither may spend more than its half.

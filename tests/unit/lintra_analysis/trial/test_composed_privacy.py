@@ -2,7 +2,7 @@
 
 import pytest
 
-from lintra_analysis.trial.error_forecast import Foresight, foresee
+from lintra_analysis.trial.error_forecast import ErrorForecast, foresee
 from lintra_analysis.trial.plan_text import document, show
 from support import source
 
@@ -10,7 +10,7 @@ WINDOWS = {"window_seconds": 604_800, "grace_seconds": 86_400, "max_windows": 52
 CLAIMS = [(0.5, 12, "0"), (2, 3, "0"), (0.5, 12, "0.00000004"), (8, 52, "0.00000001")]
 
 
-def planned(**changes: object) -> Foresight:
+def planned(**changes: object) -> ErrorForecast:
     asked = {
         "purpose": "a test",
         "columns": [{"name": "sleep", "lower": 0, "upper": 14}, {"name": "mood", "lower": 1, "upper": 10}],
@@ -27,7 +27,7 @@ def planned(**changes: object) -> Foresight:
     return foresee({**asked, **changes}, None, None, 10**9, source("together"))
 
 
-def sigma(found: Foresight) -> float:
+def sigma(found: ErrorForecast) -> float:
     return float(found.task.mechanism.sigma)
 
 

@@ -20,7 +20,7 @@ from lintra_analysis.trial.files.table import read_table
 from lintra_analysis.trial.pilot import SHARE, bounds_of_pilot, main_document, pilot_document
 from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.errors import InvalidTaskError
-from lintra_protocol.privacy.composition import Spent
+from lintra_protocol.privacy.composition import Spending
 from lintra_protocol.privacy.discrete import discrete_epsilon
 from lintra_protocol.privacy.statement import MAX_SLACK
 from lintra_protocol.task import Task
@@ -115,8 +115,8 @@ def test_both_tasks_name_their_study_so_that_devices_charge_them_once(kind: str)
     assert (pilot.study.epsilon, pilot.study.share, pilot.study.pilot) == ("1", "0.1", None)
     assert main.study == pilot.study.model_copy(update={"pilot": pilot.task_id})
     set_aside = pilot.study.set_aside(pilot.worst_privacy())
-    assert Spent.of(main.worst_privacy()).fits_into(Spent.of(set_aside))
-    assert (Spent.of(pilot.worst_privacy()) + Spent.of(set_aside)).delta_at(1.0) <= 1e-6
+    assert Spending.of(main.worst_privacy()).fits_into(Spending.of(set_aside))
+    assert (Spending.of(pilot.worst_privacy()) + Spending.of(set_aside)).delta_at(1.0) <= 1e-6
 
 
 def test_a_study_of_two_rounds_would_be_three_tasks_and_names_none() -> None:

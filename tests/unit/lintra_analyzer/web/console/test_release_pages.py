@@ -15,8 +15,8 @@ from lintra_analysis.releases.release import Release
 from lintra_analyzer.tasks.populations import spent_together
 from lintra_analyzer.web.analyses import ANALYSES
 from lintra_analyzer.web.console.certificate import strongest_test
-from lintra_analyzer.web.console.kept import Kept
-from lintra_analyzer.web.console.offers import Asked, offer_of, offers_of
+from lintra_analyzer.web.console.kept import AnswerCache
+from lintra_analyzer.web.console.offers import AnalysisForm, offer_of, offers_of
 from lintra_analyzer.web.console.pages import POLICY
 from lintra_protocol.errors import InvalidAnalysisError
 from lintra_protocol.privacy.statement import PrivacyStatement
@@ -161,12 +161,12 @@ async def test_a_form_that_does_not_fit_comes_back_with_the_complaint_and_what_w
 
 
 def test_a_form_with_many_names_is_read_line_by_line_and_numbers_word_by_word() -> None:
-    asked = Asked(offer_of("histogram"), [("columns", "a b\n\n c "), ("quantiles", "0.5, .9"), ("other", "x")])
+    asked = AnalysisForm(offer_of("histogram"), [("columns", "a b\n\n c "), ("quantiles", "0.5, .9"), ("other", "x")])
     assert asked.values == {"columns": ["a b", "c"], "quantiles": ["0.5", ".9"]}
     assert asked.query == "columns=a+b&columns=c&quantiles=0.5&quantiles=.9"
     assert asked.request().options.model_dump()["quantiles"] == [0.5, 0.9]
     with pytest.raises(InvalidAnalysisError, match="a page"):
-        Asked(offer_of("synthetic"), [("num_rows", "100001"), ("seed", "1")]).request()
+        AnalysisForm(offer_of("synthetic"), [("num_rows", "100001"), ("seed", "1")]).request()
 
 
 def test_what_is_kept_is_not_made_again_and_the_oldest_gives_way() -> None:
@@ -176,7 +176,7 @@ def test_what_is_kept_is_not_made_again_and_the_oldest_gives_way() -> None:
         made.append(name)
         return name
 
-    kept: Kept[str] = Kept(2)
+    kept: AnswerCache[str] = AnswerCache(2)
     for name in "abacab":
         assert kept.get((name,), lambda name=name: make(name)) == name  # type: ignore[misc]
     assert made == ["a", "b", "c", "b"]

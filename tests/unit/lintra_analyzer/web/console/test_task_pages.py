@@ -12,7 +12,7 @@ import pytest_asyncio
 from lintra_analysis.spec.specification import specifications
 from lintra_analyzer.storage.access_tokens import Scope
 from lintra_analyzer.storage.rows import Job, ServerState
-from lintra_analyzer.web.console.asked_form import AskedTask, asked_by, columns_of, kinds
+from lintra_analyzer.web.console.asked_form import TaskForm, asked_by, columns_of, kinds
 from lintra_analyzer.web.console.task_words import gate_of, span_in_words, standing_of, time_left
 from lintra_protocol.errors import InvalidTaskError
 from support.analyzer_world import NOW, Life
@@ -104,11 +104,11 @@ async def test_a_regression_of_many_columns_is_refused_before_anything_is_comput
 ) -> None:
     begun: list[str | None] = []
 
-    def foreseen(asked: AskedTask, *_: object) -> None:
+    def foreseen(asked: TaskForm, *_: object) -> None:
         begun.append(asked.target)
         raise InvalidTaskError("it is computed")
 
-    monkeypatch.setattr(AskedTask, "foreseen", foreseen)
+    monkeypatch.setattr(TaskForm, "foreseen", foreseen)
     levels = " | ".join(f"L{number}" for number in range(41))
     wide = FORM | {"target": "c0", "columns": "\n".join(f"c{number}: 0 to 9" for number in range(61))}
     together = FORM | {"target": "c0", "columns": f"c0: 0 to 9\nsite: {levels}\nward: {levels}"}
