@@ -8,9 +8,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
 from lintra_analyzer.exchange.census import require_honest_inventory, watch_start
-from lintra_analyzer.exchange.checking import Checking
-from lintra_analyzer.exchange.freezing import ask_to_freeze
-from lintra_analyzer.exchange.merging import Merging, batch_status
+from lintra_analyzer.exchange.verification import Checking
+from lintra_analyzer.exchange.freeze import ask_to_freeze
+from lintra_analyzer.exchange.merged_windows import Merging, batch_status
 from lintra_analyzer.exchange.reconstruct import (
     FrozenCohort,
     common_reports,

@@ -14,7 +14,7 @@ from typing import Protocol, TypeVar
 import httpx2
 import stamina
 
-from lintra_analyzer.exchange.arriving import Arriving, pour
+from lintra_analyzer.exchange.list_download import Arriving, pour
 from lintra_protocol.cohort.report_ids import ReportIds
 from lintra_protocol.crypto.randomness import RandomBytes
 from lintra_protocol.crypto.signing import PUBLIC_KEY_BYTES, SigningKey

@@ -16,8 +16,8 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from lintra_analyzer.storage import tables
 from lintra_analyzer.storage.database import TrustedCounter, damaged, open_database, require_intact
-from lintra_analyzer.storage.kept_lists import ALL_SERVERS, NAMING_SECONDS, KeptLists
-from lintra_analyzer.storage.listed import Listed, select_task
+from lintra_analyzer.storage.list_files import ALL_SERVERS, NAMING_SECONDS, KeptLists
+from lintra_analyzer.storage.pages import Listed, select_task
 from lintra_analyzer.storage.rows import DocumentKind, Job, ServerState, StoredTask, as_json, job_of, server_state_of
 from lintra_analyzer.storage.trusted_file import FILE, Trusted, TrustedFile
 from lintra_analyzer.storage.users import Users

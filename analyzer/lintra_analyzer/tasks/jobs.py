@@ -11,7 +11,7 @@ from collections.abc import Callable
 import structlog
 from sqlalchemy.exc import SQLAlchemyError
 
-from lintra_analyzer.exchange.certify import certify
+from lintra_analyzer.exchange.issue_certificate import certify
 from lintra_analyzer.exchange.collect import ServerExchange
 from lintra_analyzer.exchange.reconstruct import FrozenCohort, reconstruct
 from lintra_analyzer.metrics import Metrics

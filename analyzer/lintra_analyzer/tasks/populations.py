@@ -10,7 +10,7 @@ from functools import cached_property
 from math import inf
 from threading import Lock
 
-from lintra_analyzer.storage.listed import Listed
+from lintra_analyzer.storage.pages import Listed
 from lintra_analyzer.storage.readable import record_in, task_in
 from lintra_protocol.encoding.documents import rounded_up
 from lintra_protocol.errors import LintraError

@@ -13,7 +13,7 @@ from math import inf
 
 import structlog
 
-from lintra_analyzer.exchange.merging import waits_for_next
+from lintra_analyzer.exchange.merged_windows import waits_for_next
 from lintra_analyzer.storage.readable import task_in
 from lintra_analyzer.storage.rows import Job
 from lintra_analyzer.storage.store import Store

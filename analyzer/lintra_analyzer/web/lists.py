@@ -4,7 +4,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
-from lintra_analyzer.storage.listed import PAGE
+from lintra_analyzer.storage.pages import PAGE
 from lintra_analyzer.web.admission import Before, ThisService, holder_of
 from lintra_analyzer.web.description import refusals
 from lintra_analyzer.web.views import (

@@ -8,7 +8,7 @@ from fastapi import Query, Request
 from fastapi.responses import HTMLResponse, Response
 
 from lintra_analyzer.web.admission import ThisService, require_new
-from lintra_analyzer.web.console.asked_form import asked_by, kinds, shown
+from lintra_analyzer.web.console.task_form import asked_by, kinds, shown
 from lintra_analyzer.web.console.forms import Form, filled_in
 from lintra_analyzer.web.console.options import CONTRIBUTORS, OTHERS, WINDOWS, mechanism_options, mechanism_words
 from lintra_analyzer.web.console.pages import page

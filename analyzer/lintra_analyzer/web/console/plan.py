@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from lintra_analysis.estimators.tabular import number
 from lintra_analysis.trial.error_forecast import ErrorForecast
 from lintra_analysis.trial.plan_text import sketch_in_words, wide_in_words
-from lintra_analyzer.web.console.asked_form import TaskForm
-from lintra_analyzer.web.console.task_words import asked_of_device, gate_of, warnings_in
+from lintra_analyzer.web.console.task_form import TaskForm
+from lintra_analyzer.web.console.task_text import asked_of_device, gate_of, warnings_in
 from lintra_protocol.crypto.randomness import system_randomness
 from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.fields.schema import OTHER

@@ -7,7 +7,7 @@ from fastapi import Query, Request
 from fastapi.responses import HTMLResponse
 
 from lintra_analyzer.service import Service
-from lintra_analyzer.storage.listed import PAGE
+from lintra_analyzer.storage.pages import PAGE
 from lintra_analyzer.tasks.populations import PopulationPrivacy
 from lintra_analyzer.web.admission import ThisService, holder_of
 from lintra_analyzer.web.console.certificate import NEIGHBOURS

@@ -13,7 +13,7 @@ from lintra_analyzer.storage.rows import StoredTask
 from lintra_analyzer.web.admission import Before, ThisService, holder_of
 from lintra_analyzer.web.console.pages import page
 from lintra_analyzer.web.console.routing import console_router, see
-from lintra_analyzer.web.console.task_words import (
+from lintra_analyzer.web.console.task_text import (
     TaskStatus,
     asked_of_device,
     gate_now,

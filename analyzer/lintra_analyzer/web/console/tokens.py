@@ -6,7 +6,7 @@ from fastapi import Query, Request
 from fastapi.responses import HTMLResponse, Response
 
 from lintra_analyzer.storage.access_tokens import ROLES, Scope
-from lintra_analyzer.storage.listed import PAGE
+from lintra_analyzer.storage.pages import PAGE
 from lintra_analyzer.web.admission import ThisService
 from lintra_analyzer.web.console.forms import field, filled_in
 from lintra_analyzer.web.console.pages import page

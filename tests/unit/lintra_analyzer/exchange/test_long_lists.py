@@ -6,7 +6,8 @@ import shutil
 import httpx2
 import pytest
 
-from lintra_analyzer.exchange import arriving, freezing
+from lintra_analyzer.exchange import list_download
+from lintra_analyzer.exchange import freeze
 from lintra_protocol.cohort import differences
 from lintra_protocol.cohort.differences import ListDifference, piece_hash, pieces_of
 from lintra_protocol.cohort.report_ids import ReportIds, difference
@@ -20,9 +21,9 @@ LIST = b"".join(sorted(hashlib.sha256(bytes([number])).digest() for number in ra
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let ranges and pieces hold two identifiers, and no difference stand in a request."""
-    monkeypatch.setattr(arriving, "RANGE_BYTES", PIECE)
+    monkeypatch.setattr(list_download, "RANGE_BYTES", PIECE)
     monkeypatch.setattr(differences, "PIECE_BYTES", PIECE)
-    monkeypatch.setattr(freezing, "INLINE_BYTES", 0)
+    monkeypatch.setattr(freeze, "INLINE_BYTES", 0)
 
 
 async def differing(life: Life) -> str:

@@ -12,8 +12,8 @@ import pytest_asyncio
 from lintra_analysis.spec.specification import specifications
 from lintra_analyzer.storage.access_tokens import Scope
 from lintra_analyzer.storage.rows import Job, ServerState
-from lintra_analyzer.web.console.asked_form import TaskForm, asked_by, columns_of, kinds
-from lintra_analyzer.web.console.task_words import gate_of, span_in_words, standing_of, time_left
+from lintra_analyzer.web.console.task_form import TaskForm, asked_by, columns_of, kinds
+from lintra_analyzer.web.console.task_text import gate_of, span_in_words, standing_of, time_left
 from lintra_protocol.errors import InvalidTaskError
 from support.analyzer_world import NOW, Life
 

@@ -4,7 +4,7 @@ from typing import cast
 
 import pytest
 
-from lintra_analyzer.exchange.merging import Merging
+from lintra_analyzer.exchange.merged_windows import Merging
 from lintra_analyzer.exchange.servers import Server
 from lintra_analyzer.storage.rows import Job
 from lintra_analyzer.storage.store import Store

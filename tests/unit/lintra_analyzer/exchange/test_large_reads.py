@@ -12,7 +12,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from lintra_analyzer.exchange.wide_reads import READ_BYTES, read_widely
+from lintra_analyzer.exchange.large_reads import READ_BYTES, read_widely
 from lintra_analyzer.service import http_client
 from support.certificates import certificates_of
 

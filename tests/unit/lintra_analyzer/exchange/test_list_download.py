@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import httpx2
 import pytest
 
-from lintra_analyzer.exchange.arriving import Arriving
+from lintra_analyzer.exchange.list_download import Arriving
 from lintra_protocol.encoding.canonical import HASH_BYTES
 from lintra_protocol.errors import InventoryMismatchError, LintraError, MessageTooLargeError
 

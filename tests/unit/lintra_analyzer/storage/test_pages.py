@@ -10,7 +10,7 @@ import pytest_asyncio
 
 from lintra_analysis.access.rest_client import AnalyzerClient
 from lintra_analyzer.storage.access_tokens import Scope
-from lintra_analyzer.storage.listed import PAGE
+from lintra_analyzer.storage.pages import PAGE
 from lintra_protocol.errors import InvalidMessageError
 from lintra_protocol.fields.windows import Windows
 from support import make_task

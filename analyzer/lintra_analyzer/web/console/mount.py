@@ -3,7 +3,8 @@
 from fastapi import FastAPI
 from starlette.staticfiles import StaticFiles
 
-from lintra_analyzer.web.console import analyses, new_task, privacy, releases, replays, sign_in, tasks, tokens, windows
+from lintra_analyzer.web.console import analyses, new_task, privacy, releases, sign_in, tasks, tokens, windows
+from lintra_analyzer.web.console import replay_page
 from lintra_analyzer.web.console.pages import STATIC
 
 ROUTERS = (
@@ -13,7 +14,7 @@ ROUTERS = (
     tasks.router,
     releases.router,
     analyses.router,
-    replays.router,
+    replay_page.router,
     windows.router,
     privacy.router,
     tokens.router,
