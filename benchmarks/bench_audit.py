@@ -17,9 +17,9 @@ from showing import BENCHMARKS, Cell, Shown, parser, runs_of, show
 
 from lintra_audit.release.cases import seams_of, standard_cases
 from lintra_audit.release.run import MIN_TRIALS, Outcome, audit_case
-from lintra_audit.trials.case import Case
-from lintra_audit.trials.distinguish import CONFIDENCE
-from lintra_audit.trials.faults import FAULTS
+from lintra_audit.trials.audit_case import Case
+from lintra_audit.trials.likelihood_test import CONFIDENCE
+from lintra_audit.trials.planted_faults import FAULTS
 from lintra_protocol.crypto.randomness import derive_seed
 
 PAGE: Path = BENCHMARKS.with_name("audit.md")

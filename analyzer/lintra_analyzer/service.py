@@ -20,14 +20,14 @@ from lintra_analysis.spec.specification import Specification
 from lintra_analyzer.access import Access
 from lintra_analyzer.exchange.census import CensusResult, take_census
 from lintra_analyzer.exchange.collect import ServerExchange
+from lintra_analyzer.exchange.large_reads import read_widely
 from lintra_analyzer.exchange.replay import replay
 from lintra_analyzer.exchange.servers import HttpClient, Network, Patience, Server
-from lintra_analyzer.exchange.large_reads import read_widely
 from lintra_analyzer.metrics import Metrics
 from lintra_analyzer.settings import KnownServer, Settings
 from lintra_analyzer.storage.archive import Archive
-from lintra_analyzer.storage.list_files import ListKind
 from lintra_analyzer.storage.keys import AnalyzerKeys
+from lintra_analyzer.storage.list_files import ListKind
 from lintra_analyzer.storage.readable import record_in, task_in
 from lintra_analyzer.storage.rows import EVERYBODY, Job, ServerState, StoredTask
 from lintra_analyzer.storage.store import DATABASE, Store

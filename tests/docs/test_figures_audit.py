@@ -8,8 +8,8 @@ import showing
 from scipy.stats import norm
 
 from lintra_audit.release.run import MIN_TRIALS, audit_case
-from lintra_audit.trials.distinguish import CONFIDENCE
-from lintra_audit.trials.faults import BOUND_FACTOR
+from lintra_audit.trials.likelihood_test import CONFIDENCE
+from lintra_audit.trials.planted_faults import BOUND_FACTOR
 from support.figures import written
 
 CLAIMED = (1, 3, 4)

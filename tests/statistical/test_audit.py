@@ -14,9 +14,9 @@ from scipy.stats import norm
 
 from lintra_audit.release.cases import planted_faults, seams_of
 from lintra_audit.release.run import Outcome, audit_case
-from lintra_audit.trials import pipeline
-from lintra_audit.trials.case import Case, make_case_task
-from lintra_audit.trials.distinguish import CONFIDENCE
+from lintra_audit.trials import simulated_release
+from lintra_audit.trials.audit_case import Case, make_case_task
+from lintra_audit.trials.likelihood_test import CONFIDENCE
 from lintra_protocol.crypto.randomness import RandomBytes, derive_seed
 from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.mechanisms import OsnapPublished, WishartSecondMoment, base, noise_law
@@ -199,7 +199,7 @@ def test_a_matrix_with_emptier_rows_than_planned_is_caught(monkeypatch: pytest.M
     def thinner(task: Task, batch: int, root: bytes, nonces: Sequence[bytes], num_clients: int) -> ReleaseMatrix:
         return ReleaseMatrix(SEED, BalancedOsnap(6, num_clients, SEED), task.privacy(num_clients))
 
-    monkeypatch.setattr(pipeline, "draw_matrix", thinner)
+    monkeypatch.setattr(simulated_release, "draw_matrix", thinner)
     assert failed(audit_case(CASES["osnap"], 5_000, SEED)) == {"optimal test", "black box"}
 
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from lintra_audit.release.cases import standard_cases
 from lintra_audit.release.run import far_reports
-from lintra_audit.trials.case import Case
+from lintra_audit.trials.audit_case import Case
 from support.measured import measurement_of, noise_sigmas
 
 STANDARD = {case.name: case for case in standard_cases()}

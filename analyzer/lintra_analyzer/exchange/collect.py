@@ -8,7 +8,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
 from lintra_analyzer.exchange.census import require_honest_inventory, watch_start
-from lintra_analyzer.exchange.verification import Checking
 from lintra_analyzer.exchange.freeze import ask_to_freeze
 from lintra_analyzer.exchange.merged_windows import Merging, batch_status
 from lintra_analyzer.exchange.reconstruct import (
@@ -20,6 +19,7 @@ from lintra_analyzer.exchange.reconstruct import (
     verify_judged,
 )
 from lintra_analyzer.exchange.servers import MAX_DOCUMENT_BYTES, Server
+from lintra_analyzer.exchange.verification import Checking
 from lintra_analyzer.storage.rows import DocumentKind
 from lintra_analyzer.storage.store import Store
 from lintra_protocol.cohort.report_ids import ComparedLists, ReportIds

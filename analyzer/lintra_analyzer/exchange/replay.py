@@ -8,8 +8,8 @@ import asyncio
 
 from lintra_analysis.certificate.certificate import ReleaseRecord, SignedRecord
 from lintra_analysis.certificate.replay import ReplayedCheck, compared_fields, signature_check
-from lintra_analyzer.exchange.issue_certificate import certify
 from lintra_analyzer.exchange.collect import ServerExchange
+from lintra_analyzer.exchange.issue_certificate import certify
 from lintra_analyzer.exchange.reconstruct import FrozenCohort, reconstruct
 from lintra_analyzer.storage.archive import Archive
 from lintra_analyzer.storage.keys import AnalyzerKeys

@@ -11,8 +11,8 @@ from collections.abc import Callable
 import structlog
 from sqlalchemy.exc import SQLAlchemyError
 
-from lintra_analyzer.exchange.issue_certificate import certify
 from lintra_analyzer.exchange.collect import ServerExchange
+from lintra_analyzer.exchange.issue_certificate import certify
 from lintra_analyzer.exchange.reconstruct import FrozenCohort, reconstruct
 from lintra_analyzer.metrics import Metrics
 from lintra_analyzer.storage.archive import Archive

@@ -25,8 +25,8 @@ from lintra_analyzer.web.admission import (
     require_new,
 )
 from lintra_analyzer.web.analyses import PRIVACY_SPENT, parse_request, request_schema, summary
-from lintra_analyzer.web.console.sign_in_limit import Attempts
 from lintra_analyzer.web.console.mount import mount_console
+from lintra_analyzer.web.console.sign_in_limit import Attempts
 from lintra_analyzer.web.description import (
     BEARER,
     analysis_answers,

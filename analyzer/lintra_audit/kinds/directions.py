@@ -10,12 +10,12 @@ from typing import cast
 import numpy as np
 
 from lintra_audit.kinds.kind_audit import Planted
-from lintra_audit.trials.case import Case, make_case_task, numbers
-from lintra_audit.trials.faults import noiseless, only_for
+from lintra_audit.trials.audit_case import Case, make_case_task, numbers
+from lintra_audit.trials.neighbours import HOSTILE, Pair, hostile_rows
 from lintra_audit.trials.organisations import File, contribute, exact_contribution
-from lintra_audit.trials.pipeline import Seams, encode
-from lintra_audit.trials.twins import MAX_CLIENTS, twin_of
-from lintra_audit.trials.worlds import HOSTILE, Pair, hostile_rows
+from lintra_audit.trials.planted_faults import noiseless, only_for
+from lintra_audit.trials.scaled_task import MAX_CLIENTS, twin_of
+from lintra_audit.trials.simulated_release import Seams, encode
 from lintra_protocol.crypto.randomness import RandomBytes
 from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.fields.contributors import Contributors

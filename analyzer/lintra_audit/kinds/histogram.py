@@ -7,11 +7,11 @@ import numpy as np
 
 from lintra_audit.kinds.kind_audit import KindAudit, Planted
 from lintra_audit.kinds.organisations import organisation_audit
-from lintra_audit.trials.case import Case, make_case_task, numbers
-from lintra_audit.trials.faults import noiseless, only_for, without_noise_in
-from lintra_audit.trials.pipeline import encode
-from lintra_audit.trials.twins import MAX_CLIENTS, twin_of
-from lintra_audit.trials.worlds import Pair
+from lintra_audit.trials.audit_case import Case, make_case_task, numbers
+from lintra_audit.trials.neighbours import Pair
+from lintra_audit.trials.planted_faults import noiseless, only_for, without_noise_in
+from lintra_audit.trials.scaled_task import MAX_CLIENTS, twin_of
+from lintra_audit.trials.simulated_release import encode
 from lintra_protocol.crypto.randomness import RandomBytes
 from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.mechanisms.base import Mechanism

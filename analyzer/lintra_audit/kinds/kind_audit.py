@@ -8,11 +8,11 @@ import numpy as np
 from lintra_analysis.kinds.by_kind import ByKind
 from lintra_audit.exact.gaussian_release import audit_gaussian_release
 from lintra_audit.exact.task_audit import TaskAudit
-from lintra_audit.trials.case import Case
-from lintra_audit.trials.distinguish import OptimalTest, joined, likelihood_ratio
-from lintra_audit.trials.pipeline import Scene, Seams
-from lintra_audit.trials.twins import twin_with_mu
-from lintra_audit.trials.worlds import Pair, hostile_rows, one_step, opposite
+from lintra_audit.trials.audit_case import Case
+from lintra_audit.trials.likelihood_test import OptimalTest, joined, likelihood_ratio
+from lintra_audit.trials.neighbours import Pair, hostile_rows, one_step, opposite
+from lintra_audit.trials.scaled_task import twin_with_mu
+from lintra_audit.trials.simulated_release import Scene, Seams
 from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.encoding.documents import Real
 from lintra_protocol.mechanisms import AnyMechanism

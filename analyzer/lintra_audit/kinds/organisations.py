@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from lintra_audit.kinds.kind_audit import OrganisationAudit, Planted
-from lintra_audit.trials.case import Case, make_case_task, numbers, unchecked_task
+from lintra_audit.trials.audit_case import Case, make_case_task, numbers, unchecked_task
 from lintra_audit.trials.organisation_faults import ORGANISATION_FAULTS
 from lintra_protocol.fields.contributors import Contributors
 from lintra_protocol.fields.schema import Column

@@ -4,9 +4,9 @@ from functools import partial
 from typing import cast
 
 from lintra_audit.kinds.kind_audit import KindAudit, Planted
-from lintra_audit.trials.case import Case, make_case_task, numbers
-from lintra_audit.trials.faults import FAULTS, only_for, without_noise_in, without_room_for_the_count
-from lintra_audit.trials.twins import MAX_CLIENTS, small_claim, task_of_claim, twin_of
+from lintra_audit.trials.audit_case import Case, make_case_task, numbers
+from lintra_audit.trials.planted_faults import FAULTS, only_for, without_noise_in, without_room_for_the_count
+from lintra_audit.trials.scaled_task import MAX_CLIENTS, small_claim, task_of_claim, twin_of
 from lintra_protocol.mechanisms.layout import CLIPPED
 from lintra_protocol.mechanisms.osnap import Osnap
 from lintra_protocol.task import Task

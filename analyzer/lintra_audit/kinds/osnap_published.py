@@ -6,10 +6,10 @@ from typing import cast
 import numpy as np
 
 from lintra_audit.kinds.kind_audit import KindAudit, Planted
-from lintra_audit.trials.case import Case, make_case_task, numbers, task_of
-from lintra_audit.trials.faults import noiseless, only_for, without_room_for_the_count
-from lintra_audit.trials.twins import small_claim
-from lintra_audit.trials.worlds import HOSTILE, Pair, one_unclipped, step_below
+from lintra_audit.trials.audit_case import Case, make_case_task, numbers, task_of
+from lintra_audit.trials.neighbours import HOSTILE, Pair, one_unclipped, step_below
+from lintra_audit.trials.planted_faults import noiseless, only_for, without_room_for_the_count
+from lintra_audit.trials.scaled_task import small_claim
 from lintra_protocol.crypto.randomness import RandomBytes
 from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.encoding.documents import Real, fraction, real

@@ -5,7 +5,7 @@ from itertools import pairwise, product
 
 import numpy as np
 
-from lintra_audit.trials.worlds import Pair, farthest, hostile_rows
+from lintra_audit.trials.neighbours import Pair, farthest, hostile_rows
 from lintra_protocol.crypto.randomness import expand
 from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.encoding.canonical import base64url

@@ -9,11 +9,11 @@ import numpy as np
 
 from lintra_audit.kinds.kind_audit import KindAudit, Planted
 from lintra_audit.kinds.organisations import organisation_audit
-from lintra_audit.trials.case import Case, make_case_task, numbers
-from lintra_audit.trials.faults import noiseless, only_for, without_room_for_the_count
-from lintra_audit.trials.pipeline import Encode, encode
-from lintra_audit.trials.twins import MAX_CLIENTS, twin_of
-from lintra_audit.trials.worlds import Pair, hostile_rows
+from lintra_audit.trials.audit_case import Case, make_case_task, numbers
+from lintra_audit.trials.neighbours import Pair, hostile_rows
+from lintra_audit.trials.planted_faults import noiseless, only_for, without_room_for_the_count
+from lintra_audit.trials.scaled_task import MAX_CLIENTS, twin_of
+from lintra_audit.trials.simulated_release import Encode, encode
 from lintra_protocol.crypto.randomness import RandomBytes
 from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.encoding.canonical import base64url

@@ -15,10 +15,10 @@ from lintra_audit.kinds.projected import (
     one_feature_step,
     small_fields,
 )
-from lintra_audit.trials.case import Case, make_case_task
-from lintra_audit.trials.faults import noiseless, only_for, without_noise_in, without_room_for_the_count
-from lintra_audit.trials.twins import MAX_CLIENTS, twin_of
-from lintra_audit.trials.worlds import Pair
+from lintra_audit.trials.audit_case import Case, make_case_task
+from lintra_audit.trials.neighbours import Pair
+from lintra_audit.trials.planted_faults import noiseless, only_for, without_noise_in, without_room_for_the_count
+from lintra_audit.trials.scaled_task import MAX_CLIENTS, twin_of
 from lintra_protocol.crypto.randomness import RandomBytes
 from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.encoding.documents import Real

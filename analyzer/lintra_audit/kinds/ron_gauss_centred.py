@@ -15,11 +15,11 @@ from lintra_audit.kinds.projected import (
     rows_between_bounds,
     small_fields,
 )
-from lintra_audit.trials.case import Case, make_case_task
-from lintra_audit.trials.faults import only_for, without_room_for_the_count
-from lintra_audit.trials.twins import MAX_CLIENTS, twin_of
-from lintra_audit.trials.worlds import Pair
-from lintra_audit.trials.worlds import farthest as farthest_among
+from lintra_audit.trials.audit_case import Case, make_case_task
+from lintra_audit.trials.neighbours import Pair
+from lintra_audit.trials.neighbours import farthest as farthest_among
+from lintra_audit.trials.planted_faults import only_for, without_room_for_the_count
+from lintra_audit.trials.scaled_task import MAX_CLIENTS, twin_of
 from lintra_protocol.crypto.randomness import RandomBytes
 from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.encoding.canonical import base64url

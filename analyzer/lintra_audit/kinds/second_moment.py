@@ -9,10 +9,10 @@ import numpy as np
 from lintra_audit.kinds import directions
 from lintra_audit.kinds.kind_audit import KindAudit, OrganisationAudit, Planted
 from lintra_audit.kinds.organisations import CLIPPED_TOGETHER, organisation_audit
-from lintra_audit.trials.case import Case, make_case_task
-from lintra_audit.trials.faults import noiseless, only_for, without_noise_in, without_room_for_the_count
-from lintra_audit.trials.twins import twin_with_mu
-from lintra_audit.trials.worlds import HOSTILE, Pair, hostile_rows, one_unclipped
+from lintra_audit.trials.audit_case import Case, make_case_task
+from lintra_audit.trials.neighbours import HOSTILE, Pair, hostile_rows, one_unclipped
+from lintra_audit.trials.planted_faults import noiseless, only_for, without_noise_in, without_room_for_the_count
+from lintra_audit.trials.scaled_task import twin_with_mu
 from lintra_protocol.crypto.randomness import RandomBytes
 from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.mechanisms.base import Mechanism

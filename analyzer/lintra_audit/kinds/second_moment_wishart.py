@@ -8,11 +8,11 @@ import numpy as np
 
 from lintra_audit.exact.wishart_release import audit_wishart_release
 from lintra_audit.kinds.kind_audit import KindAudit, Planted, Reports
-from lintra_audit.trials.case import Case, make_case_task, numbers
-from lintra_audit.trials.faults import noiseless, only_for, without_room_for_the_count
-from lintra_audit.trials.pipeline import Scene
-from lintra_audit.trials.twins import small_claim, task_of_claim
-from lintra_audit.trials.worlds import HOSTILE, Pair, one_unclipped
+from lintra_audit.trials.audit_case import Case, make_case_task, numbers
+from lintra_audit.trials.neighbours import HOSTILE, Pair, one_unclipped
+from lintra_audit.trials.planted_faults import noiseless, only_for, without_room_for_the_count
+from lintra_audit.trials.scaled_task import small_claim, task_of_claim
+from lintra_audit.trials.simulated_release import Scene
 from lintra_protocol.crypto.randomness import RandomBytes
 from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.mechanisms.layout import CLIPPED, Products, triangle_matrix

@@ -4,8 +4,8 @@ from functools import partial
 
 from lintra_audit.kinds.kind_audit import KindAudit, Planted
 from lintra_audit.kinds.organisations import CLIPPED_TOGETHER, COUNTED_BY_SUM, organisation_audit
-from lintra_audit.trials.case import Case, make_case_task
-from lintra_audit.trials.faults import (
+from lintra_audit.trials.audit_case import Case, make_case_task
+from lintra_audit.trials.planted_faults import (
     FAULTS,
     counting_values,
     only_for,

@@ -1,9 +1,9 @@
 """The cases of an audit: the standard ones of all mechanisms, a given task, or a small twin of it."""
 
 from lintra_audit.kinds.kind_audit import AUDITS, OrganisationAudit, Planted
-from lintra_audit.trials.case import Case
-from lintra_audit.trials.faults import FAULTS
-from lintra_audit.trials.pipeline import HONEST, Seams
+from lintra_audit.trials.audit_case import Case
+from lintra_audit.trials.planted_faults import FAULTS
+from lintra_audit.trials.simulated_release import HONEST, Seams
 from lintra_protocol.task import Task
 
 MAX_NUMBERS = 64

@@ -12,8 +12,8 @@ import numpy as np
 from scipy import stats
 
 from lintra_audit.kinds.kind_audit import AUDITS
-from lintra_audit.trials.distinguish import noise_gram
-from lintra_audit.trials.pipeline import Scene, Seams, exact_report
+from lintra_audit.trials.likelihood_test import noise_gram
+from lintra_audit.trials.simulated_release import Scene, Seams, exact_report
 from lintra_protocol.crypto.randomness import expand
 from lintra_protocol.crypto.ring import IntArray
 from lintra_protocol.task import Task

@@ -16,7 +16,7 @@ from lintra_audit.release.output import audit_document, show_audit
 from lintra_audit.release.run import MIN_TRIALS, audit_case
 from lintra_audit.replay import cli as replay_cli
 from lintra_audit.task import cli as task_cli
-from lintra_audit.trials.case import Case
+from lintra_audit.trials.audit_case import Case
 from lintra_audit.verify import cli as verify_cli
 from lintra_protocol.cli import read_task
 from lintra_protocol.crypto.randomness import system_randomness

@@ -10,11 +10,11 @@ import numpy as np
 
 from lintra_audit.kinds.kind_audit import AUDITS
 from lintra_audit.release.checks import Check, squared_distance_of
-from lintra_audit.trials.case import Case
-from lintra_audit.trials.distinguish import OptimalTest, likelihood_ratio
+from lintra_audit.trials.audit_case import Case
+from lintra_audit.trials.likelihood_test import OptimalTest, likelihood_ratio
+from lintra_audit.trials.neighbours import Pair
 from lintra_audit.trials.organisations import THE_ORGANISATION, File, exact_contribution
-from lintra_audit.trials.pipeline import Draw, Scene, Seams
-from lintra_audit.trials.worlds import Pair
+from lintra_audit.trials.simulated_release import Draw, Scene, Seams
 from lintra_protocol.crypto.randomness import RandomBytes, expand
 from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.fields.contributors import Contributors

@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from lintra_audit.release.run import Outcome
-from lintra_audit.trials.distinguish import CONFIDENCE, Bound
+from lintra_audit.trials.likelihood_test import CONFIDENCE, Bound
 
 Document = dict[str, Any]
 

@@ -8,14 +8,15 @@ import numpy as np
 from lintra_audit.kinds.kind_audit import AUDITS
 from lintra_audit.release.checks import Check, check_encoder, check_lattice, check_law
 from lintra_audit.release.contributions import Contributions
-from lintra_audit.trials.case import Case
-from lintra_audit.trials.distinguish import (
+from lintra_audit.trials.audit_case import Case
+from lintra_audit.trials.likelihood_test import (
     Bound,
     OptimalTest,
     black_box_bound,
     threshold_bound,
 )
-from lintra_audit.trials.pipeline import (
+from lintra_audit.trials.neighbours import worlds
+from lintra_audit.trials.simulated_release import (
     HONEST,
     Draw,
     DrawnRelease,
@@ -26,7 +27,6 @@ from lintra_audit.trials.pipeline import (
     run_reports,
     set_scene,
 )
-from lintra_audit.trials.worlds import worlds
 from lintra_protocol.crypto.randomness import derive_seed, expand
 from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.encoding.documents import fraction

@@ -4,7 +4,7 @@ import numpy as np
 
 from lintra_audit.exact.task_audit import TaskAudit
 from lintra_audit.kinds.kind_audit import AUDITS
-from lintra_audit.trials.pipeline import request_release
+from lintra_audit.trials.simulated_release import request_release
 from lintra_protocol.task import Task
 from lintra_protocol.transforms.base import PublicMatrix
 

@@ -16,7 +16,7 @@ from lintra_audit.trials.organisations import (
     contribute,
     exact_contribution,
 )
-from lintra_audit.trials.pipeline import Seams
+from lintra_audit.trials.simulated_release import Seams
 from lintra_protocol.crypto.randomness import RandomBytes
 from lintra_protocol.crypto.ring import IntArray
 from lintra_protocol.fields.contributors import MAX_ROWS

@@ -15,8 +15,8 @@ from lintra_analysis.estimators.tabular import number
 from lintra_analyzer.service import Service
 from lintra_analyzer.web.admission import ThisService
 from lintra_analyzer.web.analyses import names_of, promise, summary
-from lintra_analyzer.web.console.answer_cache import AnswerCache
 from lintra_analyzer.web.console.analysis_forms import MOST_BOXES, AnalysisForm, offer_of
+from lintra_analyzer.web.console.answer_cache import AnswerCache
 from lintra_analyzer.web.console.pages import page, sentence
 from lintra_analyzer.web.console.releases import ReleaseId
 from lintra_analyzer.web.console.routing import console_router

@@ -8,12 +8,12 @@ from fastapi import Query, Request
 from fastapi.responses import HTMLResponse, Response
 
 from lintra_analyzer.web.admission import ThisService, require_new
-from lintra_analyzer.web.console.task_form import asked_by, kinds, shown
 from lintra_analyzer.web.console.forms import Form, filled_in
 from lintra_analyzer.web.console.options import CONTRIBUTORS, OTHERS, WINDOWS, mechanism_options, mechanism_words
 from lintra_analyzer.web.console.pages import page
 from lintra_analyzer.web.console.plan import ShownPlan, shown_plan
 from lintra_analyzer.web.console.routing import console_router, see
+from lintra_analyzer.web.console.task_form import asked_by, kinds, shown
 from lintra_protocol.errors import LintraError
 from lintra_protocol.http.problems import STATUS
 from lintra_service.byte_budget import OneAtATime

@@ -9,8 +9,8 @@ from lintra_analysis.certificate.certificate import witness_lines
 from lintra_analyzer.storage.readable import purpose_in
 from lintra_analyzer.web.admission import Before, ThisService, holder_of
 from lintra_analyzer.web.analyses import summary
-from lintra_analyzer.web.console.certificate import sentences
 from lintra_analyzer.web.console.analysis_forms import offers_of
+from lintra_analyzer.web.console.certificate import sentences
 from lintra_analyzer.web.console.pages import page
 from lintra_analyzer.web.console.routing import console_router
 from lintra_analyzer.web.export import CSV, JSON, NPZ, sketch_response

@@ -15,10 +15,10 @@ from lintra_analyzer.web.admission import (
     sender_of,
     session_of,
 )
-from lintra_analyzer.web.console.sign_in_limit import Attempts
 from lintra_analyzer.web.console.forms import field, filled_in
 from lintra_analyzer.web.console.pages import page
 from lintra_analyzer.web.console.routing import OpenRoute, console_router, see
+from lintra_analyzer.web.console.sign_in_limit import Attempts
 from lintra_protocol.errors import UnauthorizedError
 
 MOST_LETTERS = 2000

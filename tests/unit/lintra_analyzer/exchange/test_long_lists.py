@@ -6,8 +6,7 @@ import shutil
 import httpx2
 import pytest
 
-from lintra_analyzer.exchange import list_download
-from lintra_analyzer.exchange import freeze
+from lintra_analyzer.exchange import freeze, list_download
 from lintra_protocol.cohort import differences
 from lintra_protocol.cohort.differences import ListDifference, piece_hash, pieces_of
 from lintra_protocol.cohort.report_ids import ReportIds, difference

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from lintra_audit.release.run import far_rows, near_rows
-from lintra_audit.trials.case import Case
-from lintra_audit.trials.pipeline import HONEST, Scene, Seams, request_release, set_scene
+from lintra_audit.trials.audit_case import Case
+from lintra_audit.trials.simulated_release import HONEST, Scene, Seams, request_release, set_scene
 from support import SEED
 from support.audit_cases import CASES, reached
 from support.measured import document_of, setting_of

@@ -5,8 +5,8 @@ from functools import partial
 from lintra_protocol.mechanisms.first_column import FirstColumn
 
 from lintra_audit.kinds.kind_audit import KindAudit, Planted
-from lintra_audit.trials.case import Case, make_case_task
-from lintra_audit.trials.faults import FAULTS
+from lintra_audit.trials.audit_case import Case, make_case_task
+from lintra_audit.trials.planted_faults import FAULTS
 
 
 def cases() -> list[Case]:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from math import ceil
 
-from lintra_audit.trials.case import numbers, task_of
+from lintra_audit.trials.audit_case import numbers, task_of
 from lintra_protocol.encoding.documents import real
 from lintra_protocol.fields.schema import Column
 from lintra_protocol.mechanisms import AnyMechanism

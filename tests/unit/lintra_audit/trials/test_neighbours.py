@@ -1,6 +1,6 @@
 """Worst-case rows of an audit."""
 
-from lintra_audit.trials.worlds import hostile_rows
+from lintra_audit.trials.neighbours import hostile_rows
 from support import make_task
 
 

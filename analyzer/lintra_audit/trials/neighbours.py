@@ -5,7 +5,7 @@ from math import isqrt
 
 import numpy as np
 
-from lintra_audit.trials.pipeline import exact_report
+from lintra_audit.trials.simulated_release import exact_report
 from lintra_protocol.crypto.randomness import expand
 from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.mechanisms import AnyMechanism

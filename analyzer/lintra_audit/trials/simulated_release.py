@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from lintra_audit.trials.distinguish import leverages
+from lintra_audit.trials.likelihood_test import leverages
 from lintra_audit.trials.organisations import Admit, Charge, Contribute, admit, charge, contribute
 from lintra_protocol.cohort.report_ids import ReportIds
 from lintra_protocol.crypto.randomness import RandomBytes, derive_seed

@@ -10,7 +10,7 @@ from math import sqrt
 
 import numpy as np
 
-from lintra_audit.trials.pipeline import Encode, Seams, encode
+from lintra_audit.trials.simulated_release import Encode, Seams, encode
 from lintra_protocol.crypto.randomness import RandomBytes
 from lintra_protocol.crypto.ring import FloatArray, IntArray, RingArray
 from lintra_protocol.encoding.documents import fraction, real

@@ -8,9 +8,9 @@ from numpy.testing import assert_array_equal
 
 from lintra_audit.release.cases import seams_of
 from lintra_audit.release.run import far_rows
-from lintra_audit.trials.case import Case
-from lintra_audit.trials.faults import FAULTS
-from lintra_audit.trials.pipeline import HONEST, Scene, Seams, request_release, run_world, set_scene
+from lintra_audit.trials.audit_case import Case
+from lintra_audit.trials.planted_faults import FAULTS
+from lintra_audit.trials.simulated_release import HONEST, Scene, Seams, request_release, run_world, set_scene
 from lintra_protocol.crypto.randomness import RandomBytes
 from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.errors import AlreadyReleasedError, CohortTooSmallError

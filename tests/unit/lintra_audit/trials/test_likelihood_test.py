@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import stats
 
-from lintra_audit.trials.distinguish import (
+from lintra_audit.trials.likelihood_test import (
     CONFIDENCE,
     black_box_bound,
     bound_of,
