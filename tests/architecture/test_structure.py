@@ -160,4 +160,7 @@ def test_privacy_is_promised_by_a_claim_and_stated_by_a_statement_and_by_no_thir
         "lintra_protocol.errors.FalseClaimError",
         "lintra_curator.ndis.profile.PrivacyProfile",
         "lintra_analysis.estimators.concentrated.hyperplanes.Statements",
+        # Figures of several releases together, each of which has its own statement.
+        "lintra_analysis.trial.error_forecast.ComposedPrivacy",
+        "lintra_analyzer.tasks.populations.PopulationPrivacy",
     }

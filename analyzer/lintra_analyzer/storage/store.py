@@ -2,7 +2,7 @@
 
 SQLite with a write-ahead log and full synchronisation: what a method stored survives a power cut. Every method is one
 transaction and may be called from any thread. Lists of identifiers are files in a folder beside it, which the database
-names (see `kept_lists`).
+names (see `list_files`).
 """
 
 from collections.abc import Callable, Sequence
