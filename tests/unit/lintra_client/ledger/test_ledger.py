@@ -462,14 +462,16 @@ def test_the_default_ledger_lies_in_the_users_state_directory(tmp_path: Path, mo
 
 def test_two_prices_that_differ_only_in_what_shares_show_are_two(tmp_path: Path) -> None:
     path = tmp_path / "ledger"
-    prices = [Spent(mu_squared="0.04", slack="0", delta_coalition="0", delta_shares=seen) for seen in ("0", "0.0001")]
+    prices = [
+        Spending(mu_squared="0.04", slack="0", delta_coalition="0", delta_shares=seen) for seen in ("0", "0.0001")
+    ]
     with Ledger(path, max_epsilon=10.0, delta=0.01) as ledger:
         for number, price in enumerate(prices * 2):
             assert ledger.charge(TASKS[number], price, {bytes([number] * 32): SELF}) == {}
     with Ledger(path, max_epsilon=10.0, delta=0.01) as ledger:
         assert [entry.spent for entry in ledger.entries()] == prices * 2
         balance = ledger.spent()
-    assert balance.spent == Spent(mu_squared="0.16", slack="0", delta_coalition="0", delta_shares="0.0002")
+    assert balance.spent == Spending(mu_squared="0.16", slack="0", delta_coalition="0", delta_shares="0.0002")
     assert balance.epsilon == balance.spent.epsilon_at(0.01)
     with closing(sqlite3.connect(path)) as db:
         assert db.execute("SELECT delta_shares FROM prices ORDER BY price").fetchall() == [("0",), ("0.0001",)]
@@ -477,7 +479,7 @@ def test_two_prices_that_differ_only_in_what_shares_show_are_two(tmp_path: Path)
 
 def test_a_report_that_leaves_no_epsilon_for_what_shares_show_does_not_fit(tmp_path: Path) -> None:
     with Ledger(tmp_path / "ledger", max_epsilon=1000.0, delta=1e-6) as ledger:
-        big = Spent(mu_squared="4", slack="0", delta_coalition="0", delta_shares="0.0000000000001")
+        big = Spending(mu_squared="4", slack="0", delta_coalition="0", delta_shares="0.0000000000001")
         assert ledger.charge(TASKS[0], big, {bytes(32): SELF}) == {}
         refused = ledger.charge(TASKS[1], big, {bytes([1] * 32): SELF})
         assert "would be inf" in refused[bytes([1] * 32)].detail

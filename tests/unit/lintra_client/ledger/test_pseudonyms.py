@@ -13,12 +13,12 @@ import pytest
 from lintra_client import Client, Ledger
 from lintra_client.ledger.pseudonyms import make_key
 from lintra_protocol.errors import LedgerRefusedError
-from lintra_protocol.privacy.composition import Spent
+from lintra_protocol.privacy.composition import Spending
 from support import make_task
 from support.fake_servers import IMPATIENT, NOW, Network
 
 TASKS = [letter * 43 for letter in "ABCD"]
-PRICE = Spent(mu_squared="0.04", slack="0", delta_coalition="0")
+PRICE = Spending(mu_squared="0.04", slack="0", delta_coalition="0")
 SEVENTEEN = ("17", "17.0", "017", "\uff11\uff17")
 
 
