@@ -286,10 +286,11 @@ class Database(AnyDatabase):
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """Give a transaction that sees one state of the database."""
-        with self._engine.connect() as connection, connection.begin():
+        with self._engine.connect() as connection:
             if connection.info.pop(_NEW, False):
-                self._require_head(connection)
-            yield connection
+                self._require_each(connection)
+            with connection.begin():
+                yield connection
         self._look()
 
     @contextmanager

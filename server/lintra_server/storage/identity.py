@@ -99,8 +99,15 @@ class Watched(ABC):
             with self.reading() as connection:  # each in its own: it compares with what was known before
                 check(connection)
 
+    def _require_each(self, connection: Connection) -> None:
+        """Make the quick checks in transactions of their own: nobody holds off writers, so each sees what it knew."""
+        with self._ending():
+            for check in self._quick:
+                with connection.begin():
+                    check(connection)
+
     def _require_head(self, connection: Connection) -> None:
-        """Make the quick checks in a transaction that was just begun (see `_ending` for errors)."""
+        """Make the quick checks in a transaction that writes and was just begun (see `_ending` for errors)."""
         with self._ending():
             for check in self._quick:
                 check(connection)

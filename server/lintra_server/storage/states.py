@@ -309,8 +309,9 @@ class BatchStates:
             raise ForkedError("the database lacks the journal's last lines: it was set back")
 
     def _require_last(self, connection: Connection) -> None:
+        known = self._start  # before the look: a step that begins this process may be committed meanwhile
         start = connection.execute(select(journal.c.start).where(_ONE)).scalar()
-        if self._start is not None and start != self._start:
+        if known is not None and start != known:
             raise ForkedError("another process began on this database, or it was set back")
 
 

@@ -395,6 +395,41 @@ def test_a_step_moves_the_head_of_the_journal_once_and_only_from_the_line_before
     assert isinstance(add(store, 1)[0], BatchClosedError)
 
 
+@pytest.mark.parametrize("at", ["FROM journal", "sqlite_master"])
+@pytest.mark.parametrize("start", [0, 1])
+def test_a_step_that_is_committed_during_a_look_does_not_end_the_process(stored: Stored, at: str, start: int) -> None:
+    """A look compares with what was known before it began, on a connection that was just opened, too."""
+    store, halts = stored.open(), list[str]()
+    database, log = store.database, store.history._journal
+    states = BatchStates(database, store.history, store.notes, log)
+    states.establish(Standing(log.head, 0))
+    database.halt = halts.append
+
+    def step() -> None:
+        before = log.head
+        log.append(Step(1, "started").line(before.length + 1))
+        states.commit_step(Step(1, "started"), log.lines[-1], before, log.head)
+
+    for _ in range(start):
+        step()
+    waiting = [step]
+
+    def meanwhile(_connection: object, _cursor: object, statement: str, *_: object) -> None:
+        if at in statement.replace("\n", " ") and waiting:
+            waiting.pop()()
+
+    database._engine.dispose()
+    event.listen(database._engine, "after_cursor_execute", meanwhile)
+    try:
+        with database.reading() as connection:
+            connection.execute(select(batches.c.batch)).all()
+        database._compare()
+    finally:
+        event.remove(database._engine, "after_cursor_execute", meanwhile)
+    assert halts == []
+    assert states.standing() == Standing(log.head, 1)
+
+
 @pytest.mark.parametrize("ids", [an_id(1), an_id(9), b"", bytes(31), an_id(3) * 2])
 def test_identifiers_that_were_changed_are_not_used(stored: Stored, ids: bytes) -> None:
     store = stored.open()
