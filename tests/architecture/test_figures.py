@@ -56,7 +56,8 @@ def test_no_class_name_stands_twice_but_those_that_are_listed_and_the_list_shrin
 
 def test_a_module_without_a_test_of_its_name_says_which_test_decides_about_it() -> None:
     lines, without = lines_of_through(), set(untested())
-    assert not without - set(lines), f"make {NAMED}, or write a line in tests/unit/through.toml"
+    lacking = sorted(map(str, without - set(lines)))
+    assert not lacking, f"{', '.join(lacking)}: make {NAMED}, or write a line in tests/unit/through.toml"
     assert len(set(lines) - without) <= STALE, f"these lines are needed no more: {set(lines) - without}"
     assert [test for test in lines.values() if not (ROOT / test).is_file()] == []
 

@@ -8,6 +8,7 @@ import json
 import re
 import sys
 from collections.abc import Callable
+from dataclasses import fields as dataclass_fields
 from functools import cache
 from pathlib import Path
 from typing import Literal
@@ -79,8 +80,17 @@ def planned(kind: str) -> PlannedMechanism:
     return FLAGS.planned(kind)
 
 
+def required(kind: str) -> list[str]:
+    """Return the options that whoever asks for a kind must say, and that no flag of a plan sets."""
+    spec = KINDS[kind].spec
+    fields = {} if spec is None else spec.model_fields
+    flags = {one.name for one in dataclass_fields(PlanFlags)} | {"entry_bound"}
+    return [name for name, one in fields.items() if one.is_required() and name not in flags | {"kind"}]
+
+
 def of_plan(kind: str) -> None:
     """The plan has the error of the release and the bytes of a report."""
+    assert not required(kind), f"an option without a default or a flag of `lintra plan`: {required(kind)}"
     option = planned(kind)
     assert option.mechanism.kind == kind
     assert option.deviations, "no deviation of any released number"

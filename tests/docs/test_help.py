@@ -78,7 +78,7 @@ def test_every_public_name_says_what_it_is_what_it_takes_and_what_it_gives(face:
     module = importlib.import_module(face)
     things = {name: getattr(module, name) for name in module.__all__}
     found = [one for name, thing in things.items() if callable(thing) for one in lacking(name, thing)]
-    assert found == []
+    assert not found, f"what docstrings of {face} do not say: {'; '.join(found)}"
 
 
 ROOT = Path(__file__).parents[2]
@@ -116,7 +116,7 @@ def test_who_takes_or_gives_an_array_says_of_what_shape(package: str) -> None:
         for path in sorted((ROOT / package).rglob("*.py"))
         for name in shapeless(parsed(path))
     }
-    assert found == set()
+    assert not found, f"no shape of an array in the docstrings of {sorted(found)}"
 
 
 def test_a_function_that_hides_the_shape_of_its_array_is_found() -> None:
@@ -163,7 +163,7 @@ def test_who_raises_an_error_names_it(package: str) -> None:
         and "commands" not in path.parts
         for name in silent(parsed(path))
     }
-    assert found == set()
+    assert not found, f"docstrings do not name what is raised: {sorted(found)}"
 
 
 def test_a_function_that_keeps_its_error_to_itself_is_found() -> None:

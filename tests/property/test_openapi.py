@@ -142,7 +142,8 @@ def test_no_request_makes_a_server_fail_and_every_refusal_is_a_problem(world: Wo
 def test_every_resource_of_a_server_says_which_messages_it_takes_and_answers(world: World, loop: Loop) -> None:
     application = world.apps[0].inner
     routes = {(method.lower(), route.path) for route in application.routes for method in route.methods - {"HEAD"}}
-    assert routes | {("post", "/v1/tasks/{task_id}/reports")} == set(OPERATIONS)
+    known = routes | {("post", "/v1/tasks/{task_id}/reports")}
+    assert known == set(OPERATIONS), f"OPERATIONS of web/description.py and the routes: {known ^ set(OPERATIONS)}"
     described = application.openapi()["paths"]
     task = f"/v1/tasks/{world.task.task_id}"
     for method, path, asked in (("get", "/v1/keys", "/v1/keys"), ("get", "/v1/tasks/{task_id}", task)):

@@ -67,7 +67,7 @@ class Mechanism(Frozen, ABC):
 
     @abstractmethod
     def fill(self, steps: IntArray, setting: Setting) -> Mapping[str, Words]:
-        """Return what fills each of `blocks` for clipped integer rows, as `clip` returns them."""
+        """Return what fills each of `blocks` for clipped integer rows of shape `(n, d)`, as `clip` returns them."""
 
     @abstractmethod
     def decode(self, layout: Layout, sketch: IntArray) -> FloatArray:

@@ -141,7 +141,7 @@ class Histogram(Mechanism):
         return ""
 
     def check_options(self, claim: Claim, num_columns: int, setting: Setting) -> None:
-        """Refuse a scale, and edges of another number of columns."""
+        """Raise InvalidTaskError for a scale, and edges of another number of columns."""
         if (self.row_bound, self.fraction_bits) != ("1", 0):
             raise InvalidTaskError("a histogram has row_bound 1 and fraction_bits 0: nothing is clipped or scaled")
         if len(self.edges) != num_columns:

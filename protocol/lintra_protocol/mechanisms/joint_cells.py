@@ -66,7 +66,7 @@ class CountedCells:
         return self.bins[column] or (self.levels[column] if column == self.label else 0)
 
     def check(self) -> None:
-        """Refuse cells, edges or pairs that do not fit each other."""
+        """Raise InvalidTaskError for cells, edges or pairs that do not fit each other."""
         for column, (num_levels, num_bins) in enumerate(zip(self.levels, self.bins, strict=True)):
             if num_levels and num_bins not in ({0} if column == self.label else {0, num_levels}):
                 raise InvalidTaskError(f"column {column}: {num_bins} cells do not fit {num_levels} levels")
@@ -94,7 +94,7 @@ class CountedCells:
             raise InvalidTaskError(f"a pair table has at most {MAX_BINS} cells")
 
     def check_values(self, columns: Sequence[Column]) -> None:
-        """Refuse more cells than a column has values."""
+        """Raise InvalidTaskError for more cells than a column has values."""
         for column, num_bins in zip(columns, self.bins, strict=True):
             lower, upper = fraction(column.lower), fraction(column.upper)
             if column.kind in {"boolean", "integer"} and num_bins > upper - lower + 1:

@@ -23,7 +23,7 @@ class JointLaw(GaussianLaw):
     noise_shares: JointNoise
 
     def check(self, measured: NoisyMeasurement) -> None:
-        """Refuse deviations that the sampler does not draw, or that are too small for the lattice."""
+        """Raise InvalidTaskError for deviations that the sampler does not draw, or too small for the lattice."""
         least, largest = measured.layout.least_sigma, measured.layout.largest_sigma
         if least and not MIN_SIGMA <= least <= largest <= MAX_SIGMA:
             raise InvalidTaskError(f"deviations lie between {MIN_SIGMA} and {MAX_SIGMA}, got {least}..{largest}")

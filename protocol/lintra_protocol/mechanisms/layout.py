@@ -281,7 +281,7 @@ class Layout:
 
     @cached_property
     def words_by_sigma(self) -> list[tuple[int, IntArray]]:
-        """Return each deviation above 0 in ascending order, and the places of the words that have it."""
+        """Return each deviation above 0 in ascending order, and the places of its words, an array of shape `(k,)`."""
         sigmas = self.sigmas
         return [(int(sigma), np.flatnonzero(sigmas == sigma)) for sigma in np.unique(sigmas[sigmas > 0])]
 

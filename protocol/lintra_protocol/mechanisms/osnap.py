@@ -74,7 +74,7 @@ class Osnap(SketchedRows):
         return self.squared_bound
 
     def check_options(self, claim: Claim, num_columns: int, setting: Setting) -> None:
-        """Refuse rows and sparsity that do not fit each other."""
+        """Raise InvalidTaskError for rows and sparsity that do not fit each other."""
         if self.sparsity > self.rows:
             raise InvalidTaskError(f"{self.sparsity} entries in a column need as many rows, got {self.rows}")
         if self.sparsity > 1 and self.rows > MAX_OVERLAPPING_ROWS:
@@ -114,7 +114,7 @@ class OsnapLaw(SketchLaw):
         return MIN_OVERLAPPING_SIGMA if self.mechanism.shares_noise(setting) else MIN_SIGMA
 
     def check(self, measured: NoisyMeasurement) -> None:
-        """Refuse a leverage or a sigma that does not fit the sparsity."""
+        """Raise InvalidTaskError for a leverage or a sigma that does not fit the sparsity."""
         setting, leverage = measured.setting, self.mechanism.leverage
         if self.mechanism.shares_noise(setting) != (0 < fraction(leverage) <= 1):
             who = ", where servers add the noise" * bool(setting.noising_servers)

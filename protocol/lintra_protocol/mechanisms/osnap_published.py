@@ -112,12 +112,12 @@ class OsnapPublished(SketchedRows):
         return self.model_copy(update=update)
 
     def check_options(self, claim: Claim, num_columns: int, setting: Setting) -> None:
-        """Refuse more entries in a column than there are rows."""
+        """Raise InvalidTaskError for more entries in a column than there are rows."""
         if self.sparsity > self.rows:
             raise InvalidTaskError(f"{self.sparsity} entries in a column need as many rows, got {self.rows}")
 
     def check_grid(self, num_columns: int, setting: Setting) -> None:
-        """Refuse bounds that are not the published ones, or less than a step."""
+        """Raise InvalidTaskError for bounds that are not the published ones, or less than a step."""
         if fraction(self.entry_bound) <= 0 or fraction(self.published_epsilon) <= 0:
             raise InvalidTaskError(
                 f"entry_bound {self.entry_bound} and published_epsilon {self.published_epsilon} must be positive"

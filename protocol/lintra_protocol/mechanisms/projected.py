@@ -132,7 +132,7 @@ class ProjectedRows(Mechanism):
     # --- what a task may say -----------------------------------------------------------------------------------
 
     def check_options(self, claim: Claim, num_columns: int, setting: Setting) -> None:
-        """Refuse levels, a frame or a covariance that do not fit each other or the columns."""
+        """Raise InvalidTaskError for levels, a frame or a covariance that do not fit each other or the columns."""
         if len(self.levels) != num_columns:
             raise InvalidTaskError(f"levels are those of {len(self.levels)} columns, the task has {num_columns}")
         if 1 in self.levels:
@@ -142,7 +142,7 @@ class ProjectedRows(Mechanism):
             raise InvalidTaskError("covariance per_class needs a label with levels")
 
     def check_grid(self, num_columns: int, setting: Setting) -> None:
-        """Refuse a grid finer than that of features, and one on which no row is left."""
+        """Raise InvalidTaskError for a grid finer than that of features, and one on which no row is left."""
         if self.fraction_bits > FEATURE_BITS:
             raise InvalidTaskError(f"features have {FEATURE_BITS} fraction bits, got {self.fraction_bits}")
         if fraction(self.row_bound) > 0 and not self.bound:

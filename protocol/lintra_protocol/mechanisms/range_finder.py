@@ -244,7 +244,7 @@ class RangeFinder(Mechanism):
         return "count 'noisy': rows are counted by an intercept; give one, a quarter of row_bound say"
 
     def check_options(self, claim: Claim, num_columns: int, setting: Setting) -> None:
-        """Refuse rank, bounds, targets or trace that do not fit each other, the claim or the columns."""
+        """Raise InvalidTaskError for options that do not fit each other, the claim or the columns."""
         if 2 * self.rank > num_columns:
             raise InvalidTaskError(f"rank {self.rank} is more than half of {num_columns} columns; use second_moment")
         if fraction(self.projected_bound) <= 0:
@@ -273,7 +273,7 @@ class RangeFinder(Mechanism):
             raise InvalidTaskError("a column is a target twice")
 
     def check_grid(self, num_columns: int, setting: Setting) -> None:
-        """Refuse a grid on which the projection does not fit, or the constant or a target is nothing."""
+        """Raise InvalidTaskError for a grid that the projection does not fit, or on which a target is nothing."""
         if not 0 < self.projected_squared_bound <= MAX_SQUARED_BOUND:
             raise InvalidTaskError(
                 f"projected_bound {self.projected_bound} with rank {self.rank} and {self.fraction_bits} fraction bits "

@@ -216,7 +216,7 @@ class RonGauss(ProjectedRows):
         return "count 'noisy': ron_gauss counts rows by the classes of a label; name a label with levels"
 
     def check_options(self, claim: Claim, num_columns: int, setting: Setting) -> None:
-        """Refuse levels, cells or weights that do not fit each other or the columns."""
+        """Raise InvalidTaskError for levels, cells or weights that do not fit each other or the columns."""
         super().check_options(claim, num_columns, setting)
         self.counted.check()
         for name, weight in (("pair_weight", self.pair_weight), ("count_weight", self.count_weight)):

@@ -158,7 +158,7 @@ class RonGaussCentred(ProjectedRows):
     # --- what a task may say -----------------------------------------------------------------------------------
 
     def check_options(self, claim: Claim, num_columns: int, setting: Setting) -> None:
-        """Refuse what no projection has, centres that no row reaches, and a first round that is no task."""
+        """Raise InvalidTaskError for options of no projection, centres out of reach, or no first round."""
         super().check_options(claim, num_columns, setting)
         if max(sum(entry**2 for entry in centre) for centre in self.centers) > MAX_SQUARED_CENTRE:
             raise InvalidTaskError("a centre is farther from the middle than any row can be")

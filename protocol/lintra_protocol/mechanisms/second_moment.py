@@ -203,7 +203,7 @@ class SecondMoment(Mechanism):
         return "count 'noisy': rows are counted by an intercept; give one, half of row_bound say"
 
     def check_options(self, claim: Claim, num_columns: int, setting: Setting) -> None:
-        """Refuse options that do not fit each other, the claim or the columns."""
+        """Raise InvalidTaskError or UnsupportedFeatureError for options that do not fit together or the columns."""
         if self.trace and claim.neighbours != "replace-one":
             raise InvalidTaskError(
                 "the trace is free where one row is replaced; against the null row, or where rows are added, it would "
@@ -227,7 +227,7 @@ class SecondMoment(Mechanism):
             raise InvalidTaskError(f"targets are different numbers of columns, from 0 to {num_columns - 1}")
 
     def check_grid(self, num_columns: int, setting: Setting) -> None:
-        """Refuse a grid on which what is joined may overflow, or on which the intercept is nothing."""
+        """Raise InvalidTaskError for a grid on which joined words may overflow, or the intercept is nothing."""
         if self.basis is not None:
             rank = num_directions(self.basis, num_columns)
             # No entry along a direction exceeds sqrt(2) |x| and a half, so that squares of what is joined fit 62 bits.

@@ -116,7 +116,7 @@ class WishartLaw(GaussianLaw):
         return _MIN_SIGMA
 
     def check(self, measured: NoisyMeasurement) -> None:
-        """Refuse a sigma that is too small for the examples' grid."""
+        """Raise InvalidTaskError for a sigma that is too small for the examples' grid."""
         if self.sigma < _MIN_SIGMA:
             raise InvalidTaskError(f"sigma {self.sigma} is below {_MIN_SIGMA}, the least for random examples")
 
@@ -165,7 +165,11 @@ class WishartLaw(GaussianLaw):
         return max(parts) + log(len(parts))
 
     def statement(self, measured: NoisyMeasurement, num_clients: int, smallest_row: int) -> PrivacyStatement:
-        """State the privacy of the sum: Gaussian of parameter mu but for a failure that joins `delta_coalition`."""
+        """State the privacy of the sum: Gaussian of parameter mu but for a failure that joins `delta_coalition`.
+
+        Raises:
+            RowUnderfilledError: too few clients are honest.
+        """
         mechanism, claim, num_columns = self.mechanism, measured.claim, measured.num_columns
         freedom = smallest_row - num_columns + 1
         if freedom < MIN_FREEDOM:

@@ -156,12 +156,12 @@ def test_the_dashboard_and_the_alerts_ask_for_counters_that_the_services_show() 
     asked = [target["expr"] for panel in dashboard["panels"] for target in panel.get("targets", ())]
     asked += [rule["expr"] for group in alerts["groups"] for rule in group["rules"]]
     named = [name for expression in asked for name in re.findall(r"\blintra_\w+", expression)]
-    assert set(named) <= shown.keys()
+    assert set(named) <= shown.keys(), f"asked for, and not shown: {sorted(set(named) - shown.keys())}"
     # Nothing that is shown is left out of the picture, but for the parts of a histogram and when a counter was made.
     counters = {re.sub(r"_(bucket|sum|count|created)$", "", name) for name in shown}
-    assert {re.sub(r"_(bucket|sum|count)$", "", name) for name in named} >= {
-        name for name in counters if not name.endswith(("_created",)) and f"{name}_total" not in shown
-    }
+    drawn = {re.sub(r"_(bucket|sum|count)$", "", name) for name in named}
+    wanted = {name for name in counters if not name.endswith(("_created",)) and f"{name}_total" not in shown}
+    assert drawn >= wanted, f"neither on the dashboard nor in an alert: {sorted(wanted - drawn)}"
     labels = set().union(*shown.values()) | {"job", "instance"}
     for expression in asked:
         by = {word for group in re.findall(r"by \(([^)]*)\)", expression) for word in group.replace(" ", "").split(",")}

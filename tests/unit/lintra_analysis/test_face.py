@@ -80,7 +80,8 @@ def examples(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, B
 
 
 def test_the_functions_and_their_results_are_public_and_nothing_else() -> None:
-    assert set(lintra_analysis.__all__) == FUNCTIONS | TYPES
+    differs = set(lintra_analysis.__all__) ^ (FUNCTIONS | TYPES)
+    assert not differs, f"in __all__ or in the lists of this test, and not in both: {sorted(differs)}"
     assert set(dir(lintra_analysis)) == FUNCTIONS | TYPES
     for name in FUNCTIONS:
         assert inspect.isfunction(getattr(lintra_analysis, name))

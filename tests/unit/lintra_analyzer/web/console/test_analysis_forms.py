@@ -4,6 +4,7 @@ import csv
 import html
 import io
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 import httpx2
@@ -12,6 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from lintra_analyzer.web.analyses import ANALYSES
+from lintra_analyzer.web.console.analysis_forms import MOST_BOXES, AnalysisForm
+from lintra_analyzer.web.console.pages import _ENVIRONMENT
 from support.analyzer_world import living
 from support.console_world import furnish
 
@@ -66,6 +69,24 @@ async def files_agree(rest: httpx2.AsyncClient, path: str, query: dict[str, str]
             assert held["columns"].tolist() == header, path
             for place, written in enumerate(zip(*lines, strict=True)):
                 assert all(same(cell, text) for cell, text in zip(held[str(place)].tolist(), written, strict=True))
+
+
+def without_input(names: Iterable[str], kind: str) -> list[str]:
+    """Return the fields of a form that the page of an analysis has no input for."""
+    template, offer = _ENVIRONMENT.get_template("fields.html").module, ANALYSES[kind]
+    drawn = {name: template.field(name, AnalysisForm(offer, []), ["a", "b"], MOST_BOXES, ["a"]) for name in names}  # type: ignore[attr-defined]
+    return [name for name, text in drawn.items() if f'name="{name}"' not in text]
+
+
+@pytest.mark.parametrize("kind", ANALYSES)
+def test_a_form_asks_for_all_that_its_analysis_needs_and_has_an_input_for_every_field(kind: str) -> None:
+    fields, needed = ANALYSES[kind].form.fields, ANALYSES[kind].required
+    assert not set(needed) - set(fields), f"the form of {kind} does not ask for all of {needed}"
+    assert not without_input(fields, kind), f"templates/fields.html draws no input for {without_input(fields, kind)}"
+
+
+def test_a_field_that_no_template_knows_is_found() -> None:
+    assert without_input(("target", "numerator"), "regression") == ["numerator"]
 
 
 @pytest.mark.slow
