@@ -37,13 +37,13 @@ from lintra_protocol.report.report import make_reports, seal_block
 from lintra_protocol.report.upload import MAX_REPORTS, SealedBlock, decode_upload, encode_upload, upload_bytes
 from lintra_protocol.report.wire import block_context
 from lintra_protocol.task import AnalyzerEntry, ServerEntry, Task
-from lintra_server.batches.executor import InProcess, Release, sketch_share
-from lintra_server.batches.group import ranked
-from lintra_server.batches.opening import open_blocks
-from lintra_server.batches.registry import HeldBatch
+from lintra_server.batches.executor import InProcessExecutor, ReleaseRequest, sketch_share
+from lintra_server.batches.registry import RegisteredBatch
 from lintra_server.batches.transform import add_reports
 from lintra_server.settings import Settings
-from lintra_server.storage.store import Upload
+from lintra_server.storage.store import StoredUpload
+from lintra_server.uploads.merged_batches import ranked
+from lintra_server.uploads.report_decryption import open_blocks
 from lintra_server.web.app import create_app
 from lintra_server.web.upload_route import UploadRoute
 
@@ -60,7 +60,7 @@ def quiet() -> None:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50), cache_logger_on_first_use=True)
 
 
-def server(folder: Path, mechanism: AnyMechanism, max_clients: int = 1_000_000) -> tuple[UploadRoute, HeldBatch]:
+def server(folder: Path, mechanism: AnyMechanism, max_clients: int = 1_000_000) -> tuple[UploadRoute, RegisteredBatch]:
     """Return a server that holds one task of `NUM_COLUMNS` columns."""
     app = create_app(
         Settings.model_validate(
@@ -97,7 +97,7 @@ def server(folder: Path, mechanism: AnyMechanism, max_clients: int = 1_000_000) 
     return app, app.node.registry.find_batch(task.task_id)
 
 
-def sealed_uploads(app: UploadRoute, held: HeldBatch, count: int, together: int = MAX_REPORTS) -> list[bytes]:
+def sealed_uploads(app: UploadRoute, held: RegisteredBatch, count: int, together: int = MAX_REPORTS) -> list[bytes]:
     """Return the bodies of `count` uploads of one block of fresh reports each."""
     key_id, key = next((key_id, key) for key_id, key in app.node.keys.active().items() if key.suite == HYBRID)
     task, random_bytes = held.task, bulk_system_randomness()
@@ -132,7 +132,7 @@ async def post(app: ASGIApp, task_id: str, body: bytes) -> None:
     assert b'"failures":[]' in sent[1]["body"]
 
 
-async def post_all(app: ASGIApp, held: HeldBatch, bodies: list[bytes]) -> None:
+async def post_all(app: ASGIApp, held: RegisteredBatch, bodies: list[bytes]) -> None:
     """Send uploads from `CONNECTIONS` senders at once."""
 
     async def sender(number: int) -> None:
@@ -149,12 +149,12 @@ def cpu(work: Callable[..., object], *arguments: object) -> float:
     return time.process_time() - started
 
 
-def opened(held: HeldBatch, app: UploadRoute, body: bytes) -> float:
+def opened(held: RegisteredBatch, app: UploadRoute, body: bytes) -> float:
     """Return the CPU seconds in which an upload is cut, opened and checked, without looking anything up."""
     return cpu(lambda: open_blocks(held, decode_upload(body, held.task, 0), app.node.keys.find, set()))
 
 
-def hpke(held: HeldBatch, app: UploadRoute, body: bytes) -> float:
+def hpke(held: RegisteredBatch, app: UploadRoute, body: bytes) -> float:
     """Return the CPU seconds in which the seals of an upload are opened, and nothing else."""
     blocks = decode_upload(body, held.task, 0)
 
@@ -168,7 +168,7 @@ def hpke(held: HeldBatch, app: UploadRoute, body: bytes) -> float:
 class Bare:
     """Does for an upload what no server can leave out: reads it, opens its seal, signs and answers."""
 
-    def __init__(self, app: UploadRoute, held: HeldBatch, bodies: list[bytes]) -> None:
+    def __init__(self, app: UploadRoute, held: RegisteredBatch, bodies: list[bytes]) -> None:
         self._identity = app.node.identity
         self._messages: dict[bytes, tuple[SealingKey, bytes, bytes]] = {}
         for body in bodies:
@@ -276,7 +276,9 @@ def token_cost(groups: int = TOKEN_GROUPS) -> dict[str, float]:
             seconds["check"].append(cpu(lambda passes: [admission.require(each) for each in passes], passes))
             for name, used in (("without", []), ("with", serials)):
                 ids = [random_bytes(32) for _ in range(MAX_REPORTS)]
-                upload = Upload(held.number, ids, [random_bytes(size) for _ in ids], held.task.max_clients, None, used)
+                upload = StoredUpload(
+                    held.number, ids, [random_bytes(size) for _ in ids], held.task.max_clients, None, used
+                )
                 seconds[name].append(cpu(store.add_reports, [upload]))
         app.node.close()
     return {name: 1e6 * statistics.median(figures) / MAX_REPORTS for name, figures in seconds.items()}
@@ -300,13 +302,13 @@ def release() -> list[Line]:
         store_seconds = 0.0
         for _ in range(STORED // 2000):
             ids = [random_bytes(32) for _ in range(2000)]
-            upload = Upload(held.number, ids, [random_bytes(size) for _ in ids], held.task.max_clients)
+            upload = StoredUpload(held.number, ids, [random_bytes(size) for _ in ids], held.task.max_clients)
             store_seconds += cpu(app.node.store.add_reports, [upload])
         matrix = held.task.mechanism.public_matrix(STORED, bytes(32))
         store = app.node.store
         started = time.process_time()
         ((ranks, stored),) = ranked(store, [held.number])
-        sketch_share(Release(held.task, 0, matrix, bytes(32), held.number, ranks, stored), InProcess())
+        sketch_share(ReleaseRequest(held.task, 0, matrix, bytes(32), held.number, ranks, stored), InProcessExecutor())
         seconds = time.process_time() - started
         reading = cpu(
             lambda: sum(

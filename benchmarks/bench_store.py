@@ -22,9 +22,9 @@ from stores import CAPACITY, new_store
 
 from lintra_protocol.crypto.randomness import bulk_system_randomness, system_randomness
 from lintra_protocol.encoding.canonical import HASH_BYTES
-from lintra_server.batches.group import ranked
 from lintra_server.storage.hash_table import HashTable
-from lintra_server.storage.store import Store, Upload
+from lintra_server.storage.store import Store, StoredUpload
+from lintra_server.uploads.merged_batches import ranked
 
 WORDS = 10
 CONTENT, STORED = 32 + 8 * WORDS, "identifier and payload"
@@ -44,7 +44,7 @@ def fill(store: Store, reports: int, group: int) -> float:
         ids = [random_bytes(32) for _ in range(group)]
         payloads = [random_bytes(8 * WORDS) for _ in range(group)]
         started = time.process_time()
-        store.add_reports([Upload(1, ids, payloads, CAPACITY)])
+        store.add_reports([StoredUpload(1, ids, payloads, CAPACITY)])
         seconds += time.process_time() - started
     return seconds
 

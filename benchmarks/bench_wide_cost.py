@@ -33,8 +33,8 @@ from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.report.wire import payload_bytes
 from lintra_protocol.task import AnalyzerEntry, ServerEntry, Task
 from lintra_protocol.transforms.ones import Ones
-from lintra_server.batches.executor import InProcess, Release, sketch_share
-from lintra_server.storage.store import Upload
+from lintra_server.batches.executor import InProcessExecutor, ReleaseRequest, sketch_share
+from lintra_server.storage.store import StoredUpload
 
 COLUMNS, RANK, SERVERS = 1000, 64, 3
 CLIENT = (40.0, 100e6 / 2**20)
@@ -88,12 +88,16 @@ def release_seconds(task: Task, server: int, reports: int) -> float:
         random_bytes = bulk_system_randomness()
         for _ in range(reports // 8):
             store.add_reports(
-                [Upload(1, [random_bytes(32) for _ in range(8)], [random_bytes(size) for _ in range(8)], CAPACITY)]
+                [
+                    StoredUpload(
+                        1, [random_bytes(32) for _ in range(8)], [random_bytes(size) for _ in range(8)], CAPACITY
+                    )
+                ]
             )
         ranks = np.arange(reports, dtype=np.uint32)
         started = time.process_time()
-        release = Release(task, server, Ones(reports), bytes(32), 1, ranks, store.segments(1, store.held(1)[1]))
-        sketch_share(release, InProcess())
+        release = ReleaseRequest(task, server, Ones(reports), bytes(32), 1, ranks, store.segments(1, store.held(1)[1]))
+        sketch_share(release, InProcessExecutor())
         return time.process_time() - started
 
 

@@ -3,10 +3,10 @@
 from pathlib import Path
 
 from lintra_protocol.crypto.randomness import system_randomness
-from lintra_server.disk.journal import Journal
-from lintra_server.disk.key_files import KeyFiles
-from lintra_server.disk.notes import Notes
-from lintra_server.disk.vault import Vault
+from lintra_server.durability.encryption_at_rest import Vault
+from lintra_server.durability.journal import Journal
+from lintra_server.durability.key_files import KeyFiles
+from lintra_server.durability.notes import Notes
 from lintra_server.storage.database import Database
 from lintra_server.storage.history import History
 from lintra_server.storage.postgres import PostgresDatabase

@@ -24,7 +24,7 @@ from lintra_protocol.mechanisms.setting import Setting
 from lintra_protocol.messages.documents import Signed, TaskRecord, sign
 from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.task import AnalyzerEntry, ServerEntry, Task
-from lintra_server.batches.registry import HeldBatch
+from lintra_server.batches.registry import RegisteredBatch
 from lintra_server.settings import Settings
 from lintra_server.storage.store import Upload
 from lintra_server.web.app import create_app
@@ -104,7 +104,7 @@ def rows_of(report_ids: npt.NDArray[np.uint8]) -> IntArray:
     return report_ids[:, :COLUMNS].astype(np.int64) - 128
 
 
-def _fill_chunk(apps: list[UploadRoute], held: list[HeldBatch], start: int, count: int) -> None:
+def _fill_chunk(apps: list[UploadRoute], held: list[RegisteredBatch], start: int, count: int) -> None:
     seed = start.to_bytes(32, "big")
     report_ids = np.frombuffer(keystream(seed)(32 * count), np.uint8).reshape(count, 32)
     for app, task, shares in zip(apps, held, _shares(rows_of(report_ids), len(apps)), strict=True):

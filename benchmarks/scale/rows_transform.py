@@ -9,9 +9,9 @@ from scipy.sparse import csc_array
 from lintra_protocol.crypto.randomness import bulk_system_randomness
 from lintra_protocol.crypto.ring import RingArray
 from lintra_protocol.mechanisms import Osnap
-from lintra_server.batches.executor import InProcess, Release, sketch_share
-from lintra_server.batches.group import ranked
+from lintra_server.batches.executor import InProcessExecutor, ReleaseRequest, sketch_share
 from lintra_server.batches.transform import add_reports
+from lintra_server.uploads.merged_batches import ranked
 from lintra_server.web.app import create_app
 from scale.cohort import COLUMNS, Collection, collect, settings_of
 from scale.figures import Asked, Measured, best, cpu, row
@@ -82,7 +82,7 @@ def _transform_seconds(made: Collection) -> float:
 
     def add_up() -> None:
         ((ranks, stored),) = ranked(store, [held.number])
-        sketch_share(Release(made.task, 0, matrix, bytes(32), held.number, ranks, stored), InProcess())
+        sketch_share(ReleaseRequest(made.task, 0, matrix, bytes(32), held.number, ranks, stored), InProcessExecutor())
 
     seconds = cpu(add_up)
     app.node.close()

@@ -37,7 +37,7 @@ SETTINGS = {
 """Of services that are started; they end with the build."""
 DRAWING = ("matplotlib.figure", "matplotlib.backends.backend_agg", "matplotlib.backends.backend_svg")
 LATER = {
-    "server": ("lintra_server.batches.remote_part", "lintra_server.storage.postgres", "psycopg"),
+    "server": ("lintra_server.batches.partial_release", "lintra_server.storage.postgres", "psycopg"),
     "analyzer": ("formulaic", "pandas", "scipy.optimize", "scipy.stats", *DRAWING),
     "client": ("lintra_client.commands.client", "lintra_client.upload.simulate"),
     "demo": ("demo", *DRAWING),

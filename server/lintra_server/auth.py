@@ -11,7 +11,7 @@ from lintra_protocol.task import Task
 MAX_NONCES = 100_000
 
 
-class Doorkeeper:
+class Authenticator:
     """Checks signed requests and remembers their nonces for as long as they could be replayed; thread-safe."""
 
     def __init__(self) -> None:

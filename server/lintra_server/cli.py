@@ -14,17 +14,17 @@ from sqlalchemy.exc import SQLAlchemyError
 from lintra_protocol.crypto.randomness import system_randomness
 from lintra_protocol.errors import LintraError
 from lintra_server.clock import Clock
-from lintra_server.disk.folders import make_folder, require_private, write_new
+from lintra_server.durability.private_files import make_folder, require_private, write_new
 from lintra_server.node import new_clock
-from lintra_server.operating.doctor import Doctor
-from lintra_server.operating.founding import found, may_found
-from lintra_server.operating.losses import abandoned_in_words, batch_named, begun
-from lintra_server.operating.restoring import put_database, restore
-from lintra_server.operating.saving import back_up, back_up_keys
+from lintra_server.operations.backup import back_up, back_up_keys
+from lintra_server.operations.doctor import Doctor
+from lintra_server.operations.initialise import initialise, may_initialise
+from lintra_server.operations.losses import abandoned_in_words, batch_named, begun
+from lintra_server.operations.restore import put_database, restore
 from lintra_server.settings import Settings
 from lintra_server.storage.key_folder import ACCEPT_FILE, KeyFolder
-from lintra_server.storage.parts import NotStartedError, lock_folders, open_vault, open_witness
-from lintra_server.storage.steps import ForkedError
+from lintra_server.storage.server_resources import NotStartedError, lock_folders, open_vault, open_witness
+from lintra_server.storage.transition_log import ForkedError
 from lintra_service.findings import print_findings
 
 app = typer.Typer(help="Run one of the servers.", no_args_is_help=True)
@@ -67,7 +67,7 @@ def init(config: ConfigOption) -> None:
     with _failing_in_words():
         settings = Settings.load(config)
         with _locked(settings) as (folder, clock):
-            found(settings.model_copy(update={"create_keys": True}), system_randomness, folder, clock)
+            initialise(settings.model_copy(update={"create_keys": True}), system_randomness, folder, clock)
         typer.echo(f"a new server in {settings.data_dir} and {settings.key_dir}")
         typer.echo(settings.signing_key(system_randomness).public_key)
 
@@ -82,11 +82,11 @@ def keys(
         settings = Settings.load(config)
         if not settings.has_identity_key():
             with _locked(settings) as (folder, clock):
-                if not may_found(settings, folder):
+                if not may_initialise(settings, folder):
                     raise NotStartedError(
                         "no identity key: bring it along, or set create_keys = true, or run `lintra server init`"
                     )
-                found(settings, system_randomness, folder, clock)
+                initialise(settings, system_randomness, folder, clock)
         typer.echo(settings.signing_key(system_randomness).public_key)
         if backup is not None:
             back_up_keys(settings, backup)

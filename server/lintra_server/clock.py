@@ -31,7 +31,7 @@ def suspended_seconds() -> float:
 
 
 @dataclass(frozen=True)
-class Seen:
+class LastSeen:
     """What is known of time across a stop.
 
     `clock` is the last accepted time, in seconds since the epoch. `allowance` says by how many seconds the clock may
@@ -49,7 +49,7 @@ class Clock:
         self,
         wall: Callable[[], float],
         running: Callable[[], float],
-        seen: Seen | None,
+        seen: LastSeen | None,
         max_step: float,
         suspended: Callable[[], float] = suspended_seconds,
     ) -> None:
@@ -105,11 +105,11 @@ class Clock:
             self._unjudged = None
             self.complaint = ""
 
-    def seen(self) -> Seen:
+    def seen(self) -> LastSeen:
         """Return what the next process needs to know."""
         with self._lock:
             self._look()
-            return Seen(self._accepted_at, self._allowance)
+            return LastSeen(self._accepted_at, self._allowance)
 
     def _look(self) -> float:
         now, ran = self.wall(), self._running()
@@ -133,7 +133,7 @@ class Clock:
         stray = (now - wall_then) - (ran - ran_then)
         return f"it moved by {stray / 3600:.1f} hours while the server ran" if abs(stray) > STRAY_SECONDS else ""
 
-    def _judged_after_stop(self, now: float, ran: float, seen: Seen) -> str:
+    def _judged_after_stop(self, now: float, ran: float, seen: LastSeen) -> str:
         # What it would have said at the start: the time since then is no part of the stop.
         advance = now - (ran - self._anchor[1]) - seen.clock
         if advance < -STRAY_SECONDS:

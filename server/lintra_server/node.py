@@ -13,29 +13,29 @@ from lintra_protocol.crypto.randomness import RandomBytes, bulk_system_randomnes
 from lintra_protocol.encoding.canonical import base64url
 from lintra_protocol.errors import UnavailableError
 from lintra_protocol.messages.documents import Signed, TaskRecord
-from lintra_server.auth import Doorkeeper
-from lintra_server.batches.batch_lists import BatchLists, roots_of
-from lintra_server.batches.census import CensusTaker
+from lintra_server.auth import Authenticator
+from lintra_server.batches.chunks import PendingChunks
 from lintra_server.batches.executors import executor_of
-from lintra_server.batches.gate import Gate
-from lintra_server.batches.intake import Intake
-from lintra_server.batches.jobs import Jobs
-from lintra_server.batches.judge import Judge
-from lintra_server.batches.pieces import Pieces
-from lintra_server.batches.proving import Prover
-from lintra_server.batches.registry import HeldTask, Registry
-from lintra_server.batches.upkeep import Upkeep
+from lintra_server.batches.id_lists import BatchLists, roots_of
+from lintra_server.batches.jobs import ReleaseSteps
+from lintra_server.batches.registry import RegisteredTask, Registry
+from lintra_server.batches.retention import Retention
 from lintra_server.clock import DAY, Clock
-from lintra_server.disk.journal import Halt
+from lintra_server.durability.journal import Halt
 from lintra_server.metrics import Metrics
-from lintra_server.operating.founding import found, may_found
-from lintra_server.operating.starting import begin, renew_keys
+from lintra_server.operations.initialise import initialise, may_initialise
+from lintra_server.operations.start import begin, renew_keys
+from lintra_server.release.census import CensusTaker
+from lintra_server.release.gate import Gate
+from lintra_server.release.inclusion_answers import Prover
+from lintra_server.release.verification_round import VerificationRound
 from lintra_server.settings import Settings
 from lintra_server.storage.key_folder import ACCEPT_FILE, SCRATCH_FOLDER, KeyFolder, last_seen
 from lintra_server.storage.keys import Keyring
-from lintra_server.storage.parts import Parts, lock_folders, open_parts
-from lintra_server.storage.steps import Stepper
+from lintra_server.storage.server_resources import ServerResources, lock_folders, open_parts
+from lintra_server.storage.transition_log import Stepper
 from lintra_server.storage.writer import Writer
+from lintra_server.uploads.intake import Intake
 from lintra_service.byte_budget import ByteBudget, OneAtATime
 from lintra_service.client_address import peer_of
 from lintra_service.mapped_lists import ListFolder
@@ -71,8 +71,8 @@ class Node:
         folder = lock_folders(settings, random_bytes)
         try:
             self.clock = new_clock(settings, folder, now, running)
-            if may_found(settings, folder):
-                found(settings, random_bytes, folder, self.clock)
+            if may_initialise(settings, folder):
+                initialise(settings, random_bytes, folder, self.clock)
             self._parts = open_parts(settings, random_bytes, folder)
         except BaseException:
             folder.close()
@@ -83,7 +83,7 @@ class Node:
             self._parts.close()
             raise
 
-    def _begin(self, parts: Parts, random_bytes: RandomBytes, halt: Halt) -> None:
+    def _begin(self, parts: ServerResources, random_bytes: RandomBytes, halt: Halt) -> None:
         settings = self.settings
         parts.database.watch(halt)
         stepper = begin(parts, halt)
@@ -113,7 +113,7 @@ class Node:
         lists = ListFolder(settings.data_dir / "lists", durable=False)
         scratch = Scratch(settings.key_dir / SCRATCH_FOLDER)
         self._begin_steps(parts, stepper, random_bytes, lists, scratch)
-        self._upkeep = Upkeep(
+        self._upkeep = Retention(
             parts.store, parts.states, stepper, parts.journal, parts.folder.files, settings.abandon_after_days * DAY,
             settings.cut_after_days * DAY, self._running, self._forget_task,
         )  # fmt: skip
@@ -127,7 +127,7 @@ class Node:
             scratch,
             parts.journal.mac,
         )
-        self.doorkeeper = Doorkeeper()
+        self.doorkeeper = Authenticator()
         # One system call per request would cost more than the stream does.
         self._request_ids = bulk_system_randomness()
         self.maintain()
@@ -145,7 +145,7 @@ class Node:
         self._notes.start()
 
     def _begin_steps(
-        self, parts: Parts, stepper: Stepper, random_bytes: RandomBytes, lists: ListFolder, scratch: Scratch
+        self, parts: ServerResources, stepper: Stepper, random_bytes: RandomBytes, lists: ListFolder, scratch: Scratch
     ) -> None:
         """Make what takes the steps of a batch."""
         settings = self.settings
@@ -155,13 +155,13 @@ class Node:
             executor_of(settings),
         )  # fmt: skip
         self.prover = Prover(parts.store, stepper, self.lists)
-        self.judge = Judge(
+        self.judge = VerificationRound(
             parts.store, parts.states, stepper, parts.identity, self.lists, BodyFolder(settings.data_dir / "checks"),
             scratch, self.gate.busy,
         )  # fmt: skip
         # Each may be hundreds of megabytes on the disk.
         self.judging = OneAtATime("the bodies of another verdict are being received")
-        self.jobs = Jobs(self._running)
+        self.jobs = ReleaseSteps(self._running)
 
     def _checks(self) -> dict[str, Callable[[], None]]:
         return {
@@ -207,22 +207,22 @@ class Node:
 
     def register(
         self, task_id: str, signed: Signed[TaskRecord], sealed_key: tuple[bytes, bytes] | None
-    ) -> tuple[HeldTask, bool]:
+    ) -> tuple[RegisteredTask, bool]:
         """Take part in a task; return it, and whether it is new here (see `Registry.register` for errors)."""
         with self.stepper.guarded():
             return self.registry.register(task_id, signed, sealed_key)
 
-    def open_group(self, held: HeldTask, batch: int, first: int) -> None:
+    def open_group(self, held: RegisteredTask, batch: int, first: int) -> None:
         """Open the windows of a group in which nobody answered here (see `Registry.open_group` for errors)."""
         with self.stepper.guarded():
             self.registry.open_group(held, batch, first)
 
-    def opened(self, held: HeldTask, batch: int) -> int:
+    def opened(self, held: RegisteredTask, batch: int) -> int:
         """Return the number of a batch in the store, which is opened if need be (see `Registry.opened` for errors)."""
         with self.stepper.guarded():
             return self.registry.opened(held, batch)
 
-    def _are_new(self, held: HeldTask, batch: int, report_ids: Sequence[bytes]) -> bool:
+    def _are_new(self, held: RegisteredTask, batch: int, report_ids: Sequence[bytes]) -> bool:
         number = self.registry.number_of(held, batch)
         return number is not None and self.store.are_new(number, report_ids)
 
@@ -312,8 +312,8 @@ class Node:
             self._parts.close()
 
 
-def _pieces(settings: Settings, scratch: Scratch) -> Pieces:
-    return Pieces(settings.data_dir / "pieces", scratch, settings.min_free_bytes)
+def _pieces(settings: Settings, scratch: Scratch) -> PendingChunks:
+    return PendingChunks(settings.data_dir / "pieces", scratch, settings.min_free_bytes)
 
 
 def new_clock(settings: Settings, folder: KeyFolder, now: Callable[[], float], running: Callable[[], float]) -> Clock:

@@ -25,7 +25,7 @@ ExecutorName = Annotated[str, StringConstraints(pattern=r"^(processes:[1-9]\d{0,
 """Who computes releases beside the server's own process."""
 
 
-class Policy(Section):
+class RegistrationPolicy(Section):
     """What the operator lets task authors do.
 
     Attributes:
@@ -87,7 +87,7 @@ class Queue(Section):
     max_registration_bytes: int = Field(default=16 << 20, ge=4 << 20)
 
 
-class Keys(Section):
+class KeyPaths(Section):
     """How long the keys live that clients seal to; all in days."""
 
     active_days: int = Field(default=28, ge=1, le=365)
@@ -121,9 +121,9 @@ class Settings(ServiceSettings):
     cluster_authority_file: Path | None = None
     cluster_certificate_file: Path | None = None
     cluster_key_file: Path | None = None
-    policy: Policy = Policy()
+    policy: RegistrationPolicy = RegistrationPolicy()
     queue: Queue = Queue()
-    keys: Keys = Keys()
+    keys: KeyPaths = KeyPaths()
 
     def placed(self, folder: Path) -> Self:
         """Return these settings with relative paths taken from `folder`, and the database's address from its file."""

@@ -61,7 +61,7 @@ NOT_TYPED = {
 BENCHMARK = re.compile(r"^(?:python|pytest) (benchmarks/\S+\.py)((?: \S+)*)$")
 """Benchmarks take minutes, and say nothing on a machine that runs tests; `make bench` runs them."""
 ELSEWHERE = {
-    "docs/how-to/operations.md": "tests/unit/lintra_server/operating/test_operations.py types them, in one process",
+    "docs/how-to/operations.md": "tests/unit/lintra_server/operations/test_operations.py types them, in one process",
     "docs/how-to/windows.md": "tests/unit/lintra_analyzer/test_windows_commands.py types them with a clock",
 }
 FAILS = {

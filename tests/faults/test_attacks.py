@@ -33,7 +33,8 @@ from lintra_protocol.report.report import Report, open_block
 from lintra_protocol.report.upload import SealedBlock, block_bytes, decode_upload, encode_upload
 from lintra_protocol.rules import release as rules
 from lintra_protocol.task import Task
-from lintra_server.batches import gate, opening
+from lintra_server.release import gate
+from lintra_server.uploads import report_decryption
 from support.server_world import STRANGER, World, a_world, text, token
 
 HONEST = 0
@@ -143,12 +144,12 @@ async def test_a_block_of_nothing_new_is_not_opened_and_one_with_something_new_o
         opened: list[int] = []
 
         def watched(
-            task: Task, server: int, block: SealedBlock, find_key: opening.FindKey
+            task: Task, server: int, block: SealedBlock, find_key: report_decryption.FindKey
         ) -> list[bytes | LintraError]:
             opened.append(len(block.headers))
             return open_block(task, server, block, find_key)
 
-        monkeypatch.setattr(opening, "open_block", watched)
+        monkeypatch.setattr(report_decryption, "open_block", watched)
         parts = [reports[:2], reports[2:3], reports[1:]]
         body = encode_upload([await block_of(world, part) for part in parts])
         answer = UploadAnswer.from_canonical((await world.post(HONEST, body)).content)

@@ -10,12 +10,12 @@ import pytest
 from faults.test_losses import HONEST, PLACE, accept, edit, inventory, stored_one_by_one
 from faults.test_restores import restored
 from lintra_protocol.encoding.canonical import canonical_json, parse_canonical_json
-from lintra_server.operating import restoring
-from lintra_server.operating.manifests import DoctoredBackupError, Manifest, sha256_of
-from lintra_server.operating.restoring import put_database
-from lintra_server.operating.saving import back_up
+from lintra_server.operations import restore
+from lintra_server.operations.backup import back_up
+from lintra_server.operations.manifests import DoctoredBackupError, Manifest, sha256_of
+from lintra_server.operations.restore import put_database
 from lintra_server.storage.database import SPAN
-from lintra_server.storage.parts import NotStartedError
+from lintra_server.storage.server_resources import NotStartedError
 from lintra_service.settings import InvalidSettingsError
 from support.server_world import World, a_world
 
@@ -165,5 +165,5 @@ async def test_a_backup_of_a_damaged_server_says_so_and_one_of_no_server_is_not_
             backup(world, "never")
         assert not (world.folder / "never").exists() or not list((world.folder / "never").iterdir())
         (tmp_path / "journal").rename(world.settings[HONEST].key_dir / "journal")
-        assert restoring.MANIFEST_FILE == "manifest.json"
+        assert restore.MANIFEST_FILE == "manifest.json"
         world.start(HONEST)

@@ -18,8 +18,8 @@ from lintra_protocol.encoding.canonical import base64url, parse_base64url
 from lintra_protocol.messages.documents import Cohort, Signed
 from lintra_protocol.messages.inclusion import Inclusion
 from lintra_protocol.messages.verification import CheckShare
-from lintra_server.batches import gate
-from lintra_server.batches.judge import Judge
+from lintra_server.release import gate
+from lintra_server.release.verification_round import VerificationRound
 from lintra_service.scratch import Scratch, ScratchFile
 from support.checked_world import LEAST, check, check_shares, checks_request, hostile, judge, verified
 from support.server_world import BASE, World, a_world, text
@@ -122,7 +122,7 @@ async def test_bodies_that_are_edited_after_they_came_are_refused_and_judged_as_
         await world.upload_everywhere([*world.reports(18), *hostile(world, 1)])
         shares, bodies = await check_shares(world)
         with monkeypatch.context() as patched:
-            edited = edited_at(world, patched, Judge, "_judged")
+            edited = edited_at(world, patched, VerificationRound, "_judged")
             refused = await judge(world, 0, shares, bodies)
         assert edited() > 0
         assert refused.json()["type"].endswith(":checks_mismatch")

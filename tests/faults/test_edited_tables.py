@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import delete, insert, update
 
 from lintra_server.storage.database import Database, journal, tasks
-from lintra_server.storage.parts import NotStartedError
+from lintra_server.storage.server_resources import NotStartedError
 from support.server_world import POLICY, World, a_world, token
 
 HONEST = 0

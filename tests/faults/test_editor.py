@@ -18,16 +18,16 @@ from lintra_protocol.messages.documents import Inventory, Signed
 from lintra_protocol.report.report import Report
 from lintra_protocol.task import Task
 from lintra_server.batches import registry
-from lintra_server.batches.registry import HeldTask, Registry
-from lintra_server.disk import notes
-from lintra_server.disk.journal import BatchId
-from lintra_server.disk.vault import PayloadKey
+from lintra_server.batches.registry import RegisteredTask, Registry
+from lintra_server.durability import notes
+from lintra_server.durability.encryption_at_rest import PayloadKey
+from lintra_server.durability.journal import BatchId
 from lintra_server.storage import chains
 from lintra_server.storage.chains import Chains
 from lintra_server.storage.history import BatchHistory, History
 from lintra_server.storage.marks import End, Marks
-from lintra_server.storage.parts import database_path
-from lintra_server.storage.steps import Stepper
+from lintra_server.storage.server_resources import database_path
+from lintra_server.storage.transition_log import Stepper
 from lintra_service.settings import InvalidSettingsError
 from support.postgres import fresh
 from support.postgres_world import a_server
@@ -112,10 +112,10 @@ def from_the_end(patch: Patch, _: World) -> None:
 def any_definition(patch: Patch, _: World) -> None:
     """A definition is not hashed when it is read."""
 
-    def loaded(self: Registry, task_id: str, row: Any) -> HeldTask:
+    def loaded(self: Registry, task_id: str, row: Any) -> RegisteredTask:
         task = Task.from_canonical(row.definition)
         record = registry.sign(self._identity, registry.TaskRecord(definition=task)).canonical()
-        return HeldTask(row.task, task, 0, record)
+        return RegisteredTask(row.task, task, 0, record)
 
     patch.setattr(Registry, "_loaded", loaded)
 

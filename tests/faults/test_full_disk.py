@@ -8,8 +8,8 @@ import pytest
 
 from lintra_client import Client, Ledger
 from lintra_protocol.errors import LedgerRefusedError, UnavailableError
-from lintra_server.disk.folders import destroy, write_new
-from lintra_server.disk.reserve import RESERVE_FILE, Reserve
+from lintra_server.durability.disk_reserve import RESERVE_FILE, Reserve
+from lintra_server.durability.private_files import destroy, write_new
 from support import make_task, postgres
 from support.fake_servers import IMPATIENT, NOW, Network
 from support.postgres_world import a_server

@@ -17,7 +17,7 @@ from starlette.types import ASGIApp
 
 from lintra_protocol.errors import LintraError
 from lintra_server.node import Node
-from lintra_server.web.forwarding import Forward, answer_forwarded
+from lintra_server.web.request_proxy import RequestProxy, answer_forwarded
 from lintra_server.web.upload_route import Front
 from lintra_service.byte_budget import ByteBudget
 from lintra_service.middleware import ServiceMiddleware
@@ -89,7 +89,7 @@ async def facing(kind: str, node: Node) -> AsyncIterator[Face]:
     else:
         channel, far = socket.socketpair()
         inner, loop = routes(), asyncio.get_running_loop()
-        face = Face(Front(node, Forward(channel)))
+        face = Face(Front(node, RequestProxy(channel)))
 
         def ready() -> None:
             _, descriptors, _, _ = socket.recv_fds(far, 1, 1)

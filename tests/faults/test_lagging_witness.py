@@ -7,8 +7,8 @@ from unittest.mock import patch
 import pytest
 
 from faults.test_restores import HONEST, copy_data, put_data, restored
-from lintra_server.disk.witness import FolderWitness, WitnessError
-from lintra_server.storage.parts import NotStartedError
+from lintra_server.durability.witness import FolderWitness, WitnessError
+from lintra_server.storage.server_resources import NotStartedError
 from support.server_world import World, a_world, token
 
 

@@ -22,7 +22,7 @@ from lintra_protocol.messages.documents import (
     Signed,
 )
 from lintra_protocol.task import Task
-from lintra_server.storage.states import BatchStates
+from lintra_server.storage.batch_states import BatchStates
 from support.server_world import World, a_world, token
 from support.windowed_world import HOUR, WINDOWS, at, close, freeze, frozen, opened, reports_of, shares_of, windowed
 
@@ -238,8 +238,8 @@ async def test_without_its_state_a_closed_window_would_be_released_twice(
     """With the rule off: merging what was closed puts its reports into a second inventory."""
     monkeypatch.setattr(BatchStates, "begin_closing", lambda *_: True)
     monkeypatch.setattr(BatchStates, "may", lambda *_: True)
-    monkeypatch.setattr("lintra_server.storage.steps.Stepper._require_known", lambda *_: None)
-    monkeypatch.setattr("lintra_server.storage.states.BatchStates._apply", lambda *_: True)
+    monkeypatch.setattr("lintra_server.storage.transition_log.Stepper._require_known", lambda *_: None)
+    monkeypatch.setattr("lintra_server.storage.batch_states.BatchStates._apply", lambda *_: True)
     async with world_of(tmp_path, "sum") as world:
         await collected(world, ENOUGH, FEW)
         alone = Signed[Inventory].from_canonical((await close(world, 0, 0)).content).message

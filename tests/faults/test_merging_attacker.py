@@ -30,10 +30,10 @@ from lintra_protocol.messages.documents import (
     sign,
 )
 from lintra_protocol.report.wire import decode_sealed_document
-from lintra_server.batches.gate import Gate
-from lintra_server.batches.registry import HeldBatch
-from lintra_server.disk.journal import JournalState
-from lintra_server.storage.steps import Values
+from lintra_server.batches.registry import RegisteredBatch
+from lintra_server.durability.journal import JournalState
+from lintra_server.release.gate import Gate
+from lintra_server.storage.transition_log import Values
 from support.server_world import World, a_world, token
 from support.windowed_world import at, reports_of
 
@@ -213,12 +213,12 @@ async def test_the_attacker_gets_a_report_twice_out_of_a_server_that_forgets_wha
     perform = Gate._perform
 
     def forgetful(
-        self: Gate, held: HeldBatch, state: JournalState, before: str, values: Values, first: int | None
+        self: Gate, held: RegisteredBatch, state: JournalState, before: str, values: Values, first: int | None
     ) -> None:
         del first
         perform(self, held, state, before, values, None)
 
-    def keeping(self: Gate, held: HeldBatch, aggregate: bytes) -> bytes:
+    def keeping(self: Gate, held: RegisteredBatch, aggregate: bytes) -> bytes:
         self._store.forget_key(held.number)
         return aggregate
 

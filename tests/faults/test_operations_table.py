@@ -20,8 +20,8 @@ from lintra_protocol.messages.documents import Inventory, Signed, inventory_of, 
 from lintra_protocol.rules import release as rules
 from lintra_protocol.task import Task
 from lintra_server import clock
-from lintra_server.batches import gate
-from lintra_server.batches.registry import HeldBatch
+from lintra_server.batches.registry import RegisteredBatch
+from lintra_server.release import gate
 from lintra_server.storage.chains import Chains
 from lintra_server.storage.store import Batch
 from lintra_service import readiness
@@ -257,7 +257,7 @@ async def test_a_cohort_that_was_computed_once_is_answered_at_once(
         request = corrupt_request(world, own, ids, ids)
         if not rule:  # whoever asks again begins anew
 
-            def forgetful(self: gate.Gate, held: HeldBatch) -> Batch:
+            def forgetful(self: gate.Gate, held: RegisteredBatch) -> Batch:
                 return replace(self._store.batch(held.number), cohort=None, state="closed")
 
             monkeypatch.setattr(gate.Gate, "_batch", forgetful)

@@ -22,16 +22,16 @@ from lintra_protocol.messages.documents import Census, Cohort, Inventory, Signed
 from lintra_protocol.rules.release import verify_census
 from lintra_server import node
 from lintra_server.batches import registry
-from lintra_server.disk.journal import NOT_AWAITED
-from lintra_server.disk.key_files import KeyFiles
-from lintra_server.disk.vault import BatchKey, Vault
-from lintra_server.operating import founding, starting
-from lintra_server.operating.restoring import Restored, restore
+from lintra_server.durability.encryption_at_rest import BatchKey, Vault
+from lintra_server.durability.journal import NOT_AWAITED
+from lintra_server.durability.key_files import KeyFiles
+from lintra_server.operations import initialise, start
+from lintra_server.operations.restore import Restored, restore
 from lintra_server.storage.database import journal, segments
 from lintra_server.storage.history import COLUMNS
 from lintra_server.storage.key_folder import KeyFolder, batch_key_files
-from lintra_server.storage.parts import NotStartedError, lock_folders, open_parts, open_vault
-from lintra_server.storage.steps import Stepper
+from lintra_server.storage.server_resources import NotStartedError, lock_folders, open_parts, open_vault
+from lintra_server.storage.transition_log import Stepper
 from support.server_world import PRECISION, START, World, a_world, token
 
 
@@ -155,15 +155,15 @@ def rules_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(KeyFiles, "destroy", lambda *_: None)
     monkeypatch.setattr(KeyFiles, "destroy_all_but", lambda *_: 0)
 
-    def learn(parts: starting.Parts, _: object = None) -> None:
+    def learn(parts: start.Parts, _: object = None) -> None:
         standing = parts.states.standing()
         applied = standing.head.length if standing else 0
         lines = (line for line in parts.journal.lines if line.number <= applied or line.state in NOT_AWAITED)
         parts.history.learn(lines)
         parts.store.read_cut_tasks()
 
-    monkeypatch.setattr(starting, "compare", lambda _: None)
-    monkeypatch.setattr(starting, "learn", learn)
+    monkeypatch.setattr(start, "compare", lambda _: None)
+    monkeypatch.setattr(start, "learn", learn)
     monkeypatch.setattr(Stepper, "_require_known", lambda *_: None)
 
 
@@ -429,8 +429,8 @@ async def test_with_the_rule_off_a_lost_folder_becomes_a_new_server_that_registe
         with pytest.raises(NotStartedError, match="lintra server init"):
             world.start(HONEST)
         monkeypatch.setattr(node, "may_found", lambda *_: True)
-        establish = founding._establish
-        monkeypatch.setattr(founding, "_establish", lambda parts, _: establish(parts, 0))
+        establish = initialise._establish
+        monkeypatch.setattr(initialise, "_establish", lambda parts, _: establish(parts, 0))
         world.start(HONEST)
         assert (await world.register(HONEST)).status_code == 201
 

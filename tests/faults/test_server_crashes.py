@@ -28,14 +28,14 @@ from lintra_protocol.encoding.canonical import parse_base64url
 from lintra_protocol.report.wire import payload_bytes
 from lintra_protocol.task import ServerEntry, Task
 from lintra_server.cli import app
-from lintra_server.disk.journal import Journal
-from lintra_server.disk.key_files import KeyFiles
-from lintra_server.disk.witness import FolderWitness
+from lintra_server.durability.journal import Journal
+from lintra_server.durability.key_files import KeyFiles
+from lintra_server.durability.witness import FolderWitness
 from lintra_server.node import Node
+from lintra_server.storage.batch_states import BatchStates
 from lintra_server.storage.key_folder import BusyError
-from lintra_server.storage.states import BatchStates
-from lintra_server.storage.steps import StepFiles
 from lintra_server.storage.store import Store
+from lintra_server.storage.transition_log import StepFiles
 from lintra_server.web.app import create_app
 from support.measured import measurement_of
 from support.server_world import PRECISION, World, a_world, configured, started, token

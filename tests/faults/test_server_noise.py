@@ -20,8 +20,8 @@ from lintra_protocol.encoding.canonical import parse_base64url
 from lintra_protocol.errors import RowUnderfilledError
 from lintra_protocol.mechanisms.base import Mechanism
 from lintra_protocol.task import Task
-from lintra_server.storage.parts import NotStartedError
-from lintra_server.storage.states import BatchStates
+from lintra_server.storage.batch_states import BatchStates
+from lintra_server.storage.server_resources import NotStartedError
 from support.measured import measurement_of, noise_sigmas, reports_without_noise, with_server_noise
 from support.server_world import World, a_world, noised_by_servers
 

@@ -22,9 +22,10 @@ from lintra_protocol.privacy.statement import Claim, PrivacyStatement
 from lintra_protocol.rules import release as rules
 from lintra_protocol.rules.release import verify_census
 from lintra_protocol.task import Task
-from lintra_server.batches import gate, registry
-from lintra_server.batches.intake import screening
-from lintra_server.settings import Policy
+from lintra_server.batches import registry
+from lintra_server.release import gate
+from lintra_server.settings import RegistrationPolicy
+from lintra_server.uploads.intake import screening
 from support import make_task
 from support.server_world import AUTHOR, POLICY, PRECISION, World, a_world, new_world, seeded, token
 
@@ -34,7 +35,7 @@ def failures(answer: httpx2.Response) -> list[str]:
     return [failure.type for failure in UploadAnswer.from_canonical(answer.content).failures]
 
 
-def replaced(**changes: object) -> Policy:
+def replaced(**changes: object) -> RegistrationPolicy:
     return POLICY.model_copy(update=changes)
 
 
@@ -144,7 +145,7 @@ async def test_an_open_task_needs_the_operators_word(tmp_path: Path) -> None:
 
 
 async def test_nobodys_tasks_are_taken_by_default(tmp_path: Path) -> None:
-    world = new_world(tmp_path, policy=Policy(open=True))
+    world = new_world(tmp_path, policy=RegistrationPolicy(open=True))
     try:
         refused = await world.register(0)
         assert (refused.status_code, token(refused)) == (403, "policy_refused")

@@ -6,8 +6,8 @@ import pytest
 
 from faults.test_restores import copy_data, put_data, restored
 from faults.test_server_crashes import WRITES, crash_at, journal_states
-from lintra_server.storage.parts import NotStartedError
-from lintra_server.storage.states import BatchStates
+from lintra_server.storage.batch_states import BatchStates
+from lintra_server.storage.server_resources import NotStartedError
 from lintra_service.spooled_bodies import BodyWriter
 from support.checked_world import (
     CHECKS,

@@ -13,7 +13,7 @@ from lintra_protocol.messages.documents import (
     UploadAnswer,
 )
 from lintra_protocol.report.upload import TIME_BYTES
-from lintra_server.batches.registry import HeldBatch
+from lintra_server.batches.registry import RegisteredBatch
 from support.server_world import World, a_world, text, token
 from support.windowed_world import HOUR, at, frozen, opened, reports_of, request_of, shares_of, windowed
 
@@ -63,7 +63,7 @@ async def test_a_window_is_not_closed_before_its_grace_is_over(tmp_path: Path) -
 async def test_without_that_rule_the_analyzer_chooses_who_is_in_a_window(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(HeldBatch, "require_over", lambda self, now: None)
+    monkeypatch.setattr(RegisteredBatch, "require_over", lambda self, now: None)
     async with world_of(tmp_path, "sum") as world:
         await world.upload_everywhere(reports_of(world, 0))
         assert (await ask(world, 0, "POST", 0, "inventory")).status_code == 200

@@ -28,11 +28,11 @@ from lintra_client.ledger.pseudonyms import Pseudonyms
 from lintra_protocol.encoding.canonical import base64url
 from lintra_protocol.errors import InvalidMessageError, LedgerRefusedError
 from lintra_protocol.privacy.composition import Spending
-from lintra_server.disk.journal import Journal, Line
-from lintra_server.disk.notes import CHAIN_BYTES, Notes
+from lintra_server.durability.journal import Journal, JournalEntry
+from lintra_server.durability.notes import CHAIN_BYTES, Notes
 from lintra_server.settings import Settings as ServerSettings
 from lintra_server.storage.key_folder import SEEN_FILE, last_seen
-from lintra_server.storage.steps import Step
+from lintra_server.storage.transition_log import Step
 from lintra_service.secrets import write_secret
 from lintra_service.settings import InvalidSettingsError
 
@@ -122,7 +122,7 @@ def _step() -> Decoder:
 
     def decode(data: bytes) -> None:
         # Whatever the file holds: a line of the journal that names just these bytes.
-        line = Line(1, 3, "frozen", bytes(32), hashlib.sha256(data).digest())
+        line = JournalEntry(1, 3, "frozen", bytes(32), hashlib.sha256(data).digest())
         found = Step.decode(data, line)
         if found is None:
             raise InvalidMessageError("no step")
@@ -132,8 +132,8 @@ def _step() -> Decoder:
     return Decoder(decode, [step.encode()], is_json=True)
 
 
-def _naming(line: Line, step: Step) -> Line:
-    return Line(line.number, line.start, line.state, line.task_id, hashlib.sha256(step.encode()).digest())
+def _naming(line: JournalEntry, step: Step) -> JournalEntry:
+    return JournalEntry(line.number, line.start, line.state, line.task_id, hashlib.sha256(step.encode()).digest())
 
 
 def _journal(folder: Path) -> Decoder:
@@ -141,8 +141,10 @@ def _journal(folder: Path) -> Decoder:
     path.unlink(missing_ok=True)
     journal = Journal(path, KEY)
     for number, state in enumerate(("started", "closed", "frozen"), 1):
-        journal.append(Line(number, 1, state, bytes(32) if number > 1 else b"", bytes(32)))  # type: ignore[arg-type]
-    journal.append(Line(4, 1, "opened", bytes(32), batch=2, facts={"place": 7, "ends": 9, "other": {"sha256": "A"}}))
+        journal.append(JournalEntry(number, 1, state, bytes(32) if number > 1 else b"", bytes(32)))  # type: ignore[arg-type]
+    journal.append(
+        JournalEntry(4, 1, "opened", bytes(32), batch=2, facts={"place": 7, "ends": 9, "other": {"sha256": "A"}})
+    )
     journal.close()
 
     def decode(data: bytes) -> bytes:

@@ -19,7 +19,7 @@ from lintra_protocol.errors import LintraError
 from lintra_protocol.messages.documents import Signed, TaskRecord
 from lintra_protocol.task import Task
 from lintra_server import node
-from lintra_server.operating.manifests import DoctoredBackupError
+from lintra_server.operations.manifests import DoctoredBackupError
 from lintra_server.storage import identity
 from lintra_service.settings import InvalidSettingsError
 from simulation.books import Course, law

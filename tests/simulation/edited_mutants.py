@@ -14,12 +14,12 @@ from sqlalchemy import Connection, select
 from lintra_protocol.crypto.tokens import Admission, key_commitment
 from lintra_protocol.messages.documents import TaskRecord, sign
 from lintra_protocol.task import Task
-from lintra_server.batches import gate
-from lintra_server.batches.registry import HeldTask, Registry
-from lintra_server.disk.journal import BatchId
-from lintra_server.disk.notes import Notes
-from lintra_server.disk.vault import KEY_BYTES, BatchKey, PayloadKey, Vault
-from lintra_server.operating.manifests import Manifest
+from lintra_server.batches.registry import RegisteredTask, Registry
+from lintra_server.durability.encryption_at_rest import KEY_BYTES, BatchKey, PayloadKey, Vault
+from lintra_server.durability.journal import BatchId
+from lintra_server.durability.notes import Notes
+from lintra_server.operations.manifests import Manifest
+from lintra_server.release import gate
 from lintra_server.storage import chains, looks, schema, store
 from lintra_server.storage import segments as segment_rows
 from lintra_server.storage.chains import Chains
@@ -27,7 +27,7 @@ from lintra_server.storage.database import SPAN, AnyDatabase, Database, batches,
 from lintra_server.storage.history import BatchHistory, History, edited
 from lintra_server.storage.marks import NO_CHAIN, End, Marks, Row
 from lintra_server.storage.store import Store
-from lintra_server.storage.tasks import TOKEN_KEY, TaskRow, Tasks
+from lintra_server.storage.tasks import TOKEN_KEY, StoredTasks, TaskRow
 from simulation.mutants import LATE, SILENT, TWO, UNLISTED, UNSTORED, Mutant, no_notes
 
 STRANGERS = "an inventory lists reports that never arrived"
@@ -50,7 +50,7 @@ Patch = pytest.MonkeyPatch
 
 
 def _loading(patch: Patch, *, hashed: bool = True, committed: bool = True) -> None:
-    def loaded(self: Registry, task_id: str, row: Any) -> HeldTask:
+    def loaded(self: Registry, task_id: str, row: Any) -> RegisteredTask:
         try:
             task = Task.from_canonical(row.definition)
             server = next(i for i, each in enumerate(task.servers) if each.identity_key == self._identity.public_key)
@@ -62,7 +62,7 @@ def _loading(patch: Patch, *, hashed: bool = True, committed: bool = True) -> No
             raise edited("another key of tokens")
         record = sign(self._identity, TaskRecord(definition=task)).canonical()
         admission = Admission(row.token_key, task.id_bytes) if task.uses_tokens and row.token_key else None
-        return HeldTask(row.task, task, server, record, admission, row.token_key)
+        return RegisteredTask(row.task, task, server, record, admission, row.token_key)
 
     patch.setattr(Registry, "_loaded", loaded)
 
@@ -92,9 +92,9 @@ def tokens_unbound(patch: Patch) -> None:
 
 def unregistered(patch: Patch) -> None:
     """That a task has a row is enough to serve it."""
-    task = Tasks.task
+    task = StoredTasks.task
 
-    def found(self: Tasks, task_id: bytes) -> Any:
+    def found(self: StoredTasks, task_id: bytes) -> Any:
         if task_id in self.history.tasks:
             return task(self, task_id)
         query = select(tasks.c.task, tasks.c.definition).where(tasks.c.task_id == task_id)
@@ -102,7 +102,7 @@ def unregistered(patch: Patch) -> None:
             row = connection.execute(query).first()
         return None if row is None else TaskRow(row.task, row.definition)
 
-    patch.setattr(Tasks, "task", found)
+    patch.setattr(StoredTasks, "task", found)
 
 
 # --- rows of reports -------------------------------------------------------------------------------------------------
@@ -152,9 +152,9 @@ def counted_ends(patch: Patch) -> None:
 
 def unbound(patch: Patch) -> None:
     """All batches have one key, and nothing that is under it names the batch."""
-    key_of, init = Tasks._key, Marks.__init__
+    key_of, init = StoredTasks._key, Marks.__init__
 
-    def one_key(self: Tasks, batch: int) -> BatchKey:
+    def one_key(self: StoredTasks, batch: int) -> BatchKey:
         key_of(self, batch)
         return BatchKey(bytes(KEY_BYTES), self._random_bytes)
 
@@ -162,7 +162,7 @@ def unbound(patch: Patch) -> None:
         init(self, batch, key)
         self._prefix = b""
 
-    patch.setattr(Tasks, "_key", one_key)
+    patch.setattr(StoredTasks, "_key", one_key)
     patch.setattr(Marks, "__init__", marks)
 
 
@@ -240,20 +240,20 @@ def columns_believed(patch: Patch) -> None:
 
 def places_believed(patch: Patch) -> None:
     """Where a batch lies says the database."""
-    init, place = Tasks.__init__, History.place
+    init, place = StoredTasks.__init__, History.place
 
-    def found(self: Tasks, batch: BatchId) -> int | None:
+    def found(self: StoredTasks, batch: BatchId) -> int | None:
         query = select(batches.c.batch).join(tasks, tasks.c.task == batches.c.task)
         query = query.where(tasks.c.task_id == batch.task_id, batches.c.number == batch.number)
         with self.database.reading() as connection:
             number = connection.execute(query).scalar()
         return number if number in self.history.batches else place(self.history, batch)
 
-    def begun(self: Tasks, *arguments: Any, **options: Any) -> None:
+    def begun(self: StoredTasks, *arguments: Any, **options: Any) -> None:
         init(self, *arguments, **options)
         vars(self.history)["place"] = partial(found, self)
 
-    patch.setattr(Tasks, "__init__", begun)
+    patch.setattr(StoredTasks, "__init__", begun)
 
 
 def states_believed(patch: Patch) -> None:

@@ -8,7 +8,7 @@ from sqlalchemy.exc import OperationalError
 
 from lintra_protocol.errors import LintraError
 from lintra_server.storage.key_folder import ACCEPT_FILE, BusyError
-from lintra_server.storage.parts import NotStartedError
+from lintra_server.storage.server_resources import NotStartedError
 from lintra_service.settings import InvalidSettingsError
 from simulation.books import Course, law
 from simulation.reading import STATES, UNKEPT, Snapshot, after_restore, key_file, read_journal

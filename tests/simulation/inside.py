@@ -32,14 +32,14 @@ from lintra_protocol.messages.documents import (
     TaskRecord,
 )
 from lintra_protocol.rules.verification import ChecksRequest, VerifiedAggregateRequest
-from lintra_server.batches.registry import HeldBatch
+from lintra_server.batches.registry import RegisteredBatch
 from lintra_server.node import Node, new_clock
-from lintra_server.operating.losses import batch_named, begun
-from lintra_server.operating.restoring import Restored, put_database, restore
-from lintra_server.operating.saving import back_up
-from lintra_server.settings import Policy, Settings
-from lintra_server.storage.parts import database_path, lock_folders
+from lintra_server.operations.backup import back_up
+from lintra_server.operations.losses import batch_named, begun
+from lintra_server.operations.restore import Restored, put_database, restore
+from lintra_server.settings import RegistrationPolicy, Settings
 from lintra_server.storage.segments import SegmentTable, StoredSegments
+from lintra_server.storage.server_resources import database_path, lock_folders
 from lintra_server.storage.store import NonceLabel
 from lintra_server.web.upload_route import UploadRoute
 from simulation.books import LOST, Answer
@@ -87,7 +87,7 @@ def settings_of(folder: Path, number: int, witness: Path | None) -> Settings:
             "create_keys": True,
             "min_free_bytes": 0,
             "reserve_bytes": 0,
-            "policy": Policy(allowed_authors="any", open=True, max_tasks=100_000),
+            "policy": RegistrationPolicy(allowed_authors="any", open=True, max_tasks=100_000),
         }
     )
 
@@ -450,7 +450,7 @@ def release_of(body: bytes) -> type[AggregateRequest] | type[VerifiedAggregateRe
     return VerifiedAggregateRequest if body.startswith(b'{"verdicts"') else AggregateRequest
 
 
-Question = Callable[[Node, HeldBatch, bytes], bytes]
+Question = Callable[[Node, RegisteredBatch, bytes], bytes]
 _QUESTIONS: dict[str, Question] = {
     "census": lambda node, held, _: node.census.take(held),
     "census ids": lambda node, held, _: node.census.ids(held).encode(),

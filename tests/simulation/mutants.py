@@ -16,24 +16,25 @@ from lintra_protocol.mechanisms.base import Mechanism
 from lintra_protocol.messages.documents import AggregateRequest
 from lintra_protocol.task import Task
 from lintra_server import serve
-from lintra_server.batches import census, group, judge, opening
-from lintra_server.batches.gate import Gate
-from lintra_server.batches.registry import HeldBatch, HeldTask, Registry
+from lintra_server.batches.registry import RegisteredBatch, RegisteredTask, Registry
 from lintra_server.clock import Clock
-from lintra_server.disk.journal import Head, Line
-from lintra_server.disk.key_files import KeyFiles
-from lintra_server.disk.notes import Notes
-from lintra_server.operating import starting
+from lintra_server.durability.journal import Head, JournalEntry
+from lintra_server.durability.key_files import KeyFiles
+from lintra_server.durability.notes import Notes
+from lintra_server.operations import start
+from lintra_server.release import census, verification_round
+from lintra_server.release.gate import Gate
 from lintra_server.storage import store
+from lintra_server.storage.batch_states import BatchStates
 from lintra_server.storage.chains import Chains
 from lintra_server.storage.database import journal
 from lintra_server.storage.history import History
-from lintra_server.storage.known import KnownKeys
 from lintra_server.storage.looks import Look
-from lintra_server.storage.states import BatchStates
-from lintra_server.storage.steps import Step, StepFiles, Stepper
-from lintra_server.storage.store import Store, Upload
+from lintra_server.storage.report_index import KeyIndex
+from lintra_server.storage.store import Store, StoredUpload
+from lintra_server.storage.transition_log import Step, StepFiles, Stepper
 from lintra_server.storage.writer import Tell, Writer
+from lintra_server.uploads import merged_batches, report_decryption
 from lintra_service.settings import LogFormat, LogLevel
 from lintra_service.supervisor import Supervisor
 from simulation.faults import (
@@ -62,7 +63,7 @@ def no_closing(patch: pytest.MonkeyPatch) -> None:
 def no_condition(patch: pytest.MonkeyPatch) -> None:
     """A step is committed wherever the database stands, and nobody asks who began on it last."""
 
-    def commit(self: BatchStates, step: Step, line: Line, before: Head, after: Head) -> None:
+    def commit(self: BatchStates, step: Step, line: JournalEntry, before: Head, after: Head) -> None:
         with self._history.lock, self._database.writing() as connection:
             connection.execute(update(journal).values(length=after.length, digest=after.digest, start=step.start))
             if step.task_id:
@@ -88,29 +89,31 @@ def no_notes(patch: pytest.MonkeyPatch) -> None:
 
 def no_serials(patch: pytest.MonkeyPatch) -> None:
     """A token is good for any number of reports."""
-    among, chosen = KnownKeys.among, store._chosen
+    among, chosen = KeyIndex.among, store._chosen
 
-    def none_used(keys: KnownKeys, *arguments: Any) -> set[bytes]:
+    def none_used(keys: KeyIndex, *arguments: Any) -> set[bytes]:
         return set() if keys._column == "serials" else among(keys, *arguments)
 
     class Forgetful(set[bytes]):
         def add(self, _: bytes) -> None:
             """Keep nothing."""
 
-    patch.setattr(KnownKeys, "among", none_used)
+    patch.setattr(KeyIndex, "among", none_used)
     patch.setattr(
-        store, "_chosen", lambda group, closed, stored, _, space: chosen(group, closed, stored, Forgetful(), space)
+        store,
+        "_chosen",
+        lambda merged_batches, closed, stored, _, space: chosen(merged_batches, closed, stored, Forgetful(), space),
     )
 
 
 def answer_first(patch: pytest.MonkeyPatch) -> None:
     """An upload is answered whatever becomes of its commit: also if that fails, or the process ends before it."""
 
-    def stored(self: Writer, group: Sequence[tuple[Upload, Tell]]) -> None:
+    def stored(self: Writer, group: Sequence[tuple[StoredUpload, Tell]]) -> None:
         outcomes: list[list[store.Outcome]] = [[True] * len(upload.report_ids) for upload, _ in group]
         with suppress(Exception):
             outcomes = self._commit([upload for upload, _ in group])
-        for (_, tell), outcome in zip(group, outcomes, strict=True):
+        for (_, tell), outcome in zip(merged_batches, outcomes, strict=True):
             tell(outcome)
 
     patch.setattr(Writer, "_store", stored)
@@ -118,17 +121,17 @@ def answer_first(patch: pytest.MonkeyPatch) -> None:
 
 def any_copy(patch: pytest.MonkeyPatch) -> None:
     """A start takes any database for the one that ran last, forgets what it lacks, and keys stay."""
-    learn = starting.learn
+    learn = start.learn
 
-    def old(parts: starting.Parts, in_flight: None = None) -> None:
+    def old(parts: start.Parts, in_flight: None = None) -> None:
         standing = parts.states.standing()
         lines = parts.journal.lines
         parts.journal.lines = lines[: standing.head.length] if standing else []
         learn(parts, in_flight)
         parts.journal.lines = lines
 
-    patch.setattr(starting, "compare", lambda _: None)
-    patch.setattr(starting, "learn", old)
+    patch.setattr(start, "compare", lambda _: None)
+    patch.setattr(start, "learn", old)
     patch.setattr(Stepper, "_require_known", lambda *_: None)
     patch.setattr(KeyFiles, "destroy", lambda *_: None)
 
@@ -136,12 +139,12 @@ def any_copy(patch: pytest.MonkeyPatch) -> None:
 def stored_again(patch: pytest.MonkeyPatch) -> None:
     """A repeated report is stored again."""
     patch.setattr(Store, "stored", lambda *_: set())
-    among = KnownKeys.among
+    among = KeyIndex.among
 
-    def none_stored(keys: KnownKeys, *arguments: Any) -> set[bytes]:
+    def none_stored(keys: KeyIndex, *arguments: Any) -> set[bytes]:
         return set() if keys._column == "ids" else among(keys, *arguments)
 
-    patch.setattr(KnownKeys, "among", none_stored)
+    patch.setattr(KeyIndex, "among", none_stored)
 
 
 def keys_stay(patch: pytest.MonkeyPatch) -> None:
@@ -169,7 +172,7 @@ def releases_again(patch: pytest.MonkeyPatch) -> None:
     """A release is computed anew each time it is asked for."""
     release, seen = Gate.release, set[bytes]()
 
-    def again(self: Gate, held: HeldTask, request: AggregateRequest) -> bytes:
+    def again(self: Gate, held: RegisteredTask, request: AggregateRequest) -> bytes:
         answer = release(self, held, request)
         new = answer not in seen
         seen.add(answer)
@@ -182,7 +185,7 @@ def anew_after_a_start(patch: pytest.MonkeyPatch) -> None:
     """A release that an earlier start gave out is computed anew when it is asked for again."""
     release, batch, own = Gate.release, Gate.batch, set[tuple[Gate, int]]()
 
-    def again(self: Gate, held: HeldBatch, request: AggregateRequest) -> bytes:
+    def again(self: Gate, held: RegisteredBatch, request: AggregateRequest) -> bytes:
         answer = batch(self, held).aggregate
         if answer is None:
             own.add((self, held.number))
@@ -201,7 +204,7 @@ def no_inventory_list(patch: pytest.MonkeyPatch) -> None:
 
 def wrong_share(patch: pytest.MonkeyPatch) -> None:
     """The first report of a cohort is added twice."""
-    ranked = group.ranked
+    ranked = merged_batches.ranked
 
     def twice(*arguments, **options):  # type: ignore[no-untyped-def]
         found = ranked(*arguments, **options)
@@ -210,7 +213,7 @@ def wrong_share(patch: pytest.MonkeyPatch) -> None:
         ranks[last] = ranks[first]
         return found
 
-    patch.setattr(group, "ranked", twice)
+    patch.setattr(merged_batches, "ranked", twice)
 
 
 def late_reports(patch: pytest.MonkeyPatch) -> None:
@@ -226,19 +229,19 @@ def late_reports(patch: pytest.MonkeyPatch) -> None:
 
 def unchecked_tokens(patch: pytest.MonkeyPatch) -> None:
     """Whatever stands where a token should is taken for one."""
-    patch.setattr(opening.Admission, "require", lambda self, presented: presented[:16])
+    patch.setattr(report_decryption.Admission, "require", lambda self, presented: presented[:16])
 
 
 def never_resumed(patch: pytest.MonkeyPatch) -> None:
     """A start forgets a step that has its journal line, but never came to the database."""
-    patch.setattr(starting.Stepper, "resume", lambda *_: None)
+    patch.setattr(start.Stepper, "resume", lambda *_: None)
 
 
 def told_at_once(patch: pytest.MonkeyPatch) -> None:
     """A census counts anew whenever it is asked for."""
     last = census.CensusTaker._last
 
-    def old(self: census.CensusTaker, held: HeldBatch) -> Look | None:
+    def old(self: census.CensusTaker, held: RegisteredBatch) -> Look | None:
         look = last(self, held)
         return None if look is None else replace(look, told_at=-1)
 
@@ -248,14 +251,14 @@ def told_at_once(patch: pytest.MonkeyPatch) -> None:
 
 def closes_early(patch: pytest.MonkeyPatch) -> None:
     """A window is closed whenever the analyst asks for it, so that it chooses who is in it."""
-    patch.setattr(HeldBatch, "require_over", lambda self, now: None)
+    patch.setattr(RegisteredBatch, "require_over", lambda self, now: None)
 
 
 def opens_again(patch: pytest.MonkeyPatch) -> None:
     """A restored server opens windows that had begun before, and which may have been released in the lost part."""
     opened = Registry.opened
 
-    def anew(self: Registry, held: HeldTask, batch: int) -> int:
+    def anew(self: Registry, held: RegisteredTask, batch: int) -> int:
         history = self._store.history
         barred, history.barred_before = history.barred_before, 0
         try:
@@ -292,7 +295,7 @@ def forgets_the_last(patch: pytest.MonkeyPatch) -> None:
     """After a release only the key of the window is destroyed that others were merged into."""
     alone = Gate._alone
 
-    def one(self: Gate, held: HeldBatch, aggregate: bytes) -> bytes:
+    def one(self: Gate, held: RegisteredBatch, aggregate: bytes) -> bytes:
         with pytest.MonkeyPatch.context() as inner:
             inner.setattr(History, "members", lambda _, number: [number])
             return alone(self, held, aggregate)
@@ -307,7 +310,7 @@ def silent(patch: pytest.MonkeyPatch) -> None:
 
 def accepts_everybody(patch: pytest.MonkeyPatch) -> None:
     """A verdict rejects nobody."""
-    patch.setattr(judge, "judge", lambda *_: np.zeros(0, np.int64))
+    patch.setattr(verification_round, "judge", lambda *_: np.zeros(0, np.int64))
 
 
 def raising_log(patch: pytest.MonkeyPatch) -> None:

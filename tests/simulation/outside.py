@@ -28,9 +28,9 @@ from lintra_protocol.messages.documents import KeyList, Signed
 from lintra_protocol.rules.verification import VerifiedAggregateRequest
 from lintra_server import node, serve
 from lintra_server.node import Node
-from lintra_server.operating.saving import back_up
-from lintra_server.settings import Policy, Settings
-from lintra_server.storage.parts import NotStartedError, lock_folders
+from lintra_server.operations.backup import back_up
+from lintra_server.settings import RegistrationPolicy, Settings
+from lintra_server.storage.server_resources import NotStartedError, lock_folders
 from lintra_server.web import app
 from lintra_service.supervisor import HALTED
 from simulation.books import LOST, Answer, law
@@ -106,7 +106,7 @@ def outside_settings(folder: Path, number: int, ports: Sequence[int]) -> Setting
             "min_free_bytes": 0,
             "reserve_bytes": 65536,
             "log_level": "warning",
-            "policy": Policy(allowed_authors="any", open=True, max_tasks=100_000),
+            "policy": RegistrationPolicy(allowed_authors="any", open=True, max_tasks=100_000),
         }
     )
 

@@ -15,7 +15,7 @@ import pytest
 from sqlalchemy import Connection, select
 from sqlalchemy.exc import OperationalError
 
-from lintra_server.disk.notes import Notes
+from lintra_server.durability.notes import Notes
 from lintra_server.storage.database import Database, segments
 
 Kind = Literal["none", "crash", "full", "sync", "refused"]

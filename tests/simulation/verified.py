@@ -18,7 +18,7 @@ from lintra_protocol.report import report
 from lintra_protocol.report.report import Report
 from lintra_protocol.rules.verification import BodyHash, ChecksRequest, VerdictRequest, VerifiedAggregateRequest
 from lintra_protocol.task import Task
-from lintra_server.batches.registry import HeldBatch
+from lintra_server.batches.registry import RegisteredBatch
 from lintra_server.node import Node
 from simulation.books import Course, law
 from support.checked_world import added_to_first_word, changed_proofs
@@ -72,7 +72,7 @@ def release_request(course: Course) -> bytes:
     return VerifiedAggregateRequest(verdicts=tuple(verdicts)).canonical()
 
 
-def judged_inside(node: Node, held: HeldBatch, request: bytes) -> bytes:
+def judged_inside(node: Node, held: RegisteredBatch, request: bytes) -> bytes:
     """Do at a node what the application does with a request for a verdict."""
     size = node.judge.body_bytes(held)
     (length,) = struct.unpack_from(">I", request)

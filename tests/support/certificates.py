@@ -8,7 +8,7 @@ from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, EllipticCurv
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from lintra_server.batches.key_door import Certificates
+from lintra_server.batches.key_broker import Certificates
 
 
 def certificates(folder: Path, name: str) -> Certificates:

@@ -26,7 +26,7 @@ from lintra_protocol.crypto.sharing import combine
 from lintra_protocol.crypto.tokens import key_commitment
 from lintra_protocol.messages.documents import AggregateRequest
 from lintra_protocol.task import Task
-from lintra_server.storage.parts import DATABASE_FILE
+from lintra_server.storage.server_resources import DATABASE_FILE
 from support import postgres
 from support.server_world import TOKEN_KEYS, World, new_world
 from support.windowed_world import reports_of, windowed

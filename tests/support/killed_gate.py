@@ -29,7 +29,7 @@ from lintra_protocol.task import Task
 from lintra_server.node import Node
 from lintra_server.settings import Settings
 from lintra_server.storage.database import Database
-from lintra_server.storage.direct import KeptConnection
+from lintra_server.storage.raw_statement import KeptConnection
 from support.server_world import POLICY, START, World, url
 
 WRITES = ("write", "pwrite", "fsync", "fdatasync", "ftruncate", "unlink", "replace", "rename", "mkdir")

@@ -47,7 +47,7 @@ from lintra_protocol.report.wire import decode_sealed_document
 from lintra_protocol.rules.release import aggregate_context
 from lintra_protocol.task import AnalyzerEntry, ServerEntry, Task
 from lintra_server.batches import jobs
-from lintra_server.settings import Policy, Settings
+from lintra_server.settings import RegistrationPolicy, Settings
 from lintra_server.storage import database
 from lintra_server.web.app import create_app
 from lintra_server.web.upload_route import UploadRoute
@@ -82,7 +82,7 @@ MECHANISMS: dict[str, AnyMechanism] = {
 }
 
 
-POLICY = Policy(allowed_authors="any", open=True)
+POLICY = RegistrationPolicy(allowed_authors="any", open=True)
 """Closed registration and tokens have tests of their own."""
 
 
@@ -287,7 +287,7 @@ def new_world(
     *,
     num_servers: int = 3,
     suite: SuiteName = CLASSICAL,
-    policy: Policy | None = None,
+    policy: RegistrationPolicy | None = None,
     change: Callable[[Task], Task] = lambda task: task,
     columns: tuple[Column, ...] = COLUMNS,
     claim: Claim = CLAIM,
@@ -331,7 +331,7 @@ def new_world(
 
 
 def _settings(
-    folder: Path, num_servers: int, policy: Policy, max_pending_bytes: int, witness: Path | None
+    folder: Path, num_servers: int, policy: RegistrationPolicy, max_pending_bytes: int, witness: Path | None
 ) -> list[Settings]:
     """Return the settings of each server, which differ in names only and so are validated once."""
     first = Settings.model_validate(

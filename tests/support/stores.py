@@ -10,15 +10,15 @@ from unittest.mock import patch
 from sqlalchemy import event
 
 from lintra_protocol.crypto.randomness import system_randomness
-from lintra_server.disk.journal import Journal
-from lintra_server.disk.key_files import KeyFiles
-from lintra_server.disk.notes import Notes
-from lintra_server.disk.vault import Vault
+from lintra_server.durability.encryption_at_rest import Vault
+from lintra_server.durability.journal import Journal
+from lintra_server.durability.key_files import KeyFiles
+from lintra_server.durability.notes import Notes
 from lintra_server.storage.database import AnyDatabase, Database
-from lintra_server.storage.direct import KeptConnection
 from lintra_server.storage.history import History
 from lintra_server.storage.postgres import PostgresDatabase
-from lintra_server.storage.store import Outcome, Store, Upload
+from lintra_server.storage.raw_statement import KeptConnection
+from lintra_server.storage.store import Outcome, Store, StoredUpload
 from support import postgres
 
 KINDS = ("sqlite", "postgres")
@@ -91,7 +91,7 @@ def payload(number: int) -> bytes:
 def add(store: Store, *numbers: int, batch: int = 1) -> list[Outcome]:
     """Store reports in one upload."""
     ids = [an_id(number) for number in numbers]
-    return store.add_reports([Upload(batch, ids, [payload(number) for number in numbers], CAPACITY)])[0]
+    return store.add_reports([StoredUpload(batch, ids, [payload(number) for number in numbers], CAPACITY)])[0]
 
 
 @contextmanager

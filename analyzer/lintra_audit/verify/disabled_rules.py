@@ -25,16 +25,17 @@ from lintra_protocol.verification import checks, points
 from lintra_protocol.verification.fields import ROOTS
 from lintra_protocol.verification.parameters import Parameters
 from lintra_protocol.verification.points import Points
-from lintra_server.batches import gate, group
-from lintra_server.batches import judge as judging
 from lintra_server.batches.executor import Executor, Tell
-from lintra_server.batches.judge import Judge
-from lintra_server.batches.registry import HeldBatch, HeldTask, Registry
+from lintra_server.batches.registry import RegisteredBatch, RegisteredTask, Registry
+from lintra_server.release import gate
+from lintra_server.release import verification_round as judging
+from lintra_server.release.verification_round import VerificationRound
 from lintra_server.storage import chains
 from lintra_server.storage.chains import Chains
 from lintra_server.storage.marks import End, Marks
 from lintra_server.storage.store import Batch, Store
 from lintra_server.storage.tasks import TaskRow
+from lintra_server.uploads import merged_batches
 
 Replaced = tuple[object, str, object]
 """Where a function stands, its name, and what stands there instead."""
@@ -109,16 +110,20 @@ def _no_agreement() -> list[Replaced]:
 def _no_body_hash() -> list[Replaced]:
     """Accept bodies without a check that they are those that were signed."""
     taken: dict[int, dict[int, bytes]] = {}
-    judge = Judge.judge
+    judge = VerificationRound.judge
 
     def noted(
-        self: Judge, held: HeldBatch, request: VerdictRequest, digests: Sequence[bytes], tell: Tell = _silent
+        self: VerificationRound,
+        held: RegisteredBatch,
+        request: VerdictRequest,
+        digests: Sequence[bytes],
+        tell: Tell = _silent,
     ) -> bytes:
         others = [server for server in range(held.task.num_servers) if server != held.server]
         taken[held.number] = dict(zip(others, digests, strict=True))
         return judge(self, held, request, digests, tell)
 
-    def judged(self: Judge, held: HeldBatch, shares: list[CheckShare], tell: Tell) -> IntArray:
+    def judged(self: VerificationRound, held: RegisteredBatch, shares: list[CheckShare], tell: Tell) -> IntArray:
         own, rows = shares[held.server], []
         self._require_body(held, own, tell)
         for share in shares:
@@ -128,8 +133,8 @@ def _no_body_hash() -> list[Replaced]:
         seed = parse_base64url(own.check_seed)
         return np.flatnonzero(~checks.accepted(verdicts.parameters_of(held.task), rows, points.check_points(seed)))
 
-    return [(judging, "_require_bodies", lambda _shares, _digests: None), (Judge, "_judged", judged),
-            (Judge, "judge", noted)]  # fmt: skip
+    return [(judging, "_require_bodies", lambda _shares, _digests: None), (VerificationRound, "_judged", judged),
+            (VerificationRound, "judge", noted)]  # fmt: skip
 
 
 # --- what is computed once, and when ------------------------------------------------------------------------------
@@ -164,14 +169,16 @@ def _any_points() -> list[Replaced]:
 def _checks_again() -> list[Replaced]:
     """A second check share for whatever nonces are shown; the body that is given out is the last one's."""
     latest: dict[int, tuple[int, bytes]] = {}
-    original = Judge.body
+    original = VerificationRound.body
 
     def agreed(
         _task: Task, _batch: int, cohorts: Sequence[Signed[Cohort]], _inventories: Sequence[Signed[Inventory]]
     ) -> Cohort:
         return cohorts[0].message
 
-    def another(self: Judge, held: HeldBatch, _batch: Batch, document: bytes, seed: bytes, tell: Tell) -> bytes:
+    def another(
+        self: VerificationRound, held: RegisteredBatch, _batch: Batch, document: bytes, seed: bytes, tell: Tell
+    ) -> bytes:
         share = Signed[CheckShare].from_canonical(document).message
         digest = self._compute(held, share.count, seed, tell)
         latest[held.number] = self.body_bytes(held, share), digest
@@ -180,13 +187,17 @@ def _checks_again() -> list[Replaced]:
             self._identity, check_share_of(held.task, held.batch, held.server, cohort, seed, digest)
         ).canonical()
 
-    def body(self: Judge, held: HeldBatch) -> tuple[int, Iterator[bytes]]:
+    def body(self: VerificationRound, held: RegisteredBatch) -> tuple[int, Iterator[bytes]]:
         if held.number not in latest:
             return original(self, held)
         size, digest = latest[held.number]
         return size, self.bodies.pieces(digest)
 
-    return [(judging, "verify_cohorts", agreed), (Judge, "_same_share", another), (Judge, "body", body)]
+    return [
+        (judging, "verify_cohorts", agreed),
+        (VerificationRound, "_same_share", another),
+        (VerificationRound, "body", body),
+    ]
 
 
 class Remaining(PublicMatrix):
@@ -214,9 +225,9 @@ def early_matrix(task: Task, root: bytes, nonces: Sequence[bytes], count: int) -
 def _early_matrix() -> list[Replaced]:
     nonces: dict[int, list[bytes]] = {}
     roots: dict[int, tuple[bytes, int]] = {}
-    check = Judge.check
+    check = VerificationRound.check
 
-    def checked(self: Judge, held: HeldBatch, request: ChecksRequest, tell: Tell = _silent) -> bytes:
+    def checked(self: VerificationRound, held: RegisteredBatch, request: ChecksRequest, tell: Tell = _silent) -> bytes:
         nonces[held.number] = [parse_base64url(signed.message.nonce) for signed in request.cohorts]
         cohort = request.cohorts[held.server].message
         roots[held.number] = parse_base64url(cohort.root), cohort.count
@@ -234,11 +245,11 @@ def _early_matrix() -> list[Replaced]:
         root, count = roots[members[-1]]
         left = np.delete(np.arange(count), store.rejected(members[-1]))
         matrix = Remaining(early_matrix(task, root, nonces[members[-1]], count), left)
-        return group.share_of(
+        return merged_batches.share_of(
             store, executor, task, server, ReleaseMatrix(drawn.seed, matrix, drawn.privacy), members, tell
         )
 
-    return [(Judge, "check", checked), (gate, "share_of", share_of)]
+    return [(VerificationRound, "check", checked), (gate, "share_of", share_of)]
 
 
 # --- what a database says -------------------------------------------------------------------------------------------
@@ -247,10 +258,10 @@ def _early_matrix() -> list[Replaced]:
 def _believed_database() -> list[Replaced]:
     """Take definitions and rows of reports as they stand in the database."""
 
-    def loaded(self: Registry, _task_id: str, row: TaskRow) -> HeldTask:
+    def loaded(self: Registry, _task_id: str, row: TaskRow) -> RegisteredTask:
         task = Task.from_canonical(row.definition)
         server = next(i for i, each in enumerate(task.servers) if each.identity_key == self._identity.public_key)
-        return HeldTask(row.task, task, server, sign(self._identity, TaskRecord(definition=task)).canonical())
+        return RegisteredTask(row.task, task, server, sign(self._identity, TaskRecord(definition=task)).canonical())
 
     def end(self: Chains, batch: int) -> End:
         with self._reading() as connection:

@@ -19,7 +19,7 @@ from lintra_protocol.crypto.randomness import system_randomness
 from lintra_protocol.crypto.signing import SigningKey
 from lintra_protocol.encoding.canonical import parse_base64url
 from lintra_server import serve
-from lintra_server.settings import Policy, Settings
+from lintra_server.settings import RegistrationPolicy, Settings
 
 START_SECONDS = 60.0
 """Seconds after which a server that has not answered counts as not started."""
@@ -94,7 +94,7 @@ def _settings(folder: Path, port: int, internal_port: int) -> Settings:
         create_keys=True,
         min_free_bytes=0,
         reserve_bytes=0,
-        policy=Policy(allowed_authors="any", open=True, max_rejected=Decimal("0.5")),
+        policy=RegistrationPolicy(allowed_authors="any", open=True, max_rejected=Decimal("0.5")),
     ).placed(folder)
 
 

@@ -9,8 +9,8 @@ import distributed
 
 from lintra_protocol.errors import LintraError, UnavailableError
 from lintra_server.batches.executor import PartShare
-from lintra_server.batches.key_door import Certificates
-from lintra_server.batches.remote_part import RemotePart, compute
+from lintra_server.batches.key_broker import Certificates
+from lintra_server.batches.partial_release import RemotePart, compute
 from lintra_service.supervisor import track_remote_work
 
 

@@ -30,7 +30,7 @@ Tell = Callable[[float], None]
 
 
 @dataclass(frozen=True)
-class Release:
+class ReleaseRequest:
     """One server's part in a release, before noise: what is to be added up, and what the matrix comes from.
 
     Attributes:
@@ -57,7 +57,7 @@ class Release:
 class Executor(Protocol):
     """Adds up the parts of a release."""
 
-    def part_shares(self, release: Release) -> Iterable[PartShare]:
+    def part_shares(self, release: ReleaseRequest) -> Iterable[PartShare]:
         """Return the sums of all parts, in any order, added up or not.
 
         Raises:
@@ -65,10 +65,10 @@ class Executor(Protocol):
         """
 
 
-class InProcess:
+class InProcessExecutor:
     """Computes one part after the other where it is asked."""
 
-    def part_shares(self, release: Release) -> Iterator[PartShare]:
+    def part_shares(self, release: ReleaseRequest) -> Iterator[PartShare]:
         """Yield the sum of every part."""
         for part in release.parts():
             own = release.ranks[part.begins : part.ends]
@@ -76,7 +76,7 @@ class InProcess:
 
 
 def sketch_share(
-    release: Release, executor: Executor, tell: Tell = lambda _: None, others: Iterable[Release] = ()
+    release: ReleaseRequest, executor: Executor, tell: Tell = lambda _: None, others: Iterable[ReleaseRequest] = ()
 ) -> RingArray:
     """Add up one server's shares of a cohort; the result has shape `(m, w/c)`.
 

@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 import structlog
 
 from lintra_protocol.errors import UnavailableError
-from lintra_server.batches.executor import Executor, InProcess, PartShare, Release, added
-from lintra_server.batches.key_door import Certificates, open_door
-from lintra_server.batches.remote_part import RemotePart, behind_the_door, compute, remote_parts
+from lintra_server.batches.executor import Executor, InProcessExecutor, PartShare, ReleaseRequest, added
+from lintra_server.batches.key_broker import Certificates, open_broker
+from lintra_server.batches.partial_release import RemotePart, behind_the_door, compute, remote_parts
 from lintra_server.settings import Settings
 from lintra_service.settings import InvalidSettingsError
 
@@ -29,10 +29,10 @@ def executor_of(settings: Settings) -> Executor:
     """Return what the settings name: nothing, `processes:K`, or `dask://host:port`."""
     kind, _, rest = (settings.executor or "").partition(":")
     if kind == "processes":
-        return Processes(int(rest))
+        return ProcessExecutor(int(rest))
     if kind == "dask":
-        return Dask(f"dask:{rest}", _certificates(settings), settings.cluster_host)
-    return InProcess()
+        return DaskExecutor(f"dask:{rest}", _certificates(settings), settings.cluster_host)
+    return InProcessExecutor()
 
 
 def _certificates(settings: Settings) -> Certificates | None:
@@ -46,18 +46,18 @@ def _certificates(settings: Settings) -> Certificates | None:
 
 
 @dataclass(frozen=True)
-class Processes:
+class ProcessExecutor:
     """As many processes on this machine, started for a release and ended with it."""
 
     count: int
 
-    def part_shares(self, release: Release) -> Iterator[PartShare]:
+    def part_shares(self, release: ReleaseRequest) -> Iterator[PartShare]:
         """Yield the sums of the parts as they are done; a part whose process was killed is computed again.
 
         Raises:
             UnavailableError: processes ended again and again.
         """
-        with open_door(behind_the_door(release)) as door:
+        with open_broker(behind_the_door(release)) as door:
             waiting = dict(enumerate(remote_parts(release, door)))
             for _ in range(ATTEMPTS):
                 try:
@@ -78,7 +78,7 @@ class Processes:
                 yield found
 
 
-class Dask:
+class DaskExecutor:
     """This server's own Dask cluster: whoever runs it sees the server's shares (docs/how-to/deploying.md#cluster)."""
 
     def __init__(self, address: str, certificates: Certificates | None, host: str = "127.0.0.1") -> None:
@@ -100,12 +100,12 @@ class Dask:
         self._certificates = certificates
         self._host = host
 
-    def part_shares(self, release: Release) -> Iterator[PartShare]:
+    def part_shares(self, release: ReleaseRequest) -> Iterator[PartShare]:
         """Yield one sum, which the cluster added up as a tree; a part whose worker was killed is computed again."""
         from lintra_server.batches import cluster  # Dask is an extra, and takes a second to import
 
         with (
-            open_door(behind_the_door(release), self._certificates, self._host) as door,
+            open_broker(behind_the_door(release), self._certificates, self._host) as door,
             cluster.connected(self._scheduler, self._certificates, CONNECT_SECONDS) as submit,
         ):
             yield from cluster.tree(submit, remote_parts(release, door), added, ATTEMPTS)

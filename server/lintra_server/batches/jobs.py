@@ -35,7 +35,7 @@ log = structlog.get_logger()
 
 
 @dataclass
-class Job:
+class ReleaseStep:
     """A step of one batch that was begun.
 
     Attributes:
@@ -61,17 +61,19 @@ class Job:
         return Progress(step=self.step, seconds=int(now - self.began), thousandths=int(1000 * min(self.done, 1.0)))
 
 
-class Jobs:
+class ReleaseSteps:
     """The jobs of one server, at most one for each batch; used from one event loop, while steps run in threads."""
 
     def __init__(self, running: Callable[[], float] = time.monotonic) -> None:
         """Have none. `running` counts seconds, and nobody sets it."""
         self.running = running
-        self._jobs: dict[int, Job] = {}
+        self._jobs: dict[int, ReleaseStep] = {}
         self._turns = threading.BoundedSemaphore(AT_ONCE)
         self._stopping = False
 
-    async def run(self, batch: int, step: StepName, digest: bytes, work: Callable[[Tell], bytes]) -> bytes | Job:
+    async def run(
+        self, batch: int, step: StepName, digest: bytes, work: Callable[[Tell], bytes]
+    ) -> bytes | ReleaseStep:
         """Begin a step, or join it if the same request began it; return its answer, or the job if that takes longer.
 
         `digest` is that of the request: another one for this batch waits for the end of the first. `work` does the step
@@ -88,10 +90,10 @@ class Jobs:
             raise UnavailableError(f"another step of this batch is being done, its {other.step}; ask again later")
         job = self._jobs.get(batch)
         if job is None or job.outcome.done():
-            job = self._begin(batch, Job(step, digest, self.running()), work)
+            job = self._begin(batch, ReleaseStep(step, digest, self.running()), work)
         return await self._told(batch, job)
 
-    async def join(self, batch: int, step: StepName) -> bytes | Job | None:
+    async def join(self, batch: int, step: StepName) -> bytes | ReleaseStep | None:
         """Return what became of a step that was begun, or its job; None if nothing is to be told of it."""
         job = self._jobs.get(batch)
         return None if job is None or job.step != step else await self._told(batch, job)
@@ -105,12 +107,12 @@ class Jobs:
         if unfinished:
             log.warning("steps are left undone", steps=len(unfinished))
 
-    def _another(self, batch: int, step: StepName, digest: bytes) -> Job | None:
+    def _another(self, batch: int, step: StepName, digest: bytes) -> ReleaseStep | None:
         """Return the batch's job, if it is not done and answers another request."""
         job = self._jobs.get(batch)
         return None if job is None or job.outcome.done() or (job.step, job.digest) == (step, digest) else job
 
-    def _begin(self, batch: int, job: Job, work: Callable[[Tell], bytes]) -> Job:
+    def _begin(self, batch: int, job: ReleaseStep, work: Callable[[Tell], bytes]) -> ReleaseStep:
         if self._stopping:
             raise UnavailableError("the server is stopping")
         for number in [number for number, each in self._jobs.items() if each.outcome.done()]:
@@ -128,7 +130,7 @@ class Jobs:
             raise UnavailableError("there is no room for another thread") from None
         return job
 
-    def _work(self, job: Job, work: Callable[[Tell], bytes]) -> None:
+    def _work(self, job: ReleaseStep, work: Callable[[Tell], bytes]) -> None:
         with self._turns:
             if not job.outcome.set_running_or_notify_cancel():
                 return
@@ -146,7 +148,7 @@ class Jobs:
             for job in list(self._jobs.values())
         )
 
-    async def _told(self, batch: int, job: Job) -> bytes | Job:
+    async def _told(self, batch: int, job: ReleaseStep) -> bytes | ReleaseStep:
         if not await _ended(job):
             return job
         # An answer is in the store from now on; a failure was told.
@@ -158,7 +160,7 @@ class Jobs:
             raise UnavailableError("the server is stopping") from None
 
 
-async def _ended(job: Job) -> bool:
+async def _ended(job: ReleaseStep) -> bool:
     """Wait as long as an answer may take; return whether the job has ended."""
     loop, ended = asyncio.get_running_loop(), asyncio.Event()
 

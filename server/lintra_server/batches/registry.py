@@ -26,7 +26,7 @@ from lintra_protocol.errors import (
 from lintra_protocol.messages.documents import BATCH, Signed, TaskRecord, sign
 from lintra_protocol.report.upload import MAX_REPORTS, upload_bytes
 from lintra_protocol.task import Task
-from lintra_server.disk.journal import BatchId
+from lintra_server.durability.journal import BatchId
 from lintra_server.settings import Settings
 from lintra_server.storage.history import edited
 from lintra_server.storage.store import Store
@@ -40,7 +40,7 @@ MOST_HELD, MOST_HELD_BYTES = 64, 4 << 20
 
 
 @dataclass(frozen=True)
-class HeldTask:
+class RegisteredTask:
     """A task as this server holds it.
 
     Attributes:
@@ -73,7 +73,7 @@ class HeldTask:
 
 
 @dataclass(frozen=True)
-class HeldBatch(HeldTask):
+class RegisteredBatch(RegisteredTask):
     """One batch of a task as this server holds it.
 
     `number` is its number in the store, over all tasks. `batch` is its number in the task: 0, or that of its window.
@@ -114,9 +114,9 @@ class Registry:
         self._settings = settings
         self._identity = identity
         self._now = now
-        self._held: dict[str, HeldTask] = {}
+        self._held: dict[str, RegisteredTask] = {}
 
-    def find(self, task_id: str) -> HeldTask:
+    def find(self, task_id: str) -> RegisteredTask:
         """Return a registered task.
 
         Raises:
@@ -137,7 +137,7 @@ class Registry:
                 self._held[task_id] = self._held.pop(task_id)
         return self._held.get(task_id) or self.find(task_id)
 
-    def _loaded(self, task_id: str, row: TaskRow) -> HeldTask:
+    def _loaded(self, task_id: str, row: TaskRow) -> RegisteredTask:
         """Return a task as it was registered, from what the database has of it."""
         # A definition is believed only if
         #   (1) it hashes to the identifier that was asked for, under which the journal says that it was registered;
@@ -156,9 +156,9 @@ class Registry:
             raise edited(f"{where} wrapped_token_key was changed")  # (3)
         record = sign(self._identity, TaskRecord(definition=task)).canonical()
         admission = Admission(row.token_key, task.id_bytes) if task.uses_tokens and row.token_key else None
-        return HeldTask(row.task, task, server, record, admission, row.token_key)
+        return RegisteredTask(row.task, task, server, record, admission, row.token_key)
 
-    def find_batch(self, task_id: str, batch: int = BATCH) -> HeldBatch:
+    def find_batch(self, task_id: str, batch: int = BATCH) -> RegisteredBatch:
         """Return a batch of a registered task.
 
         Raises:
@@ -177,20 +177,20 @@ class Registry:
             raise BatchOpenError(f"no report of window {batch} came yet")
         return found
 
-    def batch_of(self, held: HeldTask, batch: int) -> HeldBatch | None:
+    def batch_of(self, held: RegisteredTask, batch: int) -> RegisteredBatch | None:
         """Return a batch of a task, or None if it was not opened yet."""
         number = self.number_of(held, batch)
         if number is None:
             return None
-        return HeldBatch(
+        return RegisteredBatch(
             held.key, held.task, held.server, held.record, held.admission, held.token_key, number=number, batch=batch
         )
 
-    def number_of(self, held: HeldTask, batch: int) -> int | None:
+    def number_of(self, held: RegisteredTask, batch: int) -> int | None:
         """Return the number in the store of a batch of a task, or None if it was not opened yet; waits for nothing."""
         return self._store.history.place(BatchId(held.task.id_bytes, batch))
 
-    def opened(self, held: HeldTask, batch: int) -> int:
+    def opened(self, held: RegisteredTask, batch: int) -> int:
         """Return the number in the store of a batch of a task, which is opened if that was not done yet.
 
         Raises:
@@ -205,7 +205,7 @@ class Registry:
             raise BatchClosedError(f"this server was restored; windows that began before then are over, as {batch} is")
         return self._store.open_batch(held.task.id_bytes, batch, held.ends_of(batch))
 
-    def open_group(self, held: HeldTask, batch: int, first: int) -> None:
+    def open_group(self, held: RegisteredTask, batch: int, first: int) -> None:
         """Open the windows of a group in which nobody answered here, so that they can be closed with the others."""
         if self._now() >= held.ends_of(batch):
             for number in held.task.group(batch, first):
@@ -231,7 +231,7 @@ class Registry:
 
     def register(
         self, task_id: str, signed: Signed[TaskRecord], sealed_key: tuple[bytes, bytes] | None = None
-    ) -> tuple[HeldTask, bool]:
+    ) -> tuple[RegisteredTask, bool]:
         """Take part in a task (R1); return it, and whether it is new here.
 
         `task_id` is in base64url. `sealed_key` is for a task with tokens: the key that checks them, sealed, after the

@@ -12,12 +12,12 @@ import structlog
 from sqlalchemy import Connection, bindparam, select
 
 from lintra_protocol.errors import UnavailableError
-from lintra_server.disk.notes import Notes
-from lintra_server.disk.vault import BatchKey
+from lintra_server.durability.encryption_at_rest import BatchKey
+from lintra_server.durability.notes import Notes
 from lintra_server.storage.database import SPAN, segments
-from lintra_server.storage.direct import Direct
 from lintra_server.storage.history import BatchHistory, History
 from lintra_server.storage.marks import BEGIN, BrokenChainError, End, Marks, Row
+from lintra_server.storage.raw_statement import Direct
 from lintra_server.storage.schema import MOST_IDS_BYTES, MOST_SERIALS_BYTES, MOST_SMALL_BYTES, bounded
 
 log = structlog.get_logger()

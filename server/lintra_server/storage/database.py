@@ -34,9 +34,9 @@ from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import DatabaseError
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from lintra_server.disk.folders import write_new
-from lintra_server.storage.direct import Direct, KeptConnection
-from lintra_server.storage.identity import Watched
+from lintra_server.durability.private_files import write_new
+from lintra_server.storage.identity import WatchedDatabase
+from lintra_server.storage.raw_statement import Direct, KeptConnection
 from lintra_server.storage.schema import acting, at_the_start, foreign, require_none
 from lintra_server.storage.sqlite_files import BEGIN_WRITING, WatchedSqlite
 from lintra_service.settings import InvalidSettingsError
@@ -149,7 +149,7 @@ def _store_as_it_is(_table: Table, connection: Connection, **_: object) -> None:
         connection.exec_driver_sql(f"ALTER TABLE segments {columns}")
 
 
-class AnyDatabase(Watched):
+class AnyDatabase(WatchedDatabase):
     """A database of any kind; every use of it is one transaction."""
 
     def __init__(self, engine: Engine, begin: Direct | None = None) -> None:

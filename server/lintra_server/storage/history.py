@@ -17,7 +17,15 @@ import structlog
 from lintra_protocol.encoding.canonical import JsonValue
 from lintra_protocol.errors import UnavailableError
 from lintra_protocol.messages.documents import BatchState
-from lintra_server.disk.journal import FINAL_LINES, BatchId, Journal, JournalState, Line, UnsyncedError, fact
+from lintra_server.durability.journal import (
+    FINAL_LINES,
+    BatchId,
+    Journal,
+    JournalEntry,
+    JournalState,
+    UnsyncedError,
+    fact,
+)
 
 log = structlog.get_logger()
 
@@ -94,7 +102,7 @@ class BatchHistory:
     place: int
     batch: BatchId
     ends: int
-    line: Line | None = None
+    line: JournalEntry | None = None
     expected: dict[str, tuple[JsonValue, int]] = field(default_factory=dict)
     lost: int = 0
     is_destroyed: bool = False
@@ -120,7 +128,7 @@ class BatchHistory:
         """Return whether nothing can leave of it that did not leave before."""
         return self.line is not None and self.line.state in FINAL_LINES
 
-    def apply(self, line: Line) -> None:
+    def apply(self, line: JournalEntry) -> None:
         """Learn of a line about it."""
         if self.is_final:
             return
@@ -183,7 +191,7 @@ class History:
         self._ends: defaultdict[str, list[int]] = defaultdict(list)
         self._last_task = self._last_batch = 0
 
-    def learn(self, lines: Iterable[Line]) -> None:
+    def learn(self, lines: Iterable[JournalEntry]) -> None:
         """Learn of lines, in their order."""
         with self.lock:
             for line in lines:
@@ -197,7 +205,7 @@ class History:
         """
         with self._journal.lock:
             head = self._journal.head
-            line = Line(
+            line = JournalEntry(
                 head.length + 1, self._journal.last_start, state, batch.task_id, batch=batch.number, facts=facts
             )
             try:
@@ -259,7 +267,7 @@ class History:
         if wrong := own.contradiction(row):
             raise edited(f"{own.batch}: {wrong}; it gives nothing")
 
-    def _apply(self, line: Line) -> None:
+    def _apply(self, line: JournalEntry) -> None:
         facts = line.facts
         match line.state, facts:
             case "registered", {

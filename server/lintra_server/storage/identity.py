@@ -16,8 +16,8 @@ import structlog
 from sqlalchemy import Connection
 
 from lintra_protocol.errors import UnavailableError
-from lintra_server.disk.journal import Halt
-from lintra_server.storage.steps import ForkedError
+from lintra_server.durability.journal import Halt
+from lintra_server.storage.transition_log import ForkedError
 from lintra_service.supervisor import track_work
 
 log = structlog.get_logger()
@@ -31,7 +31,7 @@ SHARE = 0.01
 Check = Callable[[Connection], None]
 
 
-class Watched(ABC):
+class WatchedDatabase(ABC):
     """A database that is looked at again and again, and before every answer, if somebody watches it."""
 
     def __init__(self) -> None:

@@ -10,13 +10,13 @@ from pathlib import Path
 
 from lintra_protocol.encoding.canonical import canonical_json, parse_canonical_json
 from lintra_protocol.errors import InvalidMessageError
-from lintra_server.clock import Seen
-from lintra_server.disk.folders import FILE_MODE, make_folder, replace, require_private, write_new
-from lintra_server.disk.journal import Journal
-from lintra_server.disk.key_files import KeyFiles
-from lintra_server.disk.notes import DamagedNotesError, Notes
-from lintra_server.disk.vault import KEY_BYTES, Vault
-from lintra_server.storage.steps import StepFiles
+from lintra_server.clock import LastSeen
+from lintra_server.durability.encryption_at_rest import KEY_BYTES, Vault
+from lintra_server.durability.journal import Journal
+from lintra_server.durability.key_files import KeyFiles
+from lintra_server.durability.notes import DamagedNotesError, Notes
+from lintra_server.durability.private_files import FILE_MODE, make_folder, replace, require_private, write_new
+from lintra_server.storage.transition_log import StepFiles
 from lintra_service.settings import InvalidSettingsError
 
 JOURNAL_FILE = "journal"
@@ -111,12 +111,12 @@ class KeyFolder:
         if (renewed := vault.renewed(path.read_bytes(), _LABEL)) is not None:
             replace(path, renewed)
 
-    def note_clock(self, seen: Seen) -> None:
+    def note_clock(self, seen: LastSeen) -> None:
         """Remember durably what the clock said."""
         value = {"clock": int(seen.clock), "allowance": int(seen.allowance)}
         replace(self.path / SEEN_FILE, canonical_json(value) + b"\n")
 
-    def last_seen(self) -> Seen | None:
+    def last_seen(self) -> LastSeen | None:
         """Return what the clock said last; None if that was never noted, or if it cannot be read."""
         return last_seen(self.path)
 
@@ -157,12 +157,12 @@ def journal_key(folder: Path, vault: Vault) -> bytes:
         ) from None
 
 
-def last_seen(folder: Path) -> Seen | None:
+def last_seen(folder: Path) -> LastSeen | None:
     """Return what a server's clock said last; None if that was never noted, or if it cannot be read."""
     try:
         match parse_canonical_json((folder / SEEN_FILE).read_bytes().rstrip(b"\n")):
             case {"clock": int(clock), "allowance": int(allowance)}:
-                return Seen(clock, allowance)
+                return LastSeen(clock, allowance)
     except (OSError, InvalidMessageError):
         pass
     return None

@@ -22,8 +22,8 @@ from lintra_protocol.errors import LintraError, OutdatedKeyError, UnavailableErr
 from lintra_protocol.messages.documents import KeyList, SealingKeyEntry, Signed, sign
 from lintra_protocol.report.wire import KEY_ID_BYTES
 from lintra_server.clock import Overdue
-from lintra_server.disk.key_files import KeyFiles
-from lintra_server.settings import Keys
+from lintra_server.durability.key_files import KeyFiles
+from lintra_server.settings import KeyPaths
 from lintra_service.settings import InvalidSettingsError
 
 DAY = 86_400
@@ -78,7 +78,7 @@ class Keyring:
         files: KeyFiles,
         identity: SigningKey,
         suites: tuple[SuiteName, ...],
-        lives: Keys,
+        lives: KeyPaths,
         random_bytes: RandomBytes,
         now: Callable[[], float],
         running: Callable[[], float],

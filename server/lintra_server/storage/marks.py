@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 from lintra_protocol.crypto.tokens import SERIAL_BYTES
 from lintra_protocol.encoding.canonical import HASH_BYTES, framed
-from lintra_server.disk.journal import BatchId
-from lintra_server.disk.notes import CHAIN_BYTES
-from lintra_server.disk.vault import BatchKey
+from lintra_server.durability.encryption_at_rest import BatchKey
+from lintra_server.durability.journal import BatchId
+from lintra_server.durability.notes import CHAIN_BYTES
 
 MARK_BYTES = (CHAIN_BYTES, 2 * CHAIN_BYTES)
 """Lengths of a mark: of a segment that stands as it was stored, and of joined ones."""

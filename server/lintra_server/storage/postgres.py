@@ -21,7 +21,7 @@ from lintra_protocol.errors import UnavailableError
 from lintra_server.storage.database import AnyDatabase, alembic_version
 from lintra_server.storage.identity import LogPosition, require_position
 from lintra_server.storage.schema import SEARCH_PATH
-from lintra_server.storage.steps import ForkedError
+from lintra_server.storage.transition_log import ForkedError
 from lintra_service.settings import InvalidSettingsError
 from lintra_service.supervisor import track_remote_work
 
@@ -43,7 +43,7 @@ _IDENTITY = (
 
 
 @dataclass(frozen=True)
-class Place:
+class JournalPosition:
     """Which PostgreSQL answers.
 
     Attributes:
@@ -71,7 +71,7 @@ class PostgresDatabase(AnyDatabase):
         """
         self._position = LogPosition()
         super().__init__(_engine(url))
-        self._place: Place | None = None
+        self._place: JournalPosition | None = None
         self._is_lost = False
         event.listen(self._engine, "connect", self._admit)
         try:
@@ -164,7 +164,7 @@ class PostgresDatabase(AnyDatabase):
 
     def _require_place(self, connection: Connection) -> None:
         """Compare what is stored with what is known if another machine answers than before."""
-        place: Place = connection.info[_PLACE]
+        place: JournalPosition = connection.info[_PLACE]
         if place == self._place:
             return
         if self._place is not None:
@@ -178,7 +178,7 @@ class PostgresDatabase(AnyDatabase):
             log.warning("another PostgreSQL answers; nothing is missing", before=self._place, now=place)
         self._place = place
 
-    def _require_same(self, place: Place, connection: Connection) -> None:
+    def _require_same(self, place: JournalPosition, connection: Connection) -> None:
         if self._place is not None and place.cluster != self._place.cluster:
             raise ForkedError("another database cluster answers than the one that this process began with")
         for check in self._expected:
@@ -283,10 +283,10 @@ def _row(row: object) -> tuple[object, ...]:
     return row
 
 
-def _place(row: Sequence[object]) -> tuple[Place, int]:
+def _place(row: Sequence[object]) -> tuple[JournalPosition, int]:
     """Return which PostgreSQL answers, and how many bytes its log has had, of a row of `_IDENTITY`."""
     cluster, timeline, started, position = row
-    return Place(int(str(cluster)), str(timeline), int(str(started))), int(str(position))
+    return JournalPosition(int(str(cluster)), str(timeline), int(str(started))), int(str(position))
 
 
 def _is_gone(error: DBAPIError) -> bool:

@@ -32,7 +32,7 @@ from sqlalchemy.schema import CreateTable
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
 
-from lintra_server.storage.steps import ForkedError
+from lintra_server.storage.transition_log import ForkedError
 from lintra_service.settings import InvalidSettingsError
 
 SEARCH_PATH = "-csearch_path=public,pg_temp"

@@ -16,13 +16,13 @@ from sqlalchemy import Connection, bindparam, delete, func, insert, select, upda
 from lintra_protocol.cohort.report_ids import ReportIds
 from lintra_protocol.crypto.ring import IntArray
 from lintra_protocol.errors import InvalidMessageError, UnavailableError
-from lintra_server.disk.vault import BatchKey, PayloadKey
+from lintra_server.durability.encryption_at_rest import BatchKey, PayloadKey
 from lintra_server.storage.chains import checkable, raw_rows
 from lintra_server.storage.database import SPAN, segments
-from lintra_server.storage.direct import Direct, Value
 from lintra_server.storage.history import edited
 from lintra_server.storage.marks import BrokenChainError, End, Marks, Row
-from lintra_server.storage.reading import Reader
+from lintra_server.storage.raw_statement import Direct, Value
+from lintra_server.storage.read_only import Reader
 from lintra_server.storage.schema import (
     MOST_IDS_BYTES,
     MOST_PAYLOADS_BYTES,

@@ -16,10 +16,10 @@ from typing import NamedTuple
 from sqlalchemy import Connection, Engine, event, text
 from sqlalchemy.engine.interfaces import DBAPIConnection
 
-from lintra_server.disk.file_events import CLOSED_AFTER_WRITING, MODIFIED, NAMES_CHANGED, OPENED, FileEvents
-from lintra_server.storage.direct import Direct
+from lintra_server.durability.file_events import CLOSED_AFTER_WRITING, MODIFIED, NAMES_CHANGED, OPENED, FileEvents
+from lintra_server.storage.raw_statement import Direct
 from lintra_server.storage.schema import prepare_sqlite
-from lintra_server.storage.steps import ForkedError
+from lintra_server.storage.transition_log import ForkedError
 from lintra_service.sqlite import forget_read_only
 
 LONG_LOG = 1000

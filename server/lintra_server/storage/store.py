@@ -20,15 +20,15 @@ from lintra_protocol.crypto.randomness import RandomBytes
 from lintra_protocol.encoding.canonical import HASH_BYTES
 from lintra_protocol.errors import BatchClosedError, LintraError, TokenSpentError, UnavailableError
 from lintra_protocol.messages.documents import BatchState
-from lintra_server.disk.key_files import KeyFiles
-from lintra_server.disk.notes import Notes
-from lintra_server.disk.vault import Vault
+from lintra_server.durability.encryption_at_rest import Vault
+from lintra_server.durability.key_files import KeyFiles
+from lintra_server.durability.notes import Notes
+from lintra_server.storage.batch_reader import BatchReader
 from lintra_server.storage.database import AnyDatabase, batches
-from lintra_server.storage.direct import Direct
-from lintra_server.storage.held import HeldReports
 from lintra_server.storage.history import History, edited
-from lintra_server.storage.known import KnownKeys
 from lintra_server.storage.marks import BEGIN, BrokenChainError
+from lintra_server.storage.raw_statement import Direct
+from lintra_server.storage.report_index import KeyIndex
 from lintra_server.storage.segments import (
     Written,
     drop_some,
@@ -37,8 +37,8 @@ from lintra_server.storage.segments import (
     new_segments,
     write_segments,
 )
-from lintra_server.storage.steps import SET_BACK, ForkedError
 from lintra_server.storage.tasks import enter
+from lintra_server.storage.transition_log import SET_BACK, ForkedError
 
 # The statement of an upload, built once: building one costs more than running it.
 _STATE = Direct(select(batches.c.state).where(batches.c.batch == bindparam("of_batch")).with_for_update())
@@ -69,7 +69,7 @@ _OF_BATCH = ("first", "inventory", "cohort", "check_share", "verdict", "ended_by
 
 
 @dataclass(frozen=True)
-class Upload:
+class StoredUpload:
     """Opened reports of one batch that wait to be stored.
 
     Attributes:
@@ -95,7 +95,7 @@ Outcome = bool | LintraError
 """What became of one report: stored now (True), stored before (False), or refused."""
 
 
-class Store(HeldReports):
+class Store(BatchReader):
     """The server's memory; thread-safe."""
 
     def __init__(
@@ -109,8 +109,8 @@ class Store(HeldReports):
     ) -> None:
         """Keep everything in one database (see `Tasks`)."""
         super().__init__(database, vault, key_files, notes, history, random_bytes)
-        self._spent = KnownKeys(self.chains, random_bytes, "serials")
-        self._known = KnownKeys(self.chains, random_bytes, "ids")
+        self._spent = KeyIndex(self.chains, random_bytes, "serials")
+        self._known = KeyIndex(self.chains, random_bytes, "ids")
         self._listed: dict[int, ReportIds | None] = {}
         database.expect(self._require_ends)
 
@@ -135,12 +135,12 @@ class Store(HeldReports):
 
     # --- reports -----------------------------------------------------------------------------------------------
 
-    def add_reports(self, uploads: Sequence[Upload]) -> list[list[Outcome]]:
+    def add_reports(self, uploads: Sequence[StoredUpload]) -> list[list[Outcome]]:
         """Store the new reports of some uploads in one transaction; return what became of each report.
 
         Those of a batch that is damaged are refused; the others are stored.
         """
-        by_batch: defaultdict[int, list[Upload]] = defaultdict(list)
+        by_batch: defaultdict[int, list[StoredUpload]] = defaultdict(list)
         for upload in uploads:
             by_batch[upload.batch].append(upload)
         with self.history.adding:
@@ -155,7 +155,7 @@ class Store(HeldReports):
                 raise
         return [outcomes[id(upload)] for upload in uploads]
 
-    def _add(self, by_batch: Mapping[int, Sequence[Upload]]) -> dict[int, list[Outcome]]:
+    def _add(self, by_batch: Mapping[int, Sequence[StoredUpload]]) -> dict[int, list[Outcome]]:
         """Store new reports; return what became of each upload's, by its `id`."""
         outcomes: dict[int, list[Outcome]] = {}
         stored: dict[int, Sequence[Written]] = {}
@@ -175,7 +175,7 @@ class Store(HeldReports):
         return outcomes
 
     def _add_to_batch(
-        self, connection: Connection, number: int, group: Sequence[Upload]
+        self, connection: Connection, number: int, group: Sequence[StoredUpload]
     ) -> tuple[dict[int, list[Outcome]], Sequence[Written]]:
         closed, asked = self._refusal(number), _joined([upload.report_ids for upload in group])
         if self.history.batches[number].is_destroyed:
@@ -221,7 +221,7 @@ class Store(HeldReports):
         raise edited(f"{named}: table batches, row {batch}, column state is not that of the journal, open")
 
     def are_new(self, batch: int, report_ids: Sequence[bytes]) -> bool:
-        """Return whether memory alone shows that none of some reports is stored (see `KnownKeys.are_new`)."""
+        """Return whether memory alone shows that none of some reports is stored (see `KeyIndex.are_new`)."""
         return self._known.are_new(batch, report_ids)
 
     def stored(self, batch: int, report_ids: Sequence[bytes]) -> set[bytes]:
@@ -369,7 +369,7 @@ def _joined(parts: Sequence[Sequence[T]]) -> Sequence[T]:
 
 
 def _chosen(
-    group: Sequence[Upload], closed: LintraError | None, stored: set[bytes], used: set[bytes], space: int
+    group: Sequence[StoredUpload], closed: LintraError | None, stored: set[bytes], used: set[bytes], space: int
 ) -> tuple[dict[bytes, bytes], Sequence[bytes], dict[int, list[Outcome]]]:
     """Return which reports of some uploads are to be stored, their serials, and what becomes of each upload's.
 

@@ -14,16 +14,16 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from lintra_protocol.crypto.randomness import RandomBytes
 from lintra_protocol.errors import UnavailableError
-from lintra_server.disk.journal import BatchId, UnsyncedError, fact
-from lintra_server.disk.key_files import KeyFiles
-from lintra_server.disk.notes import Notes
-from lintra_server.disk.vault import KEY_BYTES, BatchKey, Vault
+from lintra_server.durability.encryption_at_rest import KEY_BYTES, BatchKey, Vault
+from lintra_server.durability.journal import BatchId, UnsyncedError, fact
+from lintra_server.durability.key_files import KeyFiles
+from lintra_server.durability.notes import Notes
 from lintra_server.storage.chains import Chains
 from lintra_server.storage.database import AnyDatabase, batches, tasks
 from lintra_server.storage.history import History, Registered, edited
 from lintra_server.storage.marks import NO_CHAIN
 from lintra_server.storage.schema import MOST_SMALL_BYTES, bounded
-from lintra_server.storage.steps import ForkedError
+from lintra_server.storage.transition_log import ForkedError
 from lintra_service.settings import InvalidSettingsError
 
 TOKEN_KEY = "token key"
@@ -41,7 +41,7 @@ class TaskRow:
     token_key: bytes | None = field(default=None, repr=False)
 
 
-class Tasks:
+class StoredTasks:
     """What is known of tasks; thread-safe."""
 
     def __init__(

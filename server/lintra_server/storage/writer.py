@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 import structlog
 
 from lintra_protocol.errors import LintraError, OverloadedError, UnavailableError
-from lintra_server.disk.journal import Halt
-from lintra_server.storage.steps import ForkedError
-from lintra_server.storage.store import Outcome, Upload
+from lintra_server.durability.journal import Halt
+from lintra_server.storage.store import Outcome, StoredUpload
+from lintra_server.storage.transition_log import ForkedError
 from lintra_service.supervisor import track_work
 
 log = structlog.get_logger()
@@ -26,7 +26,7 @@ Told = list[Outcome] | LintraError
 """What became of each report of an upload that is durable now, or why nobody knows whether it is."""
 
 Tell = Callable[[Told], None]
-Commit = Callable[[Sequence[Upload]], list[list[Outcome]]]
+Commit = Callable[[Sequence[StoredUpload]], list[list[Outcome]]]
 Observe = Callable[[int, float], None]
 
 
@@ -44,7 +44,7 @@ class Writer:
         self._halt = halt
         self._observe = observe
         self._max_bytes = max_bytes
-        self._waiting: deque[tuple[Upload, Tell]] = deque()
+        self._waiting: deque[tuple[StoredUpload, Tell]] = deque()
         self._bytes = 0
         self._closing = False
         self.failed = False
@@ -53,7 +53,7 @@ class Writer:
         self._thread = threading.Thread(target=self._run, name="lintra-writer", daemon=True)
         self._thread.start()
 
-    def submit(self, upload: Upload, tell: Tell) -> None:
+    def submit(self, upload: StoredUpload, tell: Tell) -> None:
         """Queue an upload.
 
         `tell` is called once, soon or late and in the writer's thread, with what became of it; must not wait.
@@ -97,7 +97,7 @@ class Writer:
             with track_work("the writer"):
                 self._store(group)
 
-    def _store(self, group: Sequence[tuple[Upload, Tell]]) -> None:
+    def _store(self, group: Sequence[tuple[StoredUpload, Tell]]) -> None:
         started = time.monotonic()
         told: Sequence[Told]
         try:

@@ -34,15 +34,15 @@ from lintra_protocol.messages.documents import (
 from lintra_protocol.report.wire import KEY_ID_BYTES
 from lintra_protocol.rules.verification import ChecksRequest, VerdictRequest, VerifiedAggregateRequest
 from lintra_server.batches.executor import Tell
-from lintra_server.batches.intake import nearest_batch
-from lintra_server.batches.jobs import Job
-from lintra_server.batches.registry import HeldBatch, HeldTask
-from lintra_server.disk.journal import Halt
-from lintra_server.disk.reserve import is_full
+from lintra_server.batches.jobs import ReleaseStep
+from lintra_server.batches.registry import RegisteredBatch, RegisteredTask
+from lintra_server.durability.disk_reserve import is_full
+from lintra_server.durability.journal import Halt
 from lintra_server.node import Node
 from lintra_server.settings import Settings
 from lintra_server.storage.keys import CACHE_SECONDS
-from lintra_server.web.bodies_in import receive_bodies
+from lintra_server.uploads.intake import nearest_batch
+from lintra_server.web.body_upload import receive_bodies
 from lintra_server.web.description import DescribedApp
 from lintra_server.web.ranges import listed
 from lintra_server.web.upload_route import UploadRoute
@@ -129,15 +129,15 @@ def _add_task_routes(app: FastAPI) -> None:
         return answer("batches", b'{"batches":[%b]}' % b",".join(status.canonical() for status in statuses))
 
 
-def _counters(node: Node, held: HeldBatch) -> bytes:
+def _counters(node: Node, held: RegisteredBatch) -> bytes:
     return node.census.counters(_current(node, held))
 
 
-def _statuses(node: Node, held: HeldBatch) -> list[BatchStatus]:
+def _statuses(node: Node, held: RegisteredBatch) -> list[BatchStatus]:
     return [node.census.status(_current(node, held))]
 
 
-def _current(node: Node, held: HeldBatch) -> HeldBatch:
+def _current(node: Node, held: RegisteredBatch) -> RegisteredBatch:
     """Return the batch that this server takes reports of now: of a task with windows the one of its clock."""
     number = nearest_batch(held.task, int(node.now()) // held.task.time_precision)
     return node.registry.find_batch(held.task.task_id, number)
@@ -264,7 +264,7 @@ def _add_release_routes(app: FastAPI) -> None:
         return answer(proof.kind, proof.canonical())
 
 
-def _wanted(node: Node, held: HeldBatch, body: bytes) -> CohortRequest:
+def _wanted(node: Node, held: RegisteredBatch, body: bytes) -> CohortRequest:
     """Return what a request to freeze says, if what it names is here or is not needed any more."""
     request = CohortRequest.from_canonical(body)
     if node.gate.batch(held).state == "closed":
@@ -272,7 +272,7 @@ def _wanted(node: Node, held: HeldBatch, body: bytes) -> CohortRequest:
     return request
 
 
-def _keep_piece(node: Node, held: HeldBatch, name: str, piece: bytes) -> None:
+def _keep_piece(node: Node, held: RegisteredBatch, name: str, piece: bytes) -> None:
     node.gate.inventory(held)  # without one there is nothing that a list could differ from
     if node.gate.batch(held).state == "closed":
         longest = most_reports(held.task.max_clients, fraction(held.task.max_missing))
@@ -280,7 +280,7 @@ def _keep_piece(node: Node, held: HeldBatch, name: str, piece: bytes) -> None:
 
 
 async def _step(
-    request: Request, node: Node, held: HeldBatch, step: StepName, body: bytes, work: Callable[[Tell], bytes]
+    request: Request, node: Node, held: RegisteredBatch, step: StepName, body: bytes, work: Callable[[Tell], bytes]
 ) -> Response:
     """Do a step of a release, or say how far it is."""
     digest = hashlib.sha256(body).digest()
@@ -288,14 +288,14 @@ async def _step(
 
 
 async def _document(
-    request: Request, node: Node, held: HeldBatch, step: StepName, read: Callable[[HeldBatch], bytes]
+    request: Request, node: Node, held: RegisteredBatch, step: StepName, read: Callable[[RegisteredBatch], bytes]
 ) -> Response:
     """Return what a step made, or say how far it is."""
     found = await node.jobs.join(held.number, step)
     return _outcome(request, node, step, await run_in_threadpool(read, held) if found is None else found)
 
 
-def _outcome(request: Request, node: Node, step: StepName, outcome: bytes | Job) -> Response:
+def _outcome(request: Request, node: Node, step: StepName, outcome: bytes | ReleaseStep) -> Response:
     if isinstance(outcome, bytes):
         return answer(_DOCUMENTS[step], outcome)
     # Each step's document lies where the step was asked for.
@@ -317,7 +317,7 @@ async def _registration(node: Node, request: Request) -> tuple[Signed[TaskRecord
 
 async def _analyzer(
     request: Request, task_id: str, batch: str = "0", name: MessageName | None = None, limit: int = 0
-) -> tuple[Node, HeldBatch, bytes]:
+) -> tuple[Node, RegisteredBatch, bytes]:
     """Return the server asked, the batch, and the body of a request that its task's analyzer signed."""
     node, held, signed = await _signed(request, task_id)
     body = await _body(node.control, node, request, name, limit)
@@ -325,13 +325,13 @@ async def _analyzer(
     return node, await _asked_batch(request, node, held, batch), body
 
 
-async def _asked(request: Request, task_id: str, batch: str) -> tuple[Node, HeldBatch, SignedRequest]:
+async def _asked(request: Request, task_id: str, batch: str) -> tuple[Node, RegisteredBatch, SignedRequest]:
     """Return the server asked, the batch, and what the analyzer's signature says of a body that comes in pieces."""
     node, held, signed = await _signed(request, task_id)
     return node, await _asked_batch(request, node, held, batch), signed
 
 
-async def _signed(request: Request, task_id: str) -> tuple[Node, HeldTask, SignedRequest]:
+async def _signed(request: Request, task_id: str) -> tuple[Node, RegisteredTask, SignedRequest]:
     """Check who asks before anything is read: the signature covers the digest of the body."""
     node = _node(request)
     held = await run_in_threadpool(node.registry.find, task_id)
@@ -343,7 +343,7 @@ async def _signed(request: Request, task_id: str) -> tuple[Node, HeldTask, Signe
     )
 
 
-async def _asked_batch(request: Request, node: Node, held: HeldTask, batch: str) -> HeldBatch:
+async def _asked_batch(request: Request, node: Node, held: RegisteredTask, batch: str) -> RegisteredBatch:
     first = _first(request)
     if first is not None:
         await run_in_threadpool(node.open_group, held, _number(batch), first)

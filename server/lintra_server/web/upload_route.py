@@ -12,10 +12,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from lintra_protocol.errors import InternalError, LintraError, MethodNotAllowedError, UnavailableError
 from lintra_protocol.http.requests import require_media_type
-from lintra_server.batches.intake import Intake, screening
-from lintra_server.batches.registry import HeldTask
-from lintra_server.disk.reserve import is_full
+from lintra_server.batches.registry import RegisteredTask
+from lintra_server.durability.disk_reserve import is_full
 from lintra_server.node import Node
+from lintra_server.uploads.intake import Intake, screening
 from lintra_service.access_log import LoggedRequest
 from lintra_service.byte_budget import ByteBudget
 from lintra_service.metrics import RequestMetrics
@@ -27,14 +27,14 @@ _UPLOAD = "/v1/tasks/{task_id}/reports"
 log = structlog.get_logger()
 
 
-class Tasks(Protocol):
+class UploadTasks(Protocol):
     """Where tasks are found; see `Registry`."""
 
-    def find(self, task_id: str) -> HeldTask:
+    def find(self, task_id: str) -> RegisteredTask:
         """Return a registered task, or raise `UnknownTaskError`."""
 
 
-class Space(Protocol):
+class UploadBudget(Protocol):
     """Whether there is room on the disk; see `Readiness`."""
 
     def require_space(self) -> None:
@@ -45,11 +45,11 @@ class Taker(Protocol):
     """What takes uploads: a server, or one of its openers."""
 
     @property
-    def registry(self) -> Tasks:
+    def registry(self) -> UploadTasks:
         """Where tasks are found."""
 
     @property
-    def readiness(self) -> Space:
+    def readiness(self) -> UploadBudget:
         """Whether there is room on the disk."""
 
     @property

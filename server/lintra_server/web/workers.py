@@ -21,14 +21,14 @@ from lintra_protocol.crypto.tokens import SERIAL_BYTES
 from lintra_protocol.encoding.canonical import HASH_BYTES
 from lintra_protocol.errors import InvalidMessageError, LintraError, UnavailableError
 from lintra_protocol.report.wire import payload_bytes
-from lintra_server.batches.intake import clock_refusal
-from lintra_server.batches.registry import HeldTask
+from lintra_server.batches.registry import RegisteredTask
 from lintra_server.node import Node
 from lintra_server.settings import Settings
-from lintra_server.storage.store import Upload
+from lintra_server.storage.store import StoredUpload
 from lintra_server.storage.writer import Tell, Told
-from lintra_server.web.forwarding import answer_forwarded
-from lintra_server.web.line import Frame, Line, Words, answered, encode_outcomes, tried
+from lintra_server.uploads.intake import clock_refusal
+from lintra_server.web.ipc import IpcChannel, IpcFrame, Words, answered, encode_outcomes, tried
+from lintra_server.web.request_proxy import answer_forwarded
 from lintra_service.supervisor import HANG_SECONDS, Supervisor
 
 RESTART_SECONDS = 0.5
@@ -41,11 +41,11 @@ log = structlog.get_logger()
 class Answers:
     """Answers what one opener asks; what it says is checked, since it reads what strangers send."""
 
-    def __init__(self, node: Node, line: Line) -> None:
+    def __init__(self, node: Node, line: IpcChannel) -> None:
         """Answer on a line."""
         self._node = node
         self._line = line
-        self._told: dict[int, HeldTask] = {}
+        self._told: dict[int, RegisteredTask] = {}
         self._asked = False
 
     def run(self) -> None:
@@ -57,7 +57,7 @@ class Answers:
                 log.error("an opener said what cannot be meant", reason=type(error).__name__)
                 return
 
-    def _one(self, frame: Frame) -> None:
+    def _one(self, frame: IpcFrame) -> None:
         asked = frame.words.get("ask")
         if asked == "store":
             self._store(frame)
@@ -95,26 +95,26 @@ class Answers:
         self._node.readiness.require_space()
         return {}, b""
 
-    def _held(self, frame: Frame) -> HeldTask:
+    def _held(self, frame: IpcFrame) -> RegisteredTask:
         held = self._told.get(int(str(frame.words["key"])))
         if held is None:
             raise InvalidMessageError("the opener was not told of this task")
         return held
 
-    def _stored(self, frame: Frame) -> tuple[Words, bytes]:
+    def _stored(self, frame: IpcFrame) -> tuple[Words, bytes]:
         report_ids = _cut(frame.data, HASH_BYTES)
         number = self._node.registry.number_of(self._held(frame), int(str(frame.words["batch"])))
         known = self._node.store.stored(number, report_ids) if number is not None else set()
         return {}, bytes(report_id in known for report_id in report_ids)
 
-    def _store(self, frame: Frame) -> None:
+    def _store(self, frame: IpcFrame) -> None:
         """Store an upload, and answer when it is durable, or why it never will be."""
 
         def tell(told: Told) -> None:
             if isinstance(told, LintraError):
                 answered(self._line, frame.number, lambda: _refuse(told))
             else:
-                self._line.send(Frame(frame.number, *encode_outcomes(told)))
+                self._line.send(IpcFrame(frame.number, *encode_outcomes(told)))
 
         def begin() -> None:
             self._node.readiness.require_space()
@@ -122,7 +122,7 @@ class Answers:
 
         tried(self._line, frame.number, begin)
 
-    def _submit(self, frame: Frame, tell: Tell) -> None:
+    def _submit(self, frame: IpcFrame, tell: Tell) -> None:
         """Give an upload to the writer, if its batch takes it now, by this process's clock."""
         held, count = self._held(frame), int(str(frame.words["count"]))
         serial = SERIAL_BYTES if held.admission is not None else 0
@@ -140,7 +140,7 @@ class Answers:
         if number is None:
             number = self._node.opened(held, batch)
         return self._node.writer.submit(
-            Upload(number, report_ids, payloads, held.task.max_clients, refusal, serials), tell
+            StoredUpload(number, report_ids, payloads, held.task.max_clients, refusal, serials), tell
         )
 
     def _counted(self, words: Words) -> None:
@@ -210,12 +210,12 @@ class Worker:
             line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", int(HANG_SECONDS), 0))
             descriptors = [end.fileno() for end in (far_line, far_channel, self._own)]
             self.process = subprocess.Popen(  # noqa: S603
-                [sys.executable, "-m", "lintra_server.web.opener", *map(str, descriptors)],
+                [sys.executable, "-m", "lintra_server.web.upload_worker", *map(str, descriptors)],
                 pass_fds=descriptors, env=_without_secrets(os.environ),
             )  # fmt: skip
             far_line.close()
             far_channel.close()
-            near = Line(line, "gate")
+            near = IpcChannel(line, "gate")
             near.send(_hello(self._node.settings, self._share, self._node.identity.private_bytes))
             receiving = threading.Thread(target=self._receive, args=(channel,), name="lintra-forward", daemon=True)
             receiving.start()
@@ -264,7 +264,7 @@ class Worker:
         self._own.close()
 
 
-def _hello(settings: Settings, share: int, identity: bytes) -> Frame:
+def _hello(settings: Settings, share: int, identity: bytes) -> IpcFrame:
     words: Words = {
         "host": settings.host,
         "max_connections": settings.max_connections,
@@ -274,7 +274,7 @@ def _hello(settings: Settings, share: int, identity: bytes) -> Frame:
         "log_level": settings.log_level,
         "log_format": settings.log_format,
     }
-    return Frame(0, words, identity)
+    return IpcFrame(0, words, identity)
 
 
 def _without_secrets(environment: Mapping[str, str]) -> dict[str, str]:

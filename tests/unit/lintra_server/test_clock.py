@@ -11,7 +11,7 @@ from lintra_protocol.crypto.randomness import system_randomness
 from lintra_protocol.crypto.sealing import CLASSICAL, HYBRID
 from lintra_protocol.errors import UnavailableError
 from lintra_protocol.messages.documents import KeyList, Signed
-from lintra_server.clock import BUILT, DAY, SETTLING_SECONDS, STRAY_SECONDS, Clock, Overdue, Seen
+from lintra_server.clock import BUILT, DAY, SETTLING_SECONDS, STRAY_SECONDS, Clock, LastSeen, Overdue
 from lintra_server.node import NOTE_SECONDS, Node
 from lintra_server.storage.key_folder import ACCEPT_FILE
 from lintra_server.web.app import create_app
@@ -31,7 +31,7 @@ class Machine:
         self.wall += seconds
         self.ran += seconds
 
-    def clock(self, seen: Seen | None = None, max_step: float = 30 * DAY) -> Clock:
+    def clock(self, seen: LastSeen | None = None, max_step: float = 30 * DAY) -> Clock:
         return Clock(lambda: self.wall, lambda: self.ran, seen, max_step, lambda: self.slept)
 
 

@@ -15,10 +15,10 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from lintra_protocol.errors import UnavailableError
-from lintra_server.batches import executors, key_door
-from lintra_server.batches.executor import InProcess, sketch_share
-from lintra_server.batches.executors import Dask
-from lintra_server.batches.key_door import Certificates
+from lintra_server.batches import executors, key_broker
+from lintra_server.batches.executor import InProcessExecutor, sketch_share
+from lintra_server.batches.executors import DaskExecutor
+from lintra_server.batches.key_broker import Certificates
 from support.certificates import certificates, certificates_of
 from support.server_world import a_world
 from unit.lintra_server.batches.test_executors import released
@@ -108,23 +108,23 @@ async def test_a_cluster_with_tls_gives_the_same_bits_also_if_a_worker_is_killed
     monkeypatch.setattr(executors, "CONNECT_SECONDS", 10)
     async with a_world(tmp_path, "overlapping") as world:
         release = await released(world, 400, 14)
-        expected = sketch_share(release, InProcess())
+        expected = sketch_share(release, InProcessExecutor())
         with a_cluster(tmp_path, CALM) as cluster:
-            executor = Dask(cluster.address, cluster.server)
+            executor = DaskExecutor(cluster.address, cluster.server)
             assert_array_equal(sketch_share(release, executor), expected)
             # Strangers, and whoever speaks in the clear, get nothing.
-            for wrong in (Dask(cluster.address, strange), Dask(cluster.address, None)):
+            for wrong in (DaskExecutor(cluster.address, strange), DaskExecutor(cluster.address, None)):
                 with pytest.raises(UnavailableError, match="does not answer"):
                     sketch_share(release, wrong)
-            handle = key_door._Handler.handle
+            handle = key_broker._Handler.handle
 
-            def killing(self: key_door._Handler) -> None:
+            def killing(self: key_broker._Handler) -> None:
                 handle(self)
                 asked.append("a part")
                 if len(asked) == 5:
                     os.kill(cluster.workers[0].pid, signal.SIGKILL)
 
-            monkeypatch.setattr(key_door._Handler, "handle", killing)
+            monkeypatch.setattr(key_broker._Handler, "handle", killing)
             assert_array_equal(sketch_share(release, executor), expected)
             assert cluster.workers[0].wait(30) == -signal.SIGKILL
             assert cluster.workers[1].poll() is None
@@ -139,4 +139,4 @@ async def test_workers_of_a_cluster_that_may_spill_to_disk_compute_nothing(tmp_p
         release = await released(world, 60, 14)
         spilling = dict.fromkeys(CALM, "0.7")
         with a_cluster(tmp_path, spilling) as cluster, pytest.raises(UnavailableError, match="may spill to disk"):
-            sketch_share(release, Dask(cluster.address, cluster.server))
+            sketch_share(release, DaskExecutor(cluster.address, cluster.server))

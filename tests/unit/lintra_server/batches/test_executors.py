@@ -19,13 +19,13 @@ from lintra_protocol.crypto.ring import IntArray, RingArray, ring_bytes
 from lintra_protocol.errors import UnavailableError
 from lintra_protocol.transforms.osnap import BalancedOsnap
 from lintra_server.batches.cluster import compute_on_worker
-from lintra_server.batches.executor import InProcess, Release, sketch_share, tree_sum
-from lintra_server.batches.executors import Dask, Processes, executor_of
-from lintra_server.batches.key_door import Behind, enter, open_door
-from lintra_server.batches.remote_part import behind_the_door, compute, remote_parts
+from lintra_server.batches.executor import InProcessExecutor, ReleaseRequest, sketch_share, tree_sum
+from lintra_server.batches.executors import DaskExecutor, ProcessExecutor, executor_of
+from lintra_server.batches.key_broker import BrokeredKeys, enter, open_broker
+from lintra_server.batches.partial_release import behind_the_door, compute, remote_parts
 from lintra_server.batches.transform import part_share, runs
 from lintra_server.storage.segments import EXCLUDED, SPAN, SegmentTable, sort_ids
-from lintra_server.storage.store import Upload
+from lintra_server.storage.store import StoredUpload
 from lintra_service.settings import InvalidSettingsError
 from support import few
 from support.certificates import certificates
@@ -88,30 +88,34 @@ def test_any_runs_in_any_order_add_up_to_the_plain_product(sizes: list[int], mos
     assert random is not None
 
 
-async def released(world: World, reports: int = REPORTS, part_reports: int = 14) -> Release:
+async def released(world: World, reports: int = REPORTS, part_reports: int = 14) -> ReleaseRequest:
     """Store shares at server 0 in small segments, freeze most of them, and return what there is to add up."""
     app = world.apps[0]
     held, rng = app.node.registry.find_batch(world.task.task_id), np.random.default_rng(1)
     for start in range(0, reports, SEGMENT):
         ids = [rng.bytes(32) for _ in range(min(SEGMENT, reports - start))]
-        app.node.store.add_reports([Upload(held.number, ids, [rng.bytes(8 * world.task.num_words) for _ in ids], 999)])
+        app.node.store.add_reports(
+            [StoredUpload(held.number, ids, [rng.bytes(8 * world.task.num_words) for _ in ids], 999)]
+        )
     seed = bytes(range(32))
     matrix = world.task.mechanism.public_matrix(reports, seed)
     store = app.node.store
     ids, table = store.held(held.number)
     ranks = np.empty(len(ids), np.uint32)
     ranks[sort_ids(ids)[1]] = np.arange(len(ids), dtype=np.uint32)
-    return Release(world.task, 0, matrix, seed, held.number, ranks, store.segments(held.number, table), part_reports)
+    return ReleaseRequest(
+        world.task, 0, matrix, seed, held.number, ranks, store.segments(held.number, table), part_reports
+    )
 
 
 async def test_what_another_process_is_told_leads_it_to_the_same_bits_and_holds_no_key(tmp_path: Path) -> None:
     async with a_world(tmp_path, "overlapping") as world:
         release = await released(world)
-        expected = sketch_share(release, InProcess())
-        whole = sketch_share(replace(release, part_reports=1000), InProcess())
+        expected = sketch_share(release, InProcessExecutor())
+        whole = sketch_share(replace(release, part_reports=1000), InProcessExecutor())
         assert_array_equal(expected, whole)
         behind = behind_the_door(release)
-        with open_door(behind) as door:
+        with open_broker(behind) as door:
             parts = remote_parts(release, door)
             assert len(parts) > 3
             for part in parts:
@@ -130,13 +134,13 @@ async def test_a_share_that_is_missing_is_no_release(tmp_path: Path) -> None:
         release = await released(world)
         fewer = replace(release, ranks=np.where(release.ranks == 5, np.uint32(EXCLUDED), release.ranks))
         with pytest.raises(ValueError, match="1 stored shares of the cohort are missing"):
-            sketch_share(fewer, InProcess())
+            sketch_share(fewer, InProcessExecutor())
 
 
 def test_a_door_between_machines_opens_to_certificates_of_one_authority_only(tmp_path: Path) -> None:
     own, strange = certificates(tmp_path, "own"), certificates(tmp_path, "strange")
-    behind = Behind("sqlite:////nowhere", bytes(range(32)))
-    with open_door(behind, own, "127.0.0.1") as door:
+    behind = BrokeredKeys("sqlite:////nowhere", bytes(range(32)))
+    with open_broker(behind, own, "127.0.0.1") as door:
         assert enter(door, own) == behind
         with pytest.raises(UnavailableError, match="no certificate to show"):
             enter(door)
@@ -150,17 +154,19 @@ def test_a_door_between_machines_opens_to_certificates_of_one_authority_only(tmp
 async def test_a_cluster_elsewhere_is_refused_without_certificates_and_names_are_checked(tmp_path: Path) -> None:
     async with a_world(tmp_path) as world:
         settings = world.settings[0]
-        assert isinstance(executor_of(settings), InProcess)
-        assert executor_of(settings.model_copy(update={"executor": "processes:3"})) == Processes(3)
+        assert isinstance(executor_of(settings), InProcessExecutor)
+        assert executor_of(settings.model_copy(update={"executor": "processes:3"})) == ProcessExecutor(3)
         for host in ("127.0.0.1", "localhost"):
-            assert isinstance(executor_of(settings.model_copy(update={"executor": f"dask://{host}:8786"})), Dask)
+            assert isinstance(
+                executor_of(settings.model_copy(update={"executor": f"dask://{host}:8786"})), DaskExecutor
+            )
         elsewhere = settings.model_copy(update={"executor": "dask://cluster.example:8786"})
         with pytest.raises(InvalidSettingsError, match="needs mutual TLS"):
             executor_of(elsewhere)
         with pytest.raises(InvalidSettingsError, match="set together"):
             executor_of(elsewhere.model_copy(update={"cluster_key_file": tmp_path}))
         files = {f"cluster_{name}_file": tmp_path / name for name in ("authority", "certificate", "key")}
-        assert isinstance(executor_of(elsewhere.model_copy(update=files)), Dask)
+        assert isinstance(executor_of(elsewhere.model_copy(update=files)), DaskExecutor)
         for wrong in ("processes:0", "dask://", "threads:4", "processes"):
             with pytest.raises(ValueError, match="executor"):
                 type(settings).model_validate(settings.model_dump() | {"executor": wrong})
@@ -171,7 +177,7 @@ async def test_a_worker_that_may_spill_to_disk_computes_nothing(tmp_path: Path) 
 
     async with a_world(tmp_path, "overlapping") as world:
         release = await released(world)
-        with open_door(behind_the_door(release)) as door:
+        with open_broker(behind_the_door(release)) as door:
             part = remote_parts(release, door)[0]
             for name in ("target", "spill"):
                 spilling = CALM | {f"distributed.worker.memory.{name}": 0.7}
@@ -183,11 +189,11 @@ async def test_a_worker_that_may_spill_to_disk_computes_nothing(tmp_path: Path) 
 async def test_processes_give_the_same_bits_also_if_one_is_killed_in_the_middle(tmp_path: Path) -> None:
     async with a_world(tmp_path, "overlapping") as world:
         release = await released(world, 400, 14)
-        expected = sketch_share(release, InProcess())
-        assert_array_equal(sketch_share(release, Processes(2)), expected)
+        expected = sketch_share(release, InProcessExecutor())
+        assert_array_equal(sketch_share(release, ProcessExecutor(2)), expected)
         shares = []
         with capture_logs() as logs:
-            for number, share in enumerate(Processes(2).part_shares(release)):
+            for number, share in enumerate(ProcessExecutor(2).part_shares(release)):
                 shares.append(share)
                 if number == 2:
                     victim = multiprocessing.active_children()[0].pid
@@ -206,13 +212,13 @@ async def test_dask_gives_the_same_bits_also_if_a_worker_is_killed_in_the_middle
 
     async with a_world(tmp_path, "overlapping") as world:
         release = await released(world, 400, 14)
-        expected = sketch_share(release, InProcess())
+        expected = sketch_share(release, InProcessExecutor())
         with dask.config.set(CALM):
             cluster = distributed.LocalCluster(
                 n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
             )
             with cluster:
-                executor = Dask(cluster.scheduler_address.replace("tcp://", "dask://"), None)
+                executor = DaskExecutor(cluster.scheduler_address.replace("tcp://", "dask://"), None)
                 assert_array_equal(sketch_share(release, executor), expected)
                 with distributed.Client(cluster.scheduler_address, set_as_default=False) as client:
                     held = client.submit(_die_once, str(tmp_path / "died"), pure=False, retries=2)

@@ -14,8 +14,8 @@ from lintra_protocol.errors import CohortTooSmallError, OverloadedError, Unavail
 from lintra_protocol.http.requests import media_type
 from lintra_protocol.messages.documents import Progress
 from lintra_server.batches import jobs
-from lintra_server.batches.gate import Gate
-from lintra_server.batches.jobs import Job, Jobs
+from lintra_server.batches.jobs import ReleaseStep, ReleaseSteps
+from lintra_server.release.gate import Gate
 from lintra_server.storage.store import Store
 from lintra_server.web.description import STEPS
 from support.server_world import World, a_world
@@ -162,10 +162,10 @@ async def test_a_step_that_outlives_its_server_writes_nothing_and_is_done_anew(
 # --- without a server ---------------------------------------------------------------------------------------------
 
 
-async def told(waiting: Jobs, batch: int, said: bytes | Job | None) -> bytes:
+async def told(waiting: ReleaseSteps, batch: int, said: bytes | ReleaseStep | None) -> bytes:
     """Join a step until it is done."""
     async with asyncio.timeout(30):
-        while isinstance(said, Job):
+        while isinstance(said, ReleaseStep):
             said = await waiting.join(batch, said.step)
     assert isinstance(said, bytes)
     return said
@@ -173,7 +173,7 @@ async def told(waiting: Jobs, batch: int, said: bytes | Job | None) -> bytes:
 
 async def test_only_so_many_steps_run_at_once_and_only_so_many_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jobs, "ANSWER_SECONDS", 0.001)
-    free, begun, waiting = threading.Event(), list[int](), Jobs()
+    free, begun, waiting = threading.Event(), list[int](), ReleaseSteps()
 
     def work(batch: int) -> Callable[[object], bytes]:
         def do(_: object) -> bytes:
@@ -197,7 +197,7 @@ async def test_only_so_many_steps_run_at_once_and_only_so_many_wait(monkeypatch:
 
 async def test_a_job_says_how_much_of_it_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jobs, "ANSWER_SECONDS", 0.001)
-    clock, free, half, waiting = [100.0], threading.Event(), threading.Event(), Jobs(lambda: clock[0])
+    clock, free, half, waiting = [100.0], threading.Event(), threading.Event(), ReleaseSteps(lambda: clock[0])
 
     def work(tell: Callable[[float], None]) -> bytes:
         tell(0.5)
@@ -207,7 +207,7 @@ async def test_a_job_says_how_much_of_it_is_done(monkeypatch: pytest.MonkeyPatch
 
     said = await waiting.run(1, "aggregate", b"", work)
     await until(half.is_set)
-    assert isinstance(said, Job)
+    assert isinstance(said, ReleaseStep)
     clock[0] += 7.9
     assert said.progress(waiting.running()) == Progress(step="aggregate", seconds=7, thousandths=500)
     free.set()

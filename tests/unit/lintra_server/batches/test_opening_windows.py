@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from lintra_protocol.errors import BatchClosedError, InvalidMessageError
 from lintra_protocol.task import Task
-from lintra_server.operating.restoring import _barred
-from lintra_server.storage.parts import Parts
+from lintra_server.operations.restore import _barred
+from lintra_server.storage.server_resources import ServerResources
 from support.server_world import World, a_world
 from support.windowed_world import HOUR, WINDOWS, at, windowed
 
@@ -76,6 +76,6 @@ def test_what_began_before_a_restore_is_barred_whichever_clock_or_earlier_restor
     parts = SimpleNamespace(
         folder=SimpleNamespace(last_seen=lambda: last), history=SimpleNamespace(barred_before=before)
     )  # fmt: skip
-    barred = _barred(cast("Parts", parts), now)
+    barred = _barred(cast("ServerResources", parts), now)
     assert all(barred > each for each in (now, seen or 0, before))
     assert barred <= max(now, seen or 0, before) + 1

@@ -15,16 +15,16 @@ import pytest
 from sqlalchemy import Connection, event, select, update
 
 from lintra_protocol.errors import BatchClosedError, TokenSpentError, UnavailableError
-from lintra_server.disk.journal import EMPTY
+from lintra_server.durability.journal import EMPTY
 from lintra_server.storage import segments as segments_module
+from lintra_server.storage.batch_states import BatchStates, StoredBatchState
 from lintra_server.storage.chains import raw_rows
 from lintra_server.storage.database import batches, segments
-from lintra_server.storage.direct import Direct, KeptConnection, Value
-from lintra_server.storage.known import HeldKeys
-from lintra_server.storage.states import BatchStates, Standing
-from lintra_server.storage.steps import ForkedError, Step
-from lintra_server.storage.store import Store, Upload
+from lintra_server.storage.raw_statement import Direct, KeptConnection, Value
+from lintra_server.storage.report_index import BatchKeys
+from lintra_server.storage.store import Store, StoredUpload
 from lintra_server.storage.tasks import enter
+from lintra_server.storage.transition_log import ForkedError, Step
 from support.stores import CAPACITY, KINDS, Stored, add, an_id, empty, in_order, no_commits, payload
 
 
@@ -129,7 +129,7 @@ def test_which_reports_came_together_and_in_which_order_is_not_stored(stored: St
     store.add_task(bytes([1]) * 32, b"{}", ends=9, retention=0)
     for batch, uploads in {1: [[5, 1, 9], [3], [7, 2]], 2: [[2, 3], [9, 7, 1], [5]]}.items():
         sent = [
-            Upload(
+            StoredUpload(
                 batch,
                 [an_id(n) for n in numbers],
                 [payload(n) for n in numbers],
@@ -181,7 +181,7 @@ def test_a_new_report_is_known_to_be_new_without_a_query_and_a_stored_one_by_its
 def test_a_batch_takes_its_maximum_and_not_one_report_more(stored: Stored) -> None:
     store = stored.open()
     ids, payloads = [an_id(number) for number in (1, 2, 2, 3, 4)], [payload(number) for number in (1, 2, 2, 3, 4)]
-    outcomes = store.add_reports([Upload(1, ids, payloads, 3)])[0]
+    outcomes = store.add_reports([StoredUpload(1, ids, payloads, 3)])[0]
     assert outcomes[:4] == [True, True, False, True]
     assert isinstance(outcomes[4], BatchClosedError)
     assert add(store, 3) == [False]
@@ -227,7 +227,7 @@ def test_a_token_is_good_for_one_report_also_after_a_start(stored: Stored) -> No
 
     def used(report: int, serial: int) -> object:
         return store.add_reports(
-            [Upload(1, [an_id(report)], [payload(report)], CAPACITY, None, [bytes([serial]) * 16])]
+            [StoredUpload(1, [an_id(report)], [payload(report)], CAPACITY, None, [bytes([serial]) * 16])]
         )[0][0]
 
     assert used(1, 1) is True
@@ -316,7 +316,7 @@ def test_a_report_stays_known_if_the_memory_fails_after_the_commit(
     add(store, 1)
     add(store, 2)
     with monkeypatch.context() as patched:
-        patched.setattr(HeldKeys, "note", fail)
+        patched.setattr(BatchKeys, "note", fail)
         with pytest.raises(MemoryError):
             add(store, 3)
     assert add(store, 3, 2) == [False, False]
@@ -378,7 +378,7 @@ def test_a_step_moves_the_head_of_the_journal_once_and_only_from_the_line_before
         log.append(Step(1, "started").line(log.head.length + 1) if number == 0 else CLOSE.line(log.head.length + 1))
         heads.append(log.head)
     first, second, third = heads
-    states.establish(Standing(first, 0))
+    states.establish(StoredBatchState(first, 0))
     begun, closing = log.lines[-2:]
     states.commit_step(Step(1, "started"), begun, first, second)
     states.commit_step(Step(1, "started"), begun, first, second)  # its answer was lost

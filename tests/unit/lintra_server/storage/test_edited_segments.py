@@ -10,7 +10,7 @@ from sqlalchemy import delete, insert, select, update
 from lintra_protocol.errors import UnavailableError
 from lintra_server.storage import store as store_module
 from lintra_server.storage.database import SPAN, segments
-from lintra_server.storage.direct import Value
+from lintra_server.storage.raw_statement import Value
 from lintra_server.storage.segments import Written
 from lintra_server.storage.store import Store
 from support.stores import KINDS, Stored, add, an_id, empty, in_order

@@ -12,10 +12,10 @@ import pytest
 
 from lintra_protocol import __version__
 from lintra_protocol.task import Task
-from lintra_server.operating.doctor import Doctor
+from lintra_server.operations.doctor import Doctor
 from lintra_server.storage.database import REVISION, Database
-from lintra_server.storage.parts import DATABASE_FILE
 from lintra_server.storage.postgres import PostgresDatabase
+from lintra_server.storage.server_resources import DATABASE_FILE
 from support import postgres
 from support.frozen_server import (
     POSTGRES,

@@ -10,9 +10,9 @@ from lintra_protocol.encoding.canonical import base64url, parse_base64url
 from lintra_protocol.errors import OutdatedKeyError
 from lintra_protocol.messages.documents import KeyList, SealingKeyEntry, Signed
 from lintra_server.clock import SETTLING_SECONDS
-from lintra_server.disk.key_files import KeyFiles
-from lintra_server.disk.vault import Vault
-from lintra_server.settings import Keys
+from lintra_server.durability.encryption_at_rest import Vault
+from lintra_server.durability.key_files import KeyFiles
+from lintra_server.settings import KeyPaths
 from lintra_server.storage.keys import CACHE_SECONDS, DAY, Keyring
 from support.server_world import START, Clock, seeded
 
@@ -21,7 +21,7 @@ IDENTITY = SigningKey.generate(seeded("identity"))
 
 def keyring(folder: Path, clock: Clock, label: str = "keys", root: bytes = bytes(32)) -> Keyring:
     files = KeyFiles(folder / "sealing", Vault([root], seeded(f"{label} vault")), "sealing key")
-    return Keyring(files, IDENTITY, (HYBRID, CLASSICAL), Keys(), seeded(label), clock, clock)
+    return Keyring(files, IDENTITY, (HYBRID, CLASSICAL), KeyPaths(), seeded(label), clock, clock)
 
 
 def offered(ring: Keyring) -> tuple[SealingKeyEntry, ...]:

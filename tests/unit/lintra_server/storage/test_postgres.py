@@ -14,15 +14,15 @@ from sqlalchemy import insert, inspect
 
 from lintra_protocol.errors import UnavailableError
 from lintra_protocol.messages.documents import AggregateRequest, Cohort, Signed
-from lintra_server.disk.journal import BatchId
-from lintra_server.operating.doctor import Doctor
-from lintra_server.operating.losses import Begun, begun
-from lintra_server.operating.restoring import put_database, restore
-from lintra_server.operating.saving import back_up
+from lintra_server.durability.journal import BatchId
+from lintra_server.operations.backup import back_up
+from lintra_server.operations.doctor import Doctor
+from lintra_server.operations.losses import Begun, begun
+from lintra_server.operations.restore import put_database, restore
 from lintra_server.storage import postgres as module
 from lintra_server.storage.database import AnyDatabase, looks, segments
-from lintra_server.storage.parts import NotStartedError, lock_folders
-from lintra_server.storage.postgres import Place, PostgresDatabase
+from lintra_server.storage.postgres import JournalPosition, PostgresDatabase
+from lintra_server.storage.server_resources import NotStartedError, lock_folders
 from lintra_service.settings import InvalidSettingsError
 from support import postgres
 from support.postgres_world import a_server, start
@@ -130,13 +130,13 @@ def test_after_a_failover_everything_that_this_process_knows_is_compared_first(s
     here = database._place
     assert here is not None
     # What a promoted replica looks like: another timeline. Nothing is missing.
-    database._place = Place(here.cluster, "00000000")
+    database._place = JournalPosition(here.cluster, "00000000")
     assert add(store, 2, 3) == [False, True]
     assert database._place == here
     # It was behind: nothing is read and nothing written any more.
     with database.writing() as connection:
         connection.execute(segments.delete().where(segments.c.total == 3))
-    database._place = Place(here.cluster, "00000000")
+    database._place = JournalPosition(here.cluster, "00000000")
     halts: list[str] = []
     database.halt = halts.append
     for use in (database.reading, database.writing, database.appending):
@@ -145,7 +145,7 @@ def test_after_a_failover_everything_that_this_process_knows_is_compared_first(s
     assert len(halts) == 3
     assert "set back" in halts[0]
     # Another cluster is another database, whatever it holds.
-    database._place = Place(here.cluster + 1, here.timeline)
+    database._place = JournalPosition(here.cluster + 1, here.timeline)
     with pytest.raises(UnavailableError):
         store.report_ids(1)
     assert "another database cluster" in halts[-1]

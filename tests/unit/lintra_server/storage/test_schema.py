@@ -15,7 +15,7 @@ from lintra_server.storage import schema
 from lintra_server.storage.chains import raw_rows
 from lintra_server.storage.database import AnyDatabase, Database, batches, tasks
 from lintra_server.storage.postgres import PostgresDatabase
-from lintra_server.storage.reading import ReadOnlyDatabase
+from lintra_server.storage.read_only import ReadOnlyDatabase
 from lintra_service.settings import InvalidSettingsError
 from support import postgres
 from support.stores import add, empty

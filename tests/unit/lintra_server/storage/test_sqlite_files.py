@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from lintra_protocol.errors import UnavailableError
-from lintra_server.disk import file_events
+from lintra_server.durability import file_events
 from lintra_server.storage import identity, sqlite_files
 from lintra_server.storage.database import Database
 from lintra_server.storage.store import Store

@@ -11,9 +11,9 @@ from lintra_protocol.errors import BatchClosedError, TokenSpentError, Unavailabl
 from lintra_server.storage import segments as segments_module
 from lintra_server.storage.chains import raw_rows
 from lintra_server.storage.database import batches, segments
-from lintra_server.storage.direct import KeptConnection
-from lintra_server.storage.known import HeldKeys
-from lintra_server.storage.store import Outcome, Store, Upload
+from lintra_server.storage.raw_statement import KeptConnection
+from lintra_server.storage.report_index import BatchKeys
+from lintra_server.storage.store import Outcome, Store, StoredUpload
 from support.stores import CAPACITY, KINDS, Stored, add, an_id, empty, in_order, no_commits, payload
 
 
@@ -37,7 +37,7 @@ def test_new_reports_are_refused_once_their_batch_is_closed_full_or_not_for_them
     store = stored.open()
     assert add(store, 1) == [True]
     late = BatchClosedError("its window is over")
-    assert store.add_reports([Upload(1, [an_id(5)], [payload(5)], CAPACITY, late)]) == [[late]]
+    assert store.add_reports([StoredUpload(1, [an_id(5)], [payload(5)], CAPACITY, late)]) == [[late]]
     store.history.closing.add(1)
     assert isinstance(add(store, 2)[0], UnavailableError)
     store.history.closing.clear()
@@ -46,7 +46,9 @@ def test_new_reports_are_refused_once_their_batch_is_closed_full_or_not_for_them
     assert isinstance(add(store, 2)[0], UnavailableError)
     with store.database.writing() as connection:
         connection.execute(update(batches).values(state="open"))
-    outcomes = store.add_reports([Upload(1, [an_id(n) for n in (2, 3, 4)], [payload(n) for n in (2, 3, 4)], 3)])[0]
+    outcomes = store.add_reports([StoredUpload(1, [an_id(n) for n in (2, 3, 4)], [payload(n) for n in (2, 3, 4)], 3)])[
+        0
+    ]
     assert outcomes[:2] == [True, True]
     assert isinstance(outcomes[2], BatchClosedError)
     assert store.num_reports(1) == 3
@@ -72,7 +74,9 @@ def test_reports_of_several_batches_and_segments_are_stored_together_or_not_at_a
 
     def together(*numbers: int, most: int = CAPACITY) -> list[list[Outcome]]:
         ids, payloads = [an_id(number) for number in numbers], [payload(number) for number in numbers]
-        return store.add_reports([Upload(2, ids, payloads, most), Upload(1, ids[:1], payloads[:1], CAPACITY)])
+        return store.add_reports(
+            [StoredUpload(2, ids, payloads, most), StoredUpload(1, ids[:1], payloads[:1], CAPACITY)]
+        )
 
     assert together(1) == [[True], [True]]
     assert together(2, 3, 4, 5, 6) == [[True] * 5, [True]]
@@ -91,7 +95,7 @@ def test_tokens_of_new_reports_are_used_once(stored: Stored) -> None:
         reports = range(report, report + len(serials))
         ids, payloads = [an_id(number) for number in reports], [payload(number) for number in reports]
         return store.add_reports(
-            [Upload(1, ids, payloads, CAPACITY, None, [bytes([serial]) * 16 for serial in serials])]
+            [StoredUpload(1, ids, payloads, CAPACITY, None, [bytes([serial]) * 16 for serial in serials])]
         )[0]
 
     assert used(1, 1) == [True]
@@ -129,7 +133,7 @@ def test_a_report_whose_answer_was_lost_is_stored_once(stored: Stored) -> None:
 
 
 def used(store: Store, report: int, serial: int) -> object:
-    upload = Upload(1, [bytes([report]) * 32], [payload(report)], 99, None, [bytes([serial]) * 16])
+    upload = StoredUpload(1, [bytes([report]) * 32], [payload(report)], 99, None, [bytes([serial]) * 16])
     return store.add_reports([upload])[0][0]
 
 
@@ -149,13 +153,13 @@ def test_a_token_is_free_again_if_its_commit_failed_and_used_for_ever_if_it_did_
 def test_a_token_stays_used_if_the_memory_fails_after_the_commit(
     stored: Stored, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(_keys: HeldKeys, _segment: object) -> None:
+    def fail(_keys: BatchKeys, _segment: object) -> None:
         raise MemoryError
 
     store = stored.open()
     assert used(store, 1, 1) is True
     with monkeypatch.context() as patched:
-        patched.setattr(HeldKeys, "note", fail)
+        patched.setattr(BatchKeys, "note", fail)
         with pytest.raises(MemoryError):
             used(store, 2, 2)
     assert used(store, 2, 2) is False
@@ -179,7 +183,7 @@ def test_a_failed_commit_leaves_no_table_in_memory(stored: Stored) -> None:
 
 def test_two_reports_of_one_upload_cannot_share_a_token(stored: Stored) -> None:
     store = stored.open()
-    both = Upload(1, [b"a" * 32, b"b" * 32], [payload(1)] * 2, 99, None, [bytes(16)] * 2)
+    both = StoredUpload(1, [b"a" * 32, b"b" * 32], [payload(1)] * 2, 99, None, [bytes(16)] * 2)
     first, second = store.add_reports([both])[0]
     assert first is True
     assert isinstance(second, TokenSpentError)

@@ -7,7 +7,7 @@ from concurrent.futures import Future
 import pytest
 
 from lintra_protocol.errors import LintraError, OverloadedError, UnavailableError
-from lintra_server.storage.store import Outcome, Upload
+from lintra_server.storage.store import Outcome, StoredUpload
 from lintra_server.storage.writer import Told, Writer
 
 
@@ -20,7 +20,7 @@ class Disk:
         self.may_end = threading.Semaphore(0)
         self.broken = False
 
-    def commit(self, uploads: Sequence[Upload]) -> list[list[Outcome]]:
+    def commit(self, uploads: Sequence[StoredUpload]) -> list[list[Outcome]]:
         self.begun.release()
         assert self.may_end.acquire(timeout=10)
         if self.broken:
@@ -29,11 +29,11 @@ class Disk:
         return [[True] * len(upload.report_ids) for upload in uploads]
 
 
-def upload(number: int) -> Upload:
-    return Upload(1, [number.to_bytes(32, "big")], [bytes(68)], 99)
+def upload(number: int) -> StoredUpload:
+    return StoredUpload(1, [number.to_bytes(32, "big")], [bytes(68)], 99)
 
 
-def submitted(writer: Writer, one: Upload) -> Future[list[Outcome]]:
+def submitted(writer: Writer, one: StoredUpload) -> Future[list[Outcome]]:
     future: Future[list[Outcome]] = Future()
 
     def tell(told: Told) -> None:

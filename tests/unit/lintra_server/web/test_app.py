@@ -15,7 +15,7 @@ from lintra_protocol.http.requests import media_type, sign_request
 from lintra_protocol.http.signature import INPUT_HEADER, SIGNATURE_HEADER
 from lintra_protocol.messages.documents import TaskRecord, sign
 from lintra_protocol.task import ServerEntry, Task
-from lintra_server.settings import Policy
+from lintra_server.settings import RegistrationPolicy
 from lintra_server.web.app import MAX_TASK_BYTES
 from lintra_service import responses
 from support.checked_world import verified
@@ -90,7 +90,7 @@ def other_url(task: Task) -> Task:
 async def test_a_task_that_breaks_its_promise_or_the_policy_is_not_registered(
     filled: World, tmp_path: Path, change: Callable[[Task], Task], policy: dict[str, object], status: int, kind: str
 ) -> None:
-    allowed = Policy.model_validate({"allowed_authors": "any", "open": True} | policy)
+    allowed = RegistrationPolicy.model_validate({"allowed_authors": "any", "open": True} | policy)
     world = new_world(tmp_path, policy=allowed) if policy else filled
     task = change(world.task)
     answer = await world.register(0, task)
@@ -116,7 +116,7 @@ async def test_a_task_that_breaks_its_promise_or_the_policy_is_not_registered(
 async def test_what_is_kept_after_a_release_and_what_may_be_rejected_have_ceilings(
     tmp_path: Path, allowed: dict[str, object], change: Callable[[Task], Task], detail: str
 ) -> None:
-    policy = Policy.model_validate({"allowed_authors": "any", "open": True} | allowed)
+    policy = RegistrationPolicy.model_validate({"allowed_authors": "any", "open": True} | allowed)
     world = new_world(tmp_path, "sum", policy=policy)
     answer = await world.register(0, change(verified(world.task)))
     world.close()
@@ -128,7 +128,7 @@ async def test_what_is_kept_after_a_release_and_what_may_be_rejected_have_ceilin
 
 
 async def test_a_policy_that_just_fits_lets_the_task_in(tmp_path: Path) -> None:
-    policy = Policy.model_validate(
+    policy = RegistrationPolicy.model_validate(
         {
             "allowed_authors": [AUTHOR.public_key],
             "open": True,

@@ -19,10 +19,10 @@ from lintra_protocol.messages.documents import UploadAnswer, receipt_hash
 from lintra_protocol.task import Task
 from lintra_server.storage.store import Outcome
 from lintra_server.web import workers
-from lintra_server.web.forwarding import Forward, answer_forwarded
-from lintra_server.web.line import Frame, Line, Words, answered, decode_outcomes, encode_outcomes, refusal
-from lintra_server.web.opener import Gate, Opener
+from lintra_server.web.ipc import IpcChannel, IpcFrame, Words, answered, decode_outcomes, encode_outcomes, refusal
+from lintra_server.web.request_proxy import RequestProxy, answer_forwarded
 from lintra_server.web.upload_route import Front
+from lintra_server.web.upload_worker import GateProxy, UploadWorker
 from lintra_server.web.workers import Answers, Worker, _hello, _without_secrets
 from support.server_world import PRECISION, START, World, a_world, text, token
 from support.stores import opened
@@ -32,8 +32,8 @@ from support.stores import opened
 class Split:
     """A server of a world, seen through an opener in this process; the line between them is a real one."""
 
-    opener: Opener
-    gate: Gate
+    opener: UploadWorker
+    gate: GateProxy
     http: httpx2.AsyncClient
 
 
@@ -41,15 +41,15 @@ class Split:
 async def an_opener(world: World, server: int = 0) -> AsyncIterator[Split]:
     near, far = socket.socketpair()
     channel, far_channel = socket.socketpair()
-    gate_line, line = Line(near, "gate"), Line(far, "opener")
+    gate_line, line = IpcChannel(near, "gate"), IpcChannel(far, "opener")
     node = world.apps[server].node
     gate_line.send(_hello(node.settings, 2, node.identity.private_bytes))
     answering = threading.Thread(target=Answers(node, gate_line).run)
     answering.start()
     said = line.receive()
     assert said is not None
-    gate = Gate(line, gone=lambda: None)
-    opener = Opener(gate, said)
+    gate = GateProxy(line, gone=lambda: None)
+    opener = UploadWorker(gate, said)
     loop, requests = asyncio.get_running_loop(), list[asyncio.Task[None]]()
 
     def take() -> None:
@@ -59,7 +59,7 @@ async def an_opener(world: World, server: int = 0) -> AsyncIterator[Split]:
             requests.append(loop.create_task(answer_forwarded(end, world.apps[server].inner, node)))
 
     loop.add_reader(channel, take)
-    transport = httpx2.ASGITransport(Front(opener, Forward(far_channel)))
+    transport = httpx2.ASGITransport(Front(opener, RequestProxy(far_channel)))
     try:
         async with httpx2.AsyncClient(transport=transport, base_url=world.settings[server].public_url) as http:
             yield Split(opener, gate, http)
@@ -142,7 +142,7 @@ async def test_an_opener_asks_what_is_stored_only_of_what_does_not_open(
         asked: list[object] = []
         ask = split.gate.ask
 
-        def noted(words: Words, data: bytes = b"") -> Future[Frame]:
+        def noted(words: Words, data: bytes = b"") -> Future[IpcFrame]:
             asked.append(words["ask"])
             return ask(words, data)
 
@@ -221,12 +221,12 @@ async def test_an_opener_is_told_neither_root_key_nor_folders(tmp_path: Path) ->
             "host", "max_connections", "trusted_proxies", "max_pending_bytes", "max_wait_seconds", "log_level",
             "log_format",
         }  # fmt: skip
-        assert b"secret" not in repr(Frame(0, {}, b"secret")).encode()
+        assert b"secret" not in repr(IpcFrame(0, {}, b"secret")).encode()
 
 
 def test_frames_arrive_whole_and_in_order_and_the_end_of_a_line_is_none() -> None:
-    one, other = (Line(end, name) for end, name in zip(socket.socketpair(), "ab", strict=True))
-    sent = [Frame(number, {"n": number}, bytes(number * 1000)) for number in range(200)]
+    one, other = (IpcChannel(end, name) for end, name in zip(socket.socketpair(), "ab", strict=True))
+    sent = [IpcFrame(number, {"n": number}, bytes(number * 1000)) for number in range(200)]
     for frame in sent:
         one.send(frame)
     assert [other.receive() for _ in sent] == sent
@@ -243,9 +243,9 @@ def test_frames_arrive_whole_and_in_order_and_the_end_of_a_line_is_none() -> Non
 
 def test_all_frames_that_wait_are_sent_before_the_end_of_a_line() -> None:
     end, far = socket.socketpair()
-    line, other = Line(end, "test"), Line(far, "other")
+    line, other = IpcChannel(end, "test"), IpcChannel(far, "other")
     for number in range(50):
-        line.send(Frame(number, {}, bytes(2000)))
+        line.send(IpcFrame(number, {}, bytes(2000)))
     closing = threading.Thread(target=line.close)
     closing.start()
     assert [frame.number for _ in range(50) if (frame := other.receive())] == list(range(50))
@@ -256,18 +256,18 @@ def test_all_frames_that_wait_are_sent_before_the_end_of_a_line() -> None:
 
 def test_an_answer_that_nobody_can_use_does_not_keep_the_next_one_from_its_reader() -> None:
     near, far = socket.socketpair()
-    gone, answering, line = threading.Event(), Line(near, "gate"), Line(far, "opener")
-    gate, found = Gate(line, gone.set), list[Frame | LintraError]()
+    gone, answering, line = threading.Event(), IpcChannel(near, "gate"), IpcChannel(far, "opener")
+    gate, found = GateProxy(line, gone.set), list[IpcFrame | LintraError]()
     gate.ask_and_go({}, b"", lambda _: _raise(KeyError("nobody")) and None)
     given_up = gate.ask({})
     given_up.cancel()
     gate.ask_and_go({}, b"", found.append)
     for number in (1, 2, 3):
-        answering.send(Frame(number, {}, bytes(number)))
+        answering.send(IpcFrame(number, {}, bytes(number)))
     answering.close()
     assert gone.wait(5)
     line.close()
-    assert found == [Frame(3, {}, bytes(3))]
+    assert found == [IpcFrame(3, {}, bytes(3))]
 
 
 def _raise(error: Exception) -> tuple[dict[str, object], bytes]:
@@ -277,7 +277,7 @@ def _raise(error: Exception) -> tuple[dict[str, object], bytes]:
 @pytest.mark.parametrize("sent", [b"\xff" * 12, b"\0" * 12, b"\0\0\0\1\0\0\0\2\0\0\0\0[]", b"\0\0\0\1\0\0\0\2", b""])
 def test_what_is_no_frame_ends_the_line(sent: bytes) -> None:
     end, far = socket.socketpair()
-    line = Line(end, "test")
+    line = IpcChannel(end, "test")
     far.sendall(sent)
     far.close()
     assert line.receive() is None
@@ -288,7 +288,7 @@ def test_outcomes_survive_the_line() -> None:
     closed, busy = BatchClosedError("it is closed"), UnavailableError("later")
     outcomes: list[bool | LintraError] = [True, False, closed, closed, True, busy]
     words, data = encode_outcomes(outcomes)
-    back = decode_outcomes(Frame(1, words, data))
+    back = decode_outcomes(IpcFrame(1, words, data))
     assert [each if isinstance(each, bool) else (each.token, each.detail) for each in back] == [
         True, False, ("batch_closed", "it is closed"), ("batch_closed", "it is closed"), True, ("unavailable", "later"),
     ]  # fmt: skip

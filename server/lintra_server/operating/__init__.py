@@ -1,1 +1,0 @@
-"""The operation of a server: founding, starting, backup, restoring, and health."""

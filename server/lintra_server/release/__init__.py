@@ -1,0 +1,1 @@
+"""From a closed batch to its release: the gate, the census, the verification round and proofs of inclusion."""
