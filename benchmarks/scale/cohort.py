@@ -26,7 +26,7 @@ from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.task import AnalyzerEntry, ServerEntry, Task
 from lintra_server.batches.registry import RegisteredBatch
 from lintra_server.settings import Settings
-from lintra_server.storage.store import Upload
+from lintra_server.storage.store import StoredUpload
 from lintra_server.web.app import create_app
 from lintra_server.web.upload_route import UploadRoute
 from scale.beside import BESIDE
@@ -113,7 +113,7 @@ def _fill_chunk(apps: list[UploadRoute], held: list[RegisteredBatch], start: int
         here = (numbers % MISSING_EACH != 0) | (numbers // MISSING_EACH % len(apps) != task.server)
         payloads = np.frombuffer(ring_bytes(shares), np.uint8).reshape(count, -1)[here]
         ids, shown = ([row.tobytes() for row in table] for table in (report_ids[here], payloads))
-        app.node.store.add_reports([Upload(task.number, ids, shown, task.task.max_clients)])
+        app.node.store.add_reports([StoredUpload(task.number, ids, shown, task.task.max_clients)])
 
 
 def _shares(rows: IntArray, num_servers: int) -> Iterator[RingArray]:

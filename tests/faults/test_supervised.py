@@ -24,7 +24,7 @@ from functools import partial
 from pathlib import Path
 import lintra_server.node, lintra_server.serve as serve
 from lintra_server.settings import Settings
-from lintra_server.storage.store import Upload
+from lintra_server.storage.store import StoredUpload
 from lintra_service.supervisor import Supervisor, end_process
 
 def die(*_):
@@ -50,7 +50,7 @@ serve.Supervisor = partial(Supervisor, hang_seconds={hang})
 serve.run(Settings.load(Path(sys.argv[1])), {workers})
 """
 
-UPLOAD = "later(lambda: node.writer.submit(Upload(1, [bytes(32)], [bytes(68)], 10), print))"
+UPLOAD = "later(lambda: node.writer.submit(StoredUpload(1, [bytes(32)], [bytes(68)], 10), print))"
 FAULTS = {
     "the writer died": f"node.writer._commit = die; {UPLOAD}",
     "lintra-writer died: ZeroDivisionError": f"node.writer._halt = node.writer._observe = lambda *_: 1 / 0; "

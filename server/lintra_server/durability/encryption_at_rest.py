@@ -65,7 +65,7 @@ class Vault:
 class BatchKey:
     """The keys of one batch, derived from the one in its file: whoever destroys that destroys every share under it.
 
-    `payload_key` opens the payloads of the batch, for the processes of a release (see `batches.key_door`), and for
+    `payload_key` opens the payloads of the batch, for the processes of a release (see `batches.key_broker`), and for
     nobody else.
     """
 
