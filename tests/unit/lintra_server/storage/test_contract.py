@@ -402,7 +402,7 @@ def test_a_step_that_is_committed_during_a_look_does_not_end_the_process(stored:
     store, halts = stored.open(), list[str]()
     database, log = store.database, store.history._journal
     states = BatchStates(database, store.history, store.notes, log)
-    states.establish(Standing(log.head, 0))
+    states.establish(StoredBatchState(log.head, 0))
     database.halt = halts.append
 
     def step() -> None:
@@ -429,7 +429,7 @@ def test_a_step_that_is_committed_during_a_look_does_not_end_the_process(stored:
         event.remove(database._engine, "after_cursor_execute", meanwhile)
     assert halts == []
     assert not waiting
-    assert states.standing() == Standing(log.head, 1)
+    assert states.standing() == StoredBatchState(log.head, 1)
 
 
 @pytest.mark.parametrize("ids", [an_id(1), an_id(9), b"", bytes(31), an_id(3) * 2])
