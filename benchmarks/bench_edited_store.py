@@ -110,7 +110,7 @@ class Server:
     def read(self) -> float:
         """Return the CPU seconds of what a release asks of the store: lists, ranks, joined rows, and all payloads."""
         try:
-            from lintra_server.uploads import merged_batches as group
+            from lintra_server.batches import merged_batches as group
         except ModuleNotFoundError:  # an older tree
             from lintra_server.batches import group
 

@@ -38,12 +38,12 @@ from lintra_protocol.report.upload import MAX_REPORTS, SealedBlock, decode_uploa
 from lintra_protocol.report.wire import block_context
 from lintra_protocol.task import AnalyzerEntry, ServerEntry, Task
 from lintra_server.batches.executor import InProcessExecutor, ReleaseRequest, sketch_share
+from lintra_server.batches.merged_batches import ranked
 from lintra_server.batches.registry import RegisteredBatch
+from lintra_server.batches.report_decryption import open_blocks
 from lintra_server.batches.transform import add_reports
 from lintra_server.settings import Settings
 from lintra_server.storage.store import StoredUpload
-from lintra_server.uploads.merged_batches import ranked
-from lintra_server.uploads.report_decryption import open_blocks
 from lintra_server.web.app import create_app
 from lintra_server.web.upload_route import UploadRoute
 

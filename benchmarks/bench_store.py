@@ -22,9 +22,9 @@ from stores import CAPACITY, new_store
 
 from lintra_protocol.crypto.randomness import bulk_system_randomness, system_randomness
 from lintra_protocol.encoding.canonical import HASH_BYTES
+from lintra_server.batches.merged_batches import ranked
 from lintra_server.storage.hash_table import HashTable
 from lintra_server.storage.store import Store, StoredUpload
-from lintra_server.uploads.merged_batches import ranked
 
 WORDS = 10
 CONTENT, STORED = 32 + 8 * WORDS, "identifier and payload"

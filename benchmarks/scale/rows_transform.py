@@ -10,8 +10,8 @@ from lintra_protocol.crypto.randomness import bulk_system_randomness
 from lintra_protocol.crypto.ring import RingArray
 from lintra_protocol.mechanisms import Osnap
 from lintra_server.batches.executor import InProcessExecutor, ReleaseRequest, sketch_share
+from lintra_server.batches.merged_batches import ranked
 from lintra_server.batches.transform import add_reports
-from lintra_server.uploads.merged_batches import ranked
 from lintra_server.web.app import create_app
 from scale.cohort import COLUMNS, Collection, collect, settings_of
 from scale.figures import Asked, Measured, best, cpu, row

@@ -14,28 +14,28 @@ from lintra_protocol.encoding.canonical import base64url
 from lintra_protocol.errors import UnavailableError
 from lintra_protocol.messages.documents import Signed, TaskRecord
 from lintra_server.auth import Authenticator
+from lintra_server.batches.census import CensusTaker
 from lintra_server.batches.chunks import PendingChunks
 from lintra_server.batches.executors import executor_of
+from lintra_server.batches.gate import Gate
 from lintra_server.batches.id_lists import BatchLists, roots_of
+from lintra_server.batches.inclusion_answers import Prover
+from lintra_server.batches.intake import Intake
 from lintra_server.batches.jobs import ReleaseSteps
 from lintra_server.batches.registry import RegisteredTask, Registry
 from lintra_server.batches.retention import Retention
+from lintra_server.batches.verification_round import VerificationRound
 from lintra_server.clock import DAY, Clock
 from lintra_server.durability.journal import Halt
 from lintra_server.metrics import Metrics
 from lintra_server.operations.initialise import initialise, may_initialise
 from lintra_server.operations.start import begin, renew_keys
-from lintra_server.release.census import CensusTaker
-from lintra_server.release.gate import Gate
-from lintra_server.release.inclusion_answers import Prover
-from lintra_server.release.verification_round import VerificationRound
 from lintra_server.settings import Settings
 from lintra_server.storage.key_folder import ACCEPT_FILE, SCRATCH_FOLDER, KeyFolder, last_seen
 from lintra_server.storage.keys import Keyring
 from lintra_server.storage.server_resources import ServerResources, lock_folders, open_parts
 from lintra_server.storage.transition_log import Stepper
 from lintra_server.storage.writer import Writer
-from lintra_server.uploads.intake import Intake
 from lintra_service.byte_budget import ByteBudget, OneAtATime
 from lintra_service.client_address import peer_of
 from lintra_service.mapped_lists import ListFolder

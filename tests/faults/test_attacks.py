@@ -33,8 +33,7 @@ from lintra_protocol.report.report import Report, open_block
 from lintra_protocol.report.upload import SealedBlock, block_bytes, decode_upload, encode_upload
 from lintra_protocol.rules import release as rules
 from lintra_protocol.task import Task
-from lintra_server.release import gate
-from lintra_server.uploads import report_decryption
+from lintra_server.batches import gate, report_decryption
 from support.server_world import STRANGER, World, a_world, text, token
 
 HONEST = 0

@@ -18,8 +18,8 @@ from lintra_protocol.encoding.canonical import base64url, parse_base64url
 from lintra_protocol.messages.documents import Cohort, Signed
 from lintra_protocol.messages.inclusion import Inclusion
 from lintra_protocol.messages.verification import CheckShare
-from lintra_server.release import gate
-from lintra_server.release.verification_round import VerificationRound
+from lintra_server.batches import gate
+from lintra_server.batches.verification_round import VerificationRound
 from lintra_service.scratch import Scratch, ScratchFile
 from support.checked_world import LEAST, check, check_shares, checks_request, hostile, judge, verified
 from support.server_world import BASE, World, a_world, text

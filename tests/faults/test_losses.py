@@ -21,11 +21,11 @@ from lintra_protocol.messages.documents import Inventory, Signed, census_of, inv
 from lintra_protocol.messages.inclusion import Absence
 from lintra_protocol.rules.release import verify_census
 from lintra_protocol.task import Task
+from lintra_server.batches import gate
 from lintra_server.cli import app
 from lintra_server.durability.journal import BatchId
 from lintra_server.durability.notes import Notes
 from lintra_server.operations.losses import Begun, begun
-from lintra_server.release import gate
 from lintra_server.storage.database import SPAN
 from lintra_server.storage.raw_statement import KeptConnection
 from lintra_server.storage.server_resources import NotStartedError, lock_folders

@@ -30,9 +30,9 @@ from lintra_protocol.messages.documents import (
     sign,
 )
 from lintra_protocol.report.wire import decode_sealed_document
+from lintra_server.batches.gate import Gate
 from lintra_server.batches.registry import RegisteredBatch
 from lintra_server.durability.journal import JournalState
-from lintra_server.release.gate import Gate
 from lintra_server.storage.transition_log import Values
 from support.server_world import World, a_world, token
 from support.windowed_world import at, reports_of

@@ -20,8 +20,8 @@ from lintra_protocol.messages.documents import Inventory, Signed, inventory_of, 
 from lintra_protocol.rules import release as rules
 from lintra_protocol.task import Task
 from lintra_server import clock
+from lintra_server.batches import gate
 from lintra_server.batches.registry import RegisteredBatch
-from lintra_server.release import gate
 from lintra_server.storage.chains import Chains
 from lintra_server.storage.store import Batch
 from lintra_service import readiness

@@ -22,10 +22,9 @@ from lintra_protocol.privacy.statement import Claim, PrivacyStatement
 from lintra_protocol.rules import release as rules
 from lintra_protocol.rules.release import verify_census
 from lintra_protocol.task import Task
-from lintra_server.batches import registry
-from lintra_server.release import gate
+from lintra_server.batches import gate, registry
+from lintra_server.batches.intake import screening
 from lintra_server.settings import RegistrationPolicy
-from lintra_server.uploads.intake import screening
 from support import make_task
 from support.server_world import AUTHOR, POLICY, PRECISION, World, a_world, new_world, seeded, token
 

@@ -14,7 +14,7 @@ import pytest
 
 from lintra_protocol.crypto.randomness import system_randomness
 from lintra_protocol.errors import UnavailableError
-from lintra_server.release.gate import Gate
+from lintra_server.batches.gate import Gate
 from lintra_server.storage.batch_states import BatchStates
 from lintra_server.storage.key_folder import JOURNAL_FILE, BusyError
 from lintra_server.storage.transition_log import StepFiles

@@ -25,7 +25,7 @@ from lintra_protocol.task import Task
 from lintra_protocol.verification.fields import PRIMES, ROOTS
 from lintra_protocol.verification.padding import padded_rows
 from lintra_protocol.verification.points import Points, check_points
-from lintra_server.release import gate
+from lintra_server.batches import gate
 from support.checked_world import (
     LEAST,
     check_shares,

@@ -14,12 +14,12 @@ from sqlalchemy import Connection, select
 from lintra_protocol.crypto.tokens import Admission, key_commitment
 from lintra_protocol.messages.documents import TaskRecord, sign
 from lintra_protocol.task import Task
+from lintra_server.batches import gate
 from lintra_server.batches.registry import RegisteredTask, Registry
 from lintra_server.durability.encryption_at_rest import KEY_BYTES, BatchKey, PayloadKey, Vault
 from lintra_server.durability.journal import BatchId
 from lintra_server.durability.notes import Notes
 from lintra_server.operations.manifests import Manifest
-from lintra_server.release import gate
 from lintra_server.storage import chains, looks, schema, store
 from lintra_server.storage import segments as segment_rows
 from lintra_server.storage.chains import Chains

@@ -16,14 +16,14 @@ from lintra_protocol.mechanisms.base import Mechanism
 from lintra_protocol.messages.documents import AggregateRequest
 from lintra_protocol.task import Task
 from lintra_server import serve
+from lintra_server.batches import census, merged_batches, report_decryption, verification_round
+from lintra_server.batches.gate import Gate
 from lintra_server.batches.registry import RegisteredBatch, RegisteredTask, Registry
 from lintra_server.clock import Clock
 from lintra_server.durability.journal import Head, JournalEntry
 from lintra_server.durability.key_files import KeyFiles
 from lintra_server.durability.notes import Notes
 from lintra_server.operations import start
-from lintra_server.release import census, verification_round
-from lintra_server.release.gate import Gate
 from lintra_server.storage import store
 from lintra_server.storage.batch_states import BatchStates
 from lintra_server.storage.chains import Chains
@@ -34,7 +34,6 @@ from lintra_server.storage.report_index import KeyIndex
 from lintra_server.storage.store import Store, StoredUpload
 from lintra_server.storage.transition_log import Step, StepFiles, Stepper
 from lintra_server.storage.writer import Tell, Writer
-from lintra_server.uploads import merged_batches, report_decryption
 from lintra_service.settings import LogFormat, LogLevel
 from lintra_service.supervisor import Supervisor
 from simulation.faults import (

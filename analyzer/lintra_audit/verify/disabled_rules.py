@@ -25,17 +25,16 @@ from lintra_protocol.verification import checks, points
 from lintra_protocol.verification.fields import ROOTS
 from lintra_protocol.verification.parameters import Parameters
 from lintra_protocol.verification.points import Points
+from lintra_server.batches import gate, merged_batches
+from lintra_server.batches import verification_round as judging
 from lintra_server.batches.executor import Executor, Tell
 from lintra_server.batches.registry import RegisteredBatch, RegisteredTask, Registry
-from lintra_server.release import gate
-from lintra_server.release import verification_round as judging
-from lintra_server.release.verification_round import VerificationRound
+from lintra_server.batches.verification_round import VerificationRound
 from lintra_server.storage import chains
 from lintra_server.storage.chains import Chains
 from lintra_server.storage.marks import End, Marks
 from lintra_server.storage.store import Batch, Store
 from lintra_server.storage.tasks import TaskRow
-from lintra_server.uploads import merged_batches
 
 Replaced = tuple[object, str, object]
 """Where a function stands, its name, and what stands there instead."""

@@ -34,6 +34,7 @@ from lintra_protocol.messages.documents import (
 from lintra_protocol.report.wire import KEY_ID_BYTES
 from lintra_protocol.rules.verification import ChecksRequest, VerdictRequest, VerifiedAggregateRequest
 from lintra_server.batches.executor import Tell
+from lintra_server.batches.intake import nearest_batch
 from lintra_server.batches.jobs import ReleaseStep
 from lintra_server.batches.registry import RegisteredBatch, RegisteredTask
 from lintra_server.durability.disk_reserve import is_full
@@ -41,7 +42,6 @@ from lintra_server.durability.journal import Halt
 from lintra_server.node import Node
 from lintra_server.settings import Settings
 from lintra_server.storage.keys import CACHE_SECONDS
-from lintra_server.uploads.intake import nearest_batch
 from lintra_server.web.body_upload import receive_bodies
 from lintra_server.web.description import DescribedApp
 from lintra_server.web.ranges import listed

@@ -12,10 +12,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from lintra_protocol.errors import InternalError, LintraError, MethodNotAllowedError, UnavailableError
 from lintra_protocol.http.requests import require_media_type
+from lintra_server.batches.intake import Intake, screening
 from lintra_server.batches.registry import RegisteredTask
 from lintra_server.durability.disk_reserve import is_full
 from lintra_server.node import Node
-from lintra_server.uploads.intake import Intake, screening
 from lintra_service.access_log import LoggedRequest
 from lintra_service.byte_budget import ByteBudget
 from lintra_service.metrics import RequestMetrics

@@ -30,12 +30,12 @@ from lintra_protocol.crypto.tokens import Admission
 from lintra_protocol.errors import LintraError, OverloadedError, UnavailableError
 from lintra_protocol.report.upload import SealedBlock
 from lintra_protocol.task import Task
+from lintra_server.batches.intake import Intake, is_small
 from lintra_server.batches.registry import RegisteredTask
+from lintra_server.batches.report_decryption import Opened, open_blocks
 from lintra_server.metrics import Metrics
 from lintra_server.storage.store import StoredUpload
 from lintra_server.storage.writer import Tell
-from lintra_server.uploads.intake import Intake, is_small
-from lintra_server.uploads.report_decryption import Opened, open_blocks
 from lintra_server.web.ipc import IpcChannel, IpcFrame, Words, decode_outcomes, refusal
 from lintra_server.web.request_proxy import RequestProxy
 from lintra_server.web.upload_route import Front

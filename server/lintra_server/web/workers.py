@@ -21,12 +21,12 @@ from lintra_protocol.crypto.tokens import SERIAL_BYTES
 from lintra_protocol.encoding.canonical import HASH_BYTES
 from lintra_protocol.errors import InvalidMessageError, LintraError, UnavailableError
 from lintra_protocol.report.wire import payload_bytes
+from lintra_server.batches.intake import clock_refusal
 from lintra_server.batches.registry import RegisteredTask
 from lintra_server.node import Node
 from lintra_server.settings import Settings
 from lintra_server.storage.store import StoredUpload
 from lintra_server.storage.writer import Tell, Told
-from lintra_server.uploads.intake import clock_refusal
 from lintra_server.web.ipc import IpcChannel, IpcFrame, Words, answered, encode_outcomes, tried
 from lintra_server.web.request_proxy import answer_forwarded
 from lintra_service.supervisor import HANG_SECONDS, Supervisor

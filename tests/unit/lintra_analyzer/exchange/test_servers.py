@@ -10,7 +10,7 @@ from lintra_analyzer.exchange import servers
 from lintra_protocol.errors import BatchOpenError
 from lintra_protocol.http.problems import MEDIA_TYPE, to_problem
 from lintra_server.batches import jobs
-from lintra_server.release.gate import Gate
+from lintra_server.batches.gate import Gate
 from support.analyzer_world import Answer, Life
 
 TIMEOUT, SLOW = 0.4, 0.9

@@ -14,8 +14,8 @@ from lintra_protocol.errors import CohortTooSmallError, OverloadedError, Unavail
 from lintra_protocol.http.requests import media_type
 from lintra_protocol.messages.documents import Progress
 from lintra_server.batches import jobs
+from lintra_server.batches.gate import Gate
 from lintra_server.batches.jobs import ReleaseStep, ReleaseSteps
-from lintra_server.release.gate import Gate
 from lintra_server.storage.store import Store
 from lintra_server.web.description import STEPS
 from support.server_world import World, a_world

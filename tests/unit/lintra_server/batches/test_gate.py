@@ -20,8 +20,8 @@ from lintra_protocol.errors import InventoryMismatchError
 from lintra_protocol.messages.documents import AggregateRequest, Cohort, Receipt, Signed, TaskRecord, receipt_hash
 from lintra_protocol.messages.inclusion import Inclusion
 from lintra_server.batches import transform
+from lintra_server.batches.gate import Gate
 from lintra_server.clock import SETTLING_SECONDS
-from lintra_server.release.gate import Gate
 from lintra_server.storage import segments
 from lintra_server.storage.store import Store
 from support.measured import measurement_of

@@ -39,16 +39,16 @@ from lintra_protocol.rules.verification import (
     verify_check_shares,
 )
 from lintra_protocol.verification.points import check_points
+from lintra_server.batches.batch_step import BatchSteps, Busy
 from lintra_server.batches.executor import PART_REPORTS, Tell
 from lintra_server.batches.id_lists import BatchLists, FrozenList
+from lintra_server.batches.merged_batches import ranked
+from lintra_server.batches.reasons import lost, not_yet, require_own
 from lintra_server.batches.registry import RegisteredBatch
 from lintra_server.batches.transform import blocks, runs
 from lintra_server.storage.batch_states import BatchStates
 from lintra_server.storage.store import Batch, Store
 from lintra_server.storage.transition_log import Stepper, Values
-from lintra_server.uploads.batch_step import BatchSteps, Busy
-from lintra_server.uploads.merged_batches import ranked
-from lintra_server.uploads.reasons import lost, not_yet, require_own
 from lintra_service.scratch import Scratch
 from lintra_service.spooled_bodies import BodyFolder
 

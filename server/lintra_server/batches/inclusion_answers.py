@@ -6,12 +6,12 @@ from lintra_protocol.encoding.canonical import parse_base64url
 from lintra_protocol.messages.documents import Cohort, Inventory, Signed
 from lintra_protocol.messages.inclusion import Absence, Inclusion, Judged
 from lintra_protocol.messages.verification import Verdict
+from lintra_server.batches.batch_step import BatchSteps
 from lintra_server.batches.id_lists import BatchLists, FrozenList, shows
+from lintra_server.batches.reasons import not_yet
 from lintra_server.batches.registry import RegisteredBatch
 from lintra_server.storage.store import Store
 from lintra_server.storage.transition_log import Stepper
-from lintra_server.uploads.batch_step import BatchSteps
-from lintra_server.uploads.reasons import not_yet
 
 
 class Prover(BatchSteps):

@@ -34,9 +34,9 @@ from lintra_protocol.report.upload import (
 from lintra_protocol.task import Task
 from lintra_server.batches.backlog import Backlog
 from lintra_server.batches.registry import SKEW_UNITS, RegisteredBatch, RegisteredTask
+from lintra_server.batches.report_decryption import FindKey, Opened, is_admitted, open_blocks
+from lintra_server.batches.write_queue import Lookups, ReportWriter, WriteQueue
 from lintra_server.storage.store import Outcome, StoredUpload
-from lintra_server.uploads.report_decryption import FindKey, Opened, is_admitted, open_blocks
-from lintra_server.uploads.write_queue import Lookups, ReportWriter, WriteQueue
 
 NumberOf = Callable[[RegisteredTask, int], int | None]
 OpenBatch = Callable[[RegisteredTask, int], int]

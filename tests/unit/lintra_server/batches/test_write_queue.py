@@ -13,11 +13,11 @@ import pytest
 from lintra_protocol.crypto.sealing import SealingKey
 from lintra_protocol.errors import OverloadedError, UnavailableError
 from lintra_protocol.report.upload import decode_upload
+from lintra_server.batches import intake, report_decryption
 from lintra_server.batches.registry import RegisteredTask
+from lintra_server.batches.write_queue import Lookups, WriteQueue
 from lintra_server.storage.store import Outcome, StoredUpload
 from lintra_server.storage.writer import Tell
-from lintra_server.uploads import intake, report_decryption
-from lintra_server.uploads.write_queue import Lookups, WriteQueue
 from support.server_world import a_world
 
 MOST = 5

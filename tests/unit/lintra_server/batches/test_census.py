@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from lintra_server.batches import census
 from lintra_server.durability.notes import Notes
-from lintra_server.release import census
 from support.server_world import PRECISION, a_world
 
 

@@ -47,18 +47,18 @@ from lintra_protocol.rules.release import (
     verify_inventories,
 )
 from lintra_protocol.rules.verification import VerifiedAggregateRequest, check_accepted, verify_verdicts
+from lintra_server.batches.batch_step import BatchSteps
+from lintra_server.batches.closing import Closing
 from lintra_server.batches.executor import Executor, InProcessExecutor, Tell
 from lintra_server.batches.id_lists import BatchLists
+from lintra_server.batches.merged_batches import share_of
+from lintra_server.batches.reasons import lost, not_open, not_yet, require_own, same_request, same_windows
 from lintra_server.batches.registry import RegisteredBatch
 from lintra_server.durability.disk_reserve import is_full
 from lintra_server.durability.journal import BatchId
-from lintra_server.release.closing import Closing
 from lintra_server.storage.batch_states import BatchStates
 from lintra_server.storage.store import Batch, Store
 from lintra_server.storage.transition_log import Stepper, Values
-from lintra_server.uploads.batch_step import BatchSteps
-from lintra_server.uploads.merged_batches import share_of
-from lintra_server.uploads.reasons import lost, not_open, not_yet, require_own, same_request, same_windows
 
 NONCE_BYTES = 32
 

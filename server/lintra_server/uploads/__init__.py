@@ -1,1 +1,0 @@
-"""From an uploaded report to a stored one: decryption, admission, the write queue, and the steps of its batch."""
