@@ -18,7 +18,7 @@ from lintra_protocol.crypto.ring import IntArray, RingArray, from_ring
 from lintra_protocol.crypto.sharing import combine
 from lintra_protocol.encoding.canonical import parse_base64url
 from lintra_protocol.errors import RowUnderfilledError
-from lintra_protocol.mechanisms.base import Mechanism
+from lintra_protocol.mechanisms.measurement import Measurement
 from lintra_protocol.task import Task
 from lintra_server.storage.batch_states import BatchStates
 from lintra_server.storage.server_resources import NotStartedError
@@ -66,11 +66,11 @@ async def test_every_server_adds_noise_of_its_own_to_every_word_once_and_gives_i
         nonces = [parse_base64url(signed.message.nonce) for signed in request.cohorts]
         none: list[RandomBytes] = [bytes] * 3
 
-        def silent(mechanism: Mechanism, share: RingArray, num_columns: int, random_bytes: RandomBytes) -> None:
-            del mechanism, share, num_columns, random_bytes
+        def silent(measurement: Measurement, share: RingArray, random_bytes: RandomBytes) -> None:
+            del measurement, share, random_bytes
 
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(Mechanism, "add_server_noise", silent)
+            patched.setattr(Measurement, "add_server_noise", silent)
             exact = ideal.run(world.task, world.rows(REPORTS), nonces, smoothing=none)
         assert_array_equal(from_ring(combine(np.stack(shares))), exact.sketch + sum(noise))
         world.reopen(0)
@@ -93,13 +93,13 @@ class Drawn:
 
     def __init__(self, patched: pytest.MonkeyPatch) -> None:
         self.shares: list[RingArray] = []
-        original: Callable[..., None] = Mechanism.add_server_noise
+        original: Callable[..., None] = Measurement.add_server_noise
 
-        def watched(mechanism: Mechanism, share: RingArray, num_columns: int, random_bytes: RandomBytes) -> None:
-            original(mechanism, share, num_columns, random_bytes)
+        def watched(measurement: Measurement, share: RingArray, random_bytes: RandomBytes) -> None:
+            original(measurement, share, random_bytes)
             self.shares.append(share.copy())
 
-        patched.setattr(Mechanism, "add_server_noise", watched)
+        patched.setattr(Measurement, "add_server_noise", watched)
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
