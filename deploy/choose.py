@@ -7,7 +7,7 @@ only means and deviations are used, never a regression.
 1. Columns: all twelve of the file; `arr_delay` is explained by all eleven others.
 2. Bounds: what the calendar, the clock and the range of aircraft allow.
 3. Centre and scale: mean and one deviation of the earlier flights, to two digits.
-4. Row bound: the rule of `lintra plan --propose` and `lintra try`, B^2 = sum m + 2 sum s with mean and deviation of
+4. Row bound: the rule of `lintra plan --propose` and `lintra trial`, B^2 = sum m + 2 sum s with mean and deviation of
    the squared normalised columns of the earlier flights (lintra_analysis.trial.files.bounds).
 5. Rows of the sketch: left open, so that the task takes as many as its claim supports (lintra_analysis.kinds.osnap).
 6. Epsilon 1 at delta 1e-6 for each task; 95 % of the clients must report; ridge 1, three directions.

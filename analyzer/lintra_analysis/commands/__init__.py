@@ -1,1 +1,1 @@
-"""The commands of the analyst's library: `lintra plan`, `lintra try`, `lintra schema`."""
+"""The commands of the analyst's library: `lintra plan`, `lintra trial`, `lintra schema`."""

@@ -1,4 +1,4 @@
-"""`lintra try FILE --target COLUMN`: the whole protocol in one process on one's own table."""
+"""`lintra trial FILE --target COLUMN`: the whole protocol in one process on one's own table."""
 
 import json
 import time

@@ -74,7 +74,7 @@ _SHOWN_FAILURES = 10
 _MOST_LISTED, _SHOWN_NAMES = 100, 20
 
 app.command(context_settings=_IDENTIFIERS)(contribute)
-app.command(context_settings=_IDENTIFIERS)(counted)
+app.command("verify-inclusion", context_settings=_IDENTIFIERS)(counted)
 
 
 @app.command(context_settings=_IDENTIFIERS)

@@ -1,4 +1,4 @@
-"""`lintra client counted`: whether what was sent is in the cohort that the servers froze."""
+"""`lintra client verify-inclusion`: whether what was sent is in the cohort that the servers froze."""
 
 import asyncio
 import json

@@ -223,7 +223,7 @@ async def test_the_command_answers_in_sentences_from_the_ledger(sent: Sent, monk
     async def said(*arguments: str) -> tuple[int, str]:
         loop = asyncio.get_running_loop()
         monkeypatch.setattr(module.asyncio, "run", lambda work: asyncio.run_coroutine_threadsafe(work, loop).result())
-        command = ["counted", sent.task.task_id, *arguments, *(f"--server={name}" for name in SERVERS)]
+        command = ["verify-inclusion", sent.task.task_id, *arguments, *(f"--server={name}" for name in SERVERS)]
         result = await asyncio.to_thread(CliRunner().invoke, app, command)
         return result.exit_code, result.output
 

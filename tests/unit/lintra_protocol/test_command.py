@@ -40,7 +40,7 @@ def test_a_role_that_is_not_installed_says_which_extra_it_needs(words: list[str]
     ("words", "status", "said"),
     [
         (["--version"], 0, f"lintra {__version__}"),
-        (["try", "people.csv"], 1, "pip install 'lintra[analysis,client-cli]'"),
+        (["trial", "people.csv"], 1, "pip install 'lintra[analysis,client-cli]'"),
         (["server", "run"], 1, "pip install 'lintra[server]'"),
         ([], 1, "pip install 'lintra[client-cli]'"),
     ],

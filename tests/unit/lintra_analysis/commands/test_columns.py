@@ -32,7 +32,7 @@ def file(tmp_path: Path) -> str:
 
 
 @pytest.mark.parametrize(
-    "command", [["columns"], ["schema", "infer", "--no-ask"], ["try", "--target", "y", "--epsilon", "500"]]
+    "command", [["columns"], ["schema", "infer", "--no-ask"], ["trial", "--target", "y", "--epsilon", "500"]]
 )
 def test_questions_end_a_command_with_2_and_the_first_printed_answers_end_the_questions(
     command: list[str], file: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

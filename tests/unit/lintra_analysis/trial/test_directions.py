@@ -129,12 +129,12 @@ def write(file: Path, rows: int = 120) -> Path:
 
 
 def run(*words: str) -> Any:
-    return CliRunner().invoke(build(entry_points(group="lintra.commands"), "try"), words)
+    return CliRunner().invoke(build(entry_points(group="lintra.commands"), "trial"), words)
 
 
 def test_the_command_tries_a_range_finder_when_asked_and_draws_no_picture_of_it(tmp_path: Path) -> None:
     file = write(tmp_path / "rows.csv")
-    command = ["try", str(file), "--target", "power", "--epsilon", "30", "--mechanism", "range_finder"]
+    command = ["trial", str(file), "--target", "power", "--epsilon", "30", "--mechanism", "range_finder"]
     found = run(*command)
     assert found.exit_code == 0, found.output
     assert "along the directions of a range finder" in found.output

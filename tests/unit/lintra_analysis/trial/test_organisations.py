@@ -20,7 +20,7 @@ from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.errors import InvalidTableError
 
 NOW = 1_800_000_000
-COMMAND = build(entry_points(group="lintra.commands"), "try")
+COMMAND = build(entry_points(group="lintra.commands"), "trial")
 ROWS = 3000
 
 
@@ -169,7 +169,7 @@ def test_a_person_is_spelled_in_a_trial_as_where_contributions_are_sent() -> Non
 
 def test_what_cannot_be_tried_is_told(file: Path) -> None:
     def said(*words: str) -> str:
-        return str(CliRunner().invoke(COMMAND, ["try", str(file), "--target", "y", *words]).exception)
+        return str(CliRunner().invoke(COMMAND, ["trial", str(file), "--target", "y", *words]).exception)
 
     assert "the file has no column 'hospital'" in said("--organisation", "hospital")
     assert "--person and --keep go with --organisation" in said("--person", "who")
@@ -184,7 +184,7 @@ def test_what_cannot_be_tried_is_told(file: Path) -> None:
 
 def test_the_command_prints_the_table_and_writes_the_specification(file: Path) -> None:
     spec = file.with_name("spec.json")
-    words = ["try", str(file), "--target", "y", "--organisation", "place", "--person", "who", "--epsilon", "4"]
+    words = ["trial", str(file), "--target", "y", "--organisation", "place", "--person", "who", "--epsilon", "4"]
     result = CliRunner().invoke(COMMAND, [*words, "--spec", str(spec)])
     assert result.exit_code == 0, result.output
     assert "3,000 rows of 3 organisations" in result.output

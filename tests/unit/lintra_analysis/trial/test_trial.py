@@ -169,7 +169,7 @@ def test_a_target_that_cannot_be_explained_is_refused_by_name(tmp_path: Path, ta
 def run(*words: str) -> Any:
     from importlib.metadata import entry_points
 
-    return CliRunner().invoke(build(entry_points(group="lintra.commands"), "try"), ["try", *words])
+    return CliRunner().invoke(build(entry_points(group="lintra.commands"), "trial"), ["trial", *words])
 
 
 def test_the_command_prints_json_and_writes_a_specification(tmp_path: Path) -> None:
