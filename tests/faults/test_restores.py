@@ -155,7 +155,7 @@ def rules_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(KeyFiles, "destroy", lambda *_: None)
     monkeypatch.setattr(KeyFiles, "destroy_all_but", lambda *_: 0)
 
-    def learn(parts: start.Parts, _: object = None) -> None:
+    def learn(parts: start.ServerResources, _: object = None) -> None:
         standing = parts.states.standing()
         applied = standing.head.length if standing else 0
         lines = (line for line in parts.journal.lines if line.number <= applied or line.state in NOT_AWAITED)
@@ -428,7 +428,7 @@ async def test_with_the_rule_off_a_lost_folder_becomes_a_new_server_that_registe
         (settings.key_dir / "identity.key").chmod(0o600)
         with pytest.raises(NotStartedError, match="lintra server init"):
             world.start(HONEST)
-        monkeypatch.setattr(node, "may_found", lambda *_: True)
+        monkeypatch.setattr(node, "may_initialise", lambda *_: True)
         establish = initialise._establish
         monkeypatch.setattr(initialise, "_establish", lambda parts, _: establish(parts, 0))
         world.start(HONEST)

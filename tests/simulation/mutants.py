@@ -122,7 +122,7 @@ def any_copy(patch: pytest.MonkeyPatch) -> None:
     """A start takes any database for the one that ran last, forgets what it lacks, and keys stay."""
     learn = start.learn
 
-    def old(parts: start.Parts, in_flight: None = None) -> None:
+    def old(parts: start.ServerResources, in_flight: None = None) -> None:
         standing = parts.states.standing()
         lines = parts.journal.lines
         parts.journal.lines = lines[: standing.head.length] if standing else []

@@ -4,7 +4,6 @@ import numpy as np
 
 from lintra_protocol.verification.padding import too_long
 from support import make_task, source
-from support.measured import encode_rows
 
 
 def random_rows(count: int, seed: int, bound: float = 3.0) -> np.ndarray:
@@ -14,7 +13,7 @@ def random_rows(count: int, seed: int, bound: float = 3.0) -> np.ndarray:
 def test_a_row_that_noise_made_too_long_is_noised_anew() -> None:
     task = make_task(verification="norm", max_rejected="0.1", num_servers=2)
     rows = random_rows(64, 2)
-    plain = encode_rows(make_task(task.mechanism, num_servers=2, check=False), rows, source("noise"))
+    plain = make_task(task.mechanism, num_servers=2, check=False).encode(rows, source("noise"))
     assert task.verified is not None
     assert not too_long(plain, task.verified.squared_bound).any()
     # A bound that about half of all rows exceed, in the place of one that none does.
