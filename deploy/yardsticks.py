@@ -13,7 +13,7 @@ import numpy as np
 from lintra_analysis.estimators.pca import pca
 from lintra_analysis.estimators.regression import regression
 from lintra_analysis.releases.columns import ScaledColumn
-from lintra_analysis.releases.release import Release
+from lintra_analysis.releases.gram_error import HasSecondMoment
 from lintra_analysis.releases.second_moment_sum import SecondMomentSum
 from lintra_analysis.releases.sketch import Sketch
 from lintra_protocol.crypto.randomness import RandomBytes, expand
@@ -111,7 +111,7 @@ class Truth:
         """Return the share of all rows' squared length that orthonormal directions, shape `(d, k)`, hold."""
         return float(np.trace(directions.T @ self.gram @ directions) / np.trace(self.gram))
 
-    def score(self, release: Release) -> tuple[float, float]:
+    def score(self, release: HasSecondMoment) -> tuple[float, float]:
         """Return (R2, explained share) of what the analyzer's estimators make of a release."""
         fit = regression(release, self.problem.target, self.problem.features, self.problem.regularization)
         directions = pca(release, self.problem.rank, about="centers").components.T

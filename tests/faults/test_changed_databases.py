@@ -43,12 +43,12 @@ BLIND = (
 """A server that looks at no file."""
 
 FORGETFUL = (
-    "from lintra_server.storage import identity, postgres, states, tasks; "
+    "from lintra_server.storage import batch_states, identity, postgres, tasks; "
     "identity.LOOK_SECONDS = 1e6; "
     "postgres.PostgresDatabase._require_same = lambda *_: None; "
     "postgres.require_position = lambda *_: None; "
-    "states.BatchStates._require_head = lambda *_: None; "
-    "tasks.Tasks._require_entered = lambda *_: None; "
+    "batch_states.BatchStates._require_head = lambda *_: None; "
+    "tasks.StoredTasks._require_entered = lambda *_: None; "
 )
 """A server that does not look which PostgreSQL answers, nor compares anything with what it knows."""
 
