@@ -50,8 +50,7 @@ class Holder:
     def require(self, role: Role) -> None:
         """Check that the holder may do what a role may.
 
-        Raises:
-            ForbiddenError: not so, or the holder of a part asks for what concerns all.
+        Raises ForbiddenError if the holder may not, or holds a part and asks for what concerns all.
         """
         if not self.may(role):
             raise ForbiddenError(f"this needs the role {role}; the token {self.name!r} is that of a {self.role}")
@@ -93,8 +92,7 @@ class Access:
     def holder(self, authorization: str | None, session: str | None = None) -> Holder:
         """Return who shows an Authorization header, or, without one, the secret of a session.
 
-        Raises:
-            UnauthorizedError: neither, or what is not known or not valid any more.
+        Raises UnauthorizedError if neither is shown, or it is not known or not valid any more.
         """
         if authorization is None and session is not None:
             found = self._users.token_of_session(_hash(session), self._now())
@@ -125,8 +123,7 @@ class Access:
     def sign_in_by_code(self, code: str) -> ConsoleSession:
         """Begin a session for whoever shows the code of a sign-in link, which is used up.
 
-        Raises:
-            UnauthorizedError: it is unknown, was used before, or waited for too long.
+        Raises UnauthorizedError if it is unknown, was used before, or waited for too long.
         """
         found = self._users.use_code(_hash(code), self._now())
         if found is None:
@@ -154,10 +151,8 @@ class Access:
         """Make a token; it is returned this once, and only its hash is kept.
 
         `role` is what its holder may do. `scope` says with what the token may be used; an operator's is everything.
-        `seconds` says how long it is valid; None for ever.
-
-        Raises:
-            InvalidMessageError: no name, or a part of everything for an operator, or no time.
+        `seconds` says how long it is valid; None for ever. Raises InvalidMessageError if there is no
+        name or no time, or an operator would get only a part.
         """
         name = name.strip()
         if not name.isprintable() or not 0 < len(name) <= MOST_NAME:
@@ -174,11 +169,7 @@ class Access:
         return secret, made
 
     def revoke(self, token_id: str) -> AccessToken:
-        """Revoke a token; its sessions end with it.
-
-        Raises:
-            UnknownResourceError: there is none of this name.
-        """
+        """Revoke a token; its sessions end with it. Raises UnknownResourceError if there is none of this name."""
         revoked = self._users.revoke(token_id, self._now())
         if revoked is None:
             raise UnknownResourceError(f"no token {token_id}")

@@ -153,10 +153,8 @@ class Service:
 
         It is of no use before `register_task` brought it to every server. `request_key` names the request, so that it
         can be repeated without making a second task. `population` says whose rows it is about, in the analyst's words;
-        no part of the task itself.
-
-        Raises:
-            TaskConflictError: the repeated request asks for something else, or for another population.
+        no part of the task itself. Raises TaskConflictError if the repeated request asks for something else, or for
+        another population.
         """
         wanted = specification.canonical()
         # One at a time, so that two requests of the same key cannot both find it unused.
@@ -223,8 +221,7 @@ class Service:
     def make_tokens(self, task_id: str, count: int) -> list[str]:
         """Make tokens for clients of a task, each a place for one report; nothing is kept of them here.
 
-        Raises:
-            InvalidTaskError: it has no tokens.
+        Raises InvalidTaskError if it has no tokens.
         """
         task = self.task(task_id)
         if not task.uses_tokens:
@@ -301,11 +298,7 @@ class Service:
         return found
 
     def cohort_ids(self, signed: SignedRecord) -> ReportIds:
-        """Return the sorted report identifiers of a release.
-
-        Raises:
-            InvalidReleaseError: they are gone.
-        """
+        """Return the sorted report identifiers of a release; raise InvalidReleaseError if they are gone."""
         kind: ListKind = "cohort_ids" if signed.record.verification is None else "accepted_ids"
         found = self.store.lists.get(signed.record.task_id, signed.record.batch, kind)
         if found is None:

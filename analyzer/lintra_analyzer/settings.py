@@ -72,8 +72,7 @@ class Settings(ServiceSettings):
     def known_token_hashes(self) -> tuple[str, ...]:
         """Return the hashes of all valid tokens: those of the settings, and those of the file.
 
-        Raises:
-            InvalidSettingsError: the file holds something else.
+        Raises InvalidSettingsError if the file holds something else.
         """
         path = self.token_hashes_file
         if path is None or not path.exists():

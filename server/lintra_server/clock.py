@@ -81,8 +81,7 @@ class Clock:
     def now(self) -> float:
         """Return the time, in seconds since the epoch.
 
-        Raises:
-            UnavailableError: the clock is not to be believed; nothing may be decided by it.
+        Raises UnavailableError if the clock is not to be believed; nothing may be decided by it.
         """
         with self._lock:
             now = self._look()
@@ -91,11 +90,7 @@ class Clock:
             return now
 
     def check(self) -> None:
-        """Look at the clock.
-
-        Raises:
-            UnavailableError: it is not to be believed.
-        """
+        """Look at the clock; raise UnavailableError if it is not to be believed."""
         self.now()
 
     def accept(self) -> None:

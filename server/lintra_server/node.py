@@ -175,8 +175,7 @@ class Node:
     def check(self) -> None:
         """Check that uploads can be taken: by the clock now, what was seen at the last look, and whether there is room.
 
-        Raises:
-            UnavailableError, OverloadedError: they cannot.
+        Raises UnavailableError, OverloadedError if they cannot.
         """
         self.clock.check()
         self.readiness.require()

@@ -21,11 +21,7 @@ def token_hash(token: str) -> str:
 
 
 def bearer_of(authorization: str | None) -> str:
-    """Return the token in an Authorization header.
-
-    Raises:
-        UnauthorizedError: there is none.
-    """
+    """Return the token in an Authorization header; raise UnauthorizedError if there is none."""
     scheme, _, token = (authorization or "").partition(" ")
     if scheme.lower() != "bearer" or not token:
         raise UnauthorizedError("send the header Authorization: Bearer TOKEN")

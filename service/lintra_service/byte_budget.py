@@ -34,19 +34,14 @@ class ByteBudget:
         return Lease(self, peer)
 
     def require(self) -> None:
-        """Check that something could be taken now.
-
-        Raises:
-            OverloadedError: all is used.
-        """
+        """Check that something could be taken now; raise OverloadedError if all is used."""
         if self.used >= self.size:
             raise OverloadedError(f"{self.used} bytes are being received or written")
 
     def take(self, peer: str, count: int, held: int) -> None:
         """Count bytes that came from a peer, for a request that holds some already.
 
-        Raises:
-            OverloadedError: too much is being received, from everybody or from this address.
+        Raises OverloadedError if too much is being received, from everybody or from this address.
         """
         used = self.used + count
         # A request alone is taken whatever its size, or it could never be.
@@ -102,11 +97,7 @@ class OneAtATime:
         self._inside = False
 
     def __enter__(self) -> None:
-        """Go in.
-
-        Raises:
-            OverloadedError: somebody is inside.
-        """
+        """Go in; raise OverloadedError if somebody is inside."""
         if self._inside:
             raise OverloadedError(self._busy)
         self._inside = True

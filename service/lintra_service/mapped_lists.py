@@ -119,8 +119,7 @@ class ListCopy:
     def add(self, chunk: bytes | memoryview) -> None:
         """Take the next bytes.
 
-        Raises:
-            InvalidMessageError: they are too many, not sorted, or an identifier stands twice.
+        Raises InvalidMessageError if they are too many, not sorted, or an identifier stands twice.
         """
         if self._builder.num_bytes + len(chunk) > self._num_bytes:
             raise InvalidMessageError(f"a list of {self._num_bytes} bytes is longer than that")
@@ -130,8 +129,7 @@ class ListCopy:
     def finish(self) -> ReportIds:
         """Return the list; its copy goes when nobody reads it any more.
 
-        Raises:
-            InvalidMessageError: it is shorter than it was to be, or not a whole number of identifiers.
+        Raises InvalidMessageError if it is shorter than it was to be, or not a whole number of identifiers.
         """
         if self._builder.num_bytes != self._num_bytes:
             raise InvalidMessageError(f"a list of {self._num_bytes} bytes has {self._builder.num_bytes} only")

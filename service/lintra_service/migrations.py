@@ -17,8 +17,7 @@ from lintra_service.settings import InvalidSettingsError
 def require_known(folder: Path, revision: str, target: str) -> None:
     """Check that a database's revision is one that the migrations of a folder start from.
 
-    Raises:
-        InvalidSettingsError: it is not, so a later version of this software wrote it, or something else.
+    Raises InvalidSettingsError if it is not: a later version of this software wrote it, or something else did.
     """
     try:
         ScriptDirectory.from_config(_config(folder)).get_revision(revision)

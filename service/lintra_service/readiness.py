@@ -61,9 +61,8 @@ class Readiness:
     def require(self) -> None:
         """Pass if the last look found everything well, and was not long ago.
 
-        Raises:
-            UnavailableError: nobody has looked, or the last look was too long ago.
-            LintraError: what was not well.
+        Raises UnavailableError if nobody has looked, or the last look was too long ago; or the
+        LintraError that it found.
         """
         self.require_space()
         if self._seen is None:
@@ -78,8 +77,7 @@ class Readiness:
     def require_space(self) -> None:
         """Pass unless the last look found too little free disk; what is left is for releases, not for uploads.
 
-        Raises:
-            UnavailableError: too little.
+        Raises UnavailableError if there is too little.
         """
         if self._crowded is not None:
             raise self._crowded

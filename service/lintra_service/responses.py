@@ -36,9 +36,7 @@ _BUSY = {429, 503}
 def announced_length(content_length: str | None, limit: int) -> int:
     """Return how long a body may get: what its sender says, or `limit` if nothing is said.
 
-    Raises:
-        MessageTooLargeError: longer than `limit`.
-        InvalidMessageError: it is no number.
+    Raises MessageTooLargeError if it is longer than `limit`; InvalidMessageError if it is no number.
     """
     if content_length is None:
         return limit
@@ -112,8 +110,7 @@ async def read_body(
 async def next_chunk(receive: Receive) -> tuple[bytes, bool]:
     """Return the next bytes of a body, and whether more come.
 
-    Raises:
-        InvalidMessageError: the sender left before its end.
+    Raises InvalidMessageError if the sender left before its end.
     """
     message = await receive()
     if message["type"] == "http.disconnect":

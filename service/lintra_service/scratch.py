@@ -46,11 +46,7 @@ class ScratchFile:
         return self
 
     def write(self, chunk: bytes | memoryview) -> None:
-        """Take the next bytes.
-
-        Raises:
-            ValueError: they are more than were announced.
-        """
+        """Take the next bytes; raise ValueError if they are more than were announced."""
         self._left -= len(chunk)
         if self._left < 0:
             raise ValueError(f"more than {self._size} bytes")
@@ -111,8 +107,7 @@ class Scratch:
     def file(self, size: int) -> ScratchFile:
         """Return a copy that is to be made, with the room for it. `size` is its length in bytes.
 
-        Raises:
-            UnavailableError: there is no room for it.
+        Raises UnavailableError if there is no room for it.
         """
         forget = _Forget(self._held)
         with self._lock:

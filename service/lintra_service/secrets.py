@@ -14,10 +14,8 @@ _OTHERS = 0o077
 def read_secret(path: Path, length: int, create: bool, random_bytes: Callable[[int], bytes]) -> list[bytes]:
     """Read the secrets of a file, usually one; several are separated by commas or white space.
 
-    `length` is that of each secret, in bytes; `create` says whether to draw one if there is no file.
-
-    Raises:
-        InvalidSettingsError: the file is missing, malformed, or readable by others.
+    `length` is that of each secret, in bytes; `create` says whether to draw one if there is no file. Raises
+    InvalidSettingsError if the file is missing, malformed, or readable by others.
     """
     if not path.exists():
         if not create:
@@ -29,8 +27,7 @@ def read_secret(path: Path, length: int, create: bool, random_bytes: Callable[[i
 def read_private(path: Path) -> str:
     """Read a file that only its owner can read; empty if it is not ASCII, which no secret is.
 
-    Raises:
-        InvalidSettingsError: it cannot be read, or others can read it.
+    Raises InvalidSettingsError if it cannot be read, or others can read it.
     """
     try:
         if path.stat().st_mode & _OTHERS:
@@ -45,8 +42,7 @@ def read_private(path: Path) -> str:
 def parse_secrets(text: str, length: int, origin: str) -> list[bytes]:
     """Parse at least one secret of `length` bytes in base64url; `origin` is named in the error.
 
-    Raises:
-        InvalidSettingsError: none, or something else; the message does not show it.
+    Raises InvalidSettingsError if there is none, or something else; the message does not show it.
     """
     try:
         found = [parse_base64url(word, length) for word in text.replace(",", " ").split()]

@@ -83,9 +83,8 @@ class ServiceSettings(BaseSettings):
     def load(cls, path: Path) -> Self:
         """Read a TOML file and the environment; relative paths are taken from the file's folder.
 
-        Raises:
-            InvalidSettingsError: unreadable, not TOML, or not these settings; the message names the file or the
-                variable, and the key, never a value.
+        Raises InvalidSettingsError if the file is unreadable, not TOML, or not these settings; the message names the
+        file or the variable, and the key, never a value.
         """
         try:
             values = tomllib.loads(path.read_text("utf-8"))

@@ -58,11 +58,8 @@ def opened(signed: SignedRecord, task: Task, numbers: bytes, earlier: Callable[[
     """Return a release as estimators read it, after checking that all parts belong together.
 
     `signed` is the record; its signature is the caller's to check. `numbers` are the bytes of the .npz file. `earlier`
-    gives the release of an earlier task by that task's identifier, or None.
-
-    Raises:
-        InvalidReleaseError: the numbers are not those of the record.
-        InvalidMessageError: the task is another's.
+    gives the release of an earlier task by that task's identifier, or None. Raises InvalidReleaseError if the numbers
+    are not those of the record; InvalidMessageError if the task is another's.
     """
     record = signed.record
     if task.task_id != record.task_id or definition_hash(task) != record.definition:

@@ -300,11 +300,7 @@ def values_hash(sketch: IntArray) -> str:
 
 
 def require_values(record: ReleaseRecord, sketch: IntArray) -> None:
-    """Check that numbers are those that a record was written for, shape included.
-
-    Raises:
-        InvalidReleaseError: they are not.
-    """
+    """Check that numbers are those that a record was written for, shape included, or raise InvalidReleaseError."""
     if sketch.shape != (record.rows, record.words) or values_hash(sketch) != record.values:
         raise InvalidReleaseError(f"the stored numbers are not those of release {record.release_id}")
 
@@ -312,8 +308,7 @@ def require_values(record: ReleaseRecord, sketch: IntArray) -> None:
 def numbers_in(record: ReleaseRecord, data: bytes) -> tuple[IntArray, IntArray]:
     """Return the integers, shape `(m, w/c)`, and row counts, shape `(m,)`, in the bytes of a release's .npz file.
 
-    Raises:
-        InvalidReleaseError: the file is not what the record describes.
+    Raises InvalidReleaseError if the file is not what the record describes.
     """
     most = {"sketch.npy": record.rows * record.words, "row_counts.npy": record.rows}
     try:

@@ -65,8 +65,7 @@ def file_bytes(members: Sequence[Member]) -> int:
 def written(members: Sequence[Member]) -> Iterator[bytes]:
     """Yield the file with these members, a few bytes at a time.
 
-    Raises:
-        ValueError: a member has another length than it said; what was yielded is no file then.
+    Raises ValueError if a member has another length than it said; what was yielded is no file then.
     """
     for member in members:
         yield _header(member.name, member.size)

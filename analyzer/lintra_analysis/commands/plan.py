@@ -190,11 +190,7 @@ def _trades(answer: Plan) -> Iterator[str]:
 
 
 def spelled(number: float) -> Real:
-    """Spell a number as documents do.
-
-    Raises:
-        InvalidTaskError: no document can hold it.
-    """
+    """Spell a number as documents do; raise InvalidTaskError if no document can hold it."""
     try:
         return real(number)
     except ValueError as error:
@@ -204,8 +200,7 @@ def spelled(number: float) -> Real:
 def solved(flags: PlanFlags, solve: str | None, sigma: float | None, error: float | None, mechanism: str) -> PlanFlags:
     """Answer the inverse question, if there is one, and return what is to be planned.
 
-    Raises:
-        InvalidTaskError: the question is not complete, or has no answer.
+    Raises InvalidTaskError if the question is not complete, or has no answer.
     """
     if solve is None:
         if sigma is not None or error is not None:

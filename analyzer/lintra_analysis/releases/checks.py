@@ -12,8 +12,7 @@ from lintra_protocol.errors import InvalidReleaseError
 def check_release(columns: tuple[ScaledColumn, ...], num_clients: int, row_bound: float) -> None:
     """Refuse what no release may be, whatever its mechanism.
 
-    Raises:
-        InvalidReleaseError: it has no client, or a row bound that is none.
+    Raises InvalidReleaseError if it has no client, or its row bound is none.
     """
     require_distinct(columns)
     if num_clients < 1:
@@ -25,8 +24,7 @@ def check_release(columns: tuple[ScaledColumn, ...], num_clients: int, row_bound
 def check_noise_sd(noise_sd: float) -> None:
     """Refuse a noise level that is no standard deviation.
 
-    Raises:
-        InvalidReleaseError: it is negative, or not finite.
+    Raises InvalidReleaseError if it is negative, or not finite.
     """
     if not (math.isfinite(noise_sd) and noise_sd >= 0):
         raise InvalidReleaseError(f"the noise sd must be finite and not negative, got {noise_sd}")
@@ -35,8 +33,7 @@ def check_noise_sd(noise_sd: float) -> None:
 def checked_shape(values: FloatArray | IntArray, shape: tuple[int | None, ...]) -> tuple[int, ...]:
     """Return the shape of `values`, or refuse it; None allows any length.
 
-    Raises:
-        InvalidReleaseError: the shape is another one, or a number is not finite.
+    Raises InvalidReleaseError if the shape is another one, or a number is not finite.
     """
     expected = tuple("any" if length is None else length for length in shape)
     fits = values.ndim == len(shape) and all(

@@ -73,8 +73,7 @@ class ScaledColumn:
 def require_distinct(columns: Sequence[ScaledColumn]) -> None:
     """Refuse an empty list of columns, two of the same name, or the intercept's name on what is none.
 
-    Raises:
-        InvalidReleaseError: there are none, a name occurs twice, or a column that varies is called "(intercept)".
+    Raises InvalidReleaseError if there are none, a name occurs twice, or a column that varies is called "(intercept)".
     """
     names = [column.name for column in columns]
     if not names:
@@ -89,10 +88,8 @@ def require_workable(values: FloatArray, noise: float | FloatArray, row_bound: f
     """Refuse numbers so large or so small that products of them leave the range of floating point.
 
     `values` are the released numbers, any shape. `noise` is their standard deviation or variance; 0 for none.
-    `row_bound` is the L2 norm that no row exceeds.
-
-    Raises:
-        InvalidReleaseError: the largest of them is beyond `MAGNITUDE`, or below its inverse and not 0.
+    `row_bound` is the L2 norm that no row exceeds. Raises InvalidReleaseError if the largest of them is beyond
+    `MAGNITUDE`, or below its inverse and not 0.
     """
     for what, numbers in (("number", values), ("noise", np.asarray(noise)), ("row bound", np.asarray(row_bound))):
         largest = float(np.abs(numbers).max(initial=0.0))
@@ -106,8 +103,7 @@ def require_workable(values: FloatArray, noise: float | FloatArray, row_bound: f
 def positions(columns: Sequence[ScaledColumn], names: Sequence[str]) -> IntArray:
     """Return where the named columns are, shape `(k,)`, in the order of `names`.
 
-    Raises:
-        InvalidAnalysisError: no name is given, one is unknown, or one is given twice.
+    Raises InvalidAnalysisError if no name is given, one is unknown, or one is given twice.
     """
     if isinstance(names, str):
         raise InvalidAnalysisError(f"columns are given as a list of names, got the text {names!r}")

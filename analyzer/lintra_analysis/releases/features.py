@@ -181,8 +181,7 @@ def starts_of(features: Sequence[Feature]) -> list[int]:
 def require_distinct_names(features: Sequence[Feature], label: Label | None) -> None:
     """Refuse no columns at all, or two of the same name.
 
-    Raises:
-        InvalidReleaseError: there are none, or a name occurs twice.
+    Raises InvalidReleaseError if there are none, or a name occurs twice.
     """
     names = [feature.name for feature in features] + ([label.name] if label else [])
     if not features:

@@ -93,9 +93,5 @@ class HasSecondMoment(Protocol):
     """A release that estimators of second moments can read."""
 
     def second_moment(self) -> GramEstimate:
-        """Return the estimate of Z^T Z that the release holds.
-
-        Raises:
-            InvalidAnalysisError: it holds none.
-        """
+        """Return the estimate of Z^T Z that the release holds; raise InvalidAnalysisError if it holds none."""
         ...

@@ -88,8 +88,7 @@ class RangeSums:
     def restrict(self, names: Sequence[str]) -> "RangeSums":
         """Return the release itself, if all columns are named in order.
 
-        Raises:
-            InvalidAnalysisError: they are not; every released product has all columns in it.
+        Raises InvalidAnalysisError if they are not; every released product has all columns in it.
         """
         if positions(self.columns, names).tolist() != list(range(len(self.columns))):
             raise InvalidAnalysisError(
@@ -109,9 +108,7 @@ class RangeSums:
 
         With m the means they are less n m (W^T m)^T, where m is drawn towards the centers as far as its noise could
         have made it so long (`kept_of_means`): else the noise of thousands of means would stand there as a direction.
-
-        Raises:
-            InvalidAnalysisError: the sums of the columns are not released.
+        Raises InvalidAnalysisError if the sums of the columns are not released.
         """
         if self.sums is None:
             raise InvalidAnalysisError("means are not in this release; ask for a range finder with an intercept")

@@ -141,10 +141,7 @@ def beta_quantile(probability: float, first: float, second: float) -> float:
     """Return the quantile of a beta law by bisection of its distribution function, to rounding.
 
     `probability` is strictly between 0 and 1; `first` is the first parameter, positive. `second` is the second
-    parameter, positive.
-
-    Raises:
-        ValueError: an argument is out of range.
+    parameter, positive. Raises ValueError if an argument is out of range.
     """
     if not (0 < probability < 1 and first > 0 and second > 0):
         raise ValueError(f"no beta quantile of {probability} with parameters {first} and {second}")

@@ -33,8 +33,7 @@ def gaussians(shape: tuple[int, ...], random_bytes: RandomBytes) -> FloatArray:
 def chi_squares(dof: float, shape: tuple[int, ...], random_bytes: RandomBytes) -> FloatArray:
     """Return chi-square variables in this shape, independent, of `dof` degrees of freedom, any positive real number.
 
-    Raises:
-        ValueError: if `dof` is not positive and finite.
+    Raises ValueError if `dof` is not positive and finite.
     """
     if not 0 < dof < np.inf:
         raise ValueError(f"degrees of freedom must be positive and finite, got {dof}")

@@ -46,10 +46,8 @@ def build_second_task(
 
     `specification` is what `build_task` made the first of. `release` is that of that task; None if it is not released.
     `row_bound` is the norm that rows about their class's centre, or along directions, are clipped to; without it the
-    first round gives it.
-
-    Raises:
-        InvalidTaskError: one round was asked for, or the first does not give what the second needs.
+    first round gives it. Raises InvalidTaskError if one round was asked for, or the first does not give what the second
+    needs.
     """
     following = kind_that_follows(first.mechanism.kind)
     if following is None:

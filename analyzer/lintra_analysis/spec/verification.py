@@ -36,8 +36,7 @@ def is_small(task: Task) -> bool:
 def measurement_of(asked: Specification, context: CalibrationContext[Any], verification: Verification) -> Measurement:
     """Return the measurement of a specification; a verified task keeps its claim beside what shares show.
 
-    Raises:
-        InvalidTaskError: what is asked for cannot be verified.
+    Raises InvalidTaskError if what is asked for cannot be verified.
     """
     build = KINDS[asked.mechanism.kind].build
     if verification == "none":
@@ -52,8 +51,7 @@ def measurement_of(asked: Specification, context: CalibrationContext[Any], verif
 def max_rejected(asked: Specification, verification: Verification) -> Real | None:
     """Return the largest part of a cohort that may fail its proof; none without proofs.
 
-    Raises:
-        InvalidTaskError: it was given, and reports carry no proofs.
+    Raises InvalidTaskError if it was given, and reports carry no proofs.
     """
     if verification == "norm":
         return USUAL_MAX_REJECTED if asked.max_rejected is None else asked.max_rejected

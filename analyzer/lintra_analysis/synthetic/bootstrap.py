@@ -64,11 +64,9 @@ def bootstrap(
 
     `model` is made by `fit`. `statistic` maps rows to a number or to an array of numbers; it is called twice in every
     run. `num_rows` is the number of rows of each table. `runs` are at least 20; some hundreds for intervals.
-    `confidence` is strictly between 0 and 1; `space` is that of the rows (see `synthesize`).
-
-    Raises:
-        InvalidAnalysisError: the model rests on two rounds, an argument does not fit, or the statistic gives something
-            else than finite numbers, equally many each time.
+    `confidence` is strictly between 0 and 1; `space` is that of the rows (see `synthesize`). Raises
+    InvalidAnalysisError if the model rests on two rounds, an argument does not fit, or the statistic gives something
+    else than finite numbers, equally many each time.
     """
     check_confidence(confidence)
     if runs < MIN_RUNS:

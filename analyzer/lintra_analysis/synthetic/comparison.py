@@ -81,10 +81,8 @@ def compare(model: GaussianModel, rows: SyntheticRows, reference: Reference) -> 
     """Compare rows in their original columns with reference rows.
 
     `model` is the one that the rows were drawn from; `rows` are those of `generator.synthesize`. `reference` is all
-    columns of the rows, at least 20 values each; every other value is held out for testing.
-
-    Raises:
-        InvalidAnalysisError: the rows are projected, or a reference column is missing or holds something else.
+    columns of the rows, at least 20 values each; every other value is held out for testing. Raises InvalidAnalysisError
+    if the rows are projected, or a reference column is missing or holds something else.
     """
     release = model.release
     if rows.space != "columns":

@@ -30,8 +30,7 @@ def synthesize(model: GaussianModel, num_rows: int, seed: int, space: Space = "c
 def plain_rows(model: GaussianModel, num_rows: int, seed: int, space: Space = "columns") -> SyntheticRows:
     """Draw rows as `synthesize` does, without its judgement of them, for those who draw very often.
 
-    Raises:
-        InvalidAnalysisError: the space is unknown, or these are too many rows for one call.
+    Raises InvalidAnalysisError if the space is unknown, or these are too many rows for one call.
     """
     if space not in ("columns", "projected"):
         raise InvalidAnalysisError(f"space: expected 'columns' or 'projected', got {space!r}")

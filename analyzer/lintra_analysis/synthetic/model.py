@@ -73,8 +73,7 @@ class GaussianModel:
 def split_by_largest_remainder(num_rows: int, weights: FloatArray) -> IntArray:
     """Split `num_rows` rows in proportion to weights that sum to 1, shape `(K,)`.
 
-    Raises:
-        InvalidAnalysisError: `num_rows` is not a whole number of at least 1.
+    Raises InvalidAnalysisError if `num_rows` is not a whole number of at least 1.
     """
     if isinstance(num_rows, bool) or not isinstance(num_rows, int | np.integer) or num_rows < 1:
         raise InvalidAnalysisError(f"num_rows must be a whole number of at least 1, got {num_rows!r}")

@@ -42,13 +42,11 @@ def repair(matrix: FloatArray, noise: float, *, shrink: bool = True) -> Repaired
     """Return the covariance that stands behind a noisy symmetric matrix.
 
     First the James-Stein step towards the mean eigenvalue with known noise (James and Stein 1961; Ledoit and Wolf
-    2004), then the Euclidean projection of the eigenvalues on {w >= 0, sum w = trace}, then the floor
-    sqrt(noise / p), about the deviation of one entry times sqrt(p + 1). `matrix` has shape `(p, p)`; only its symmetric
-    part counts. `noise` is the expected squared Frobenius norm of the noise in it, at least 0. `shrink` says whether to
-    take the first step; without it the result is less accurate and less biased.
-
-    Raises:
-        ValueError: not a finite square matrix, or a noise that is negative or not finite.
+    2004), then the Euclidean projection of the eigenvalues on {w >= 0, sum w = trace}, then the floor sqrt(noise / p),
+    about the deviation of one entry times sqrt(p + 1). `matrix` has shape `(p, p)`; only its symmetric part counts.
+    `noise` is the expected squared Frobenius norm of the noise in it, at least 0. `shrink` says whether to take the
+    first step; without it the result is less accurate and less biased. Raises ValueError if `matrix` is
+    not finite and square, or `noise` is negative or not finite.
     """
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.shape[0] == 0:
         raise ValueError(f"expected a square matrix, got shape {matrix.shape}")
@@ -93,10 +91,8 @@ def rows_in_cells(cells: FloatArray, num_rows: int, noise_sd: float) -> float:
 def project_on_simplex(values: FloatArray, total: float = 1.0) -> FloatArray:
     """Return the nearest point with entries of at least 0 that sum to `total` (Held, Wolfe, Crowder 1974).
 
-    `values` has shape `(k,)`, finite, at least one; `total` is positive.
-
-    Raises:
-        ValueError: there are no values, one is not finite, or `total` is not positive.
+    `values` has shape `(k,)`, finite, at least one; `total` is positive. Raises ValueError if there are no values, one
+    is not finite, or `total` is not positive.
     """
     if values.ndim != 1 or values.size == 0 or not np.isfinite(values).all():
         raise ValueError(f"expected at least one finite number, got an array of shape {values.shape}")

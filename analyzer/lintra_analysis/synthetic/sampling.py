@@ -86,11 +86,7 @@ def _tilted(
 
 
 def seed_bytes(seed: int) -> bytes:
-    """Return a seed as 32 bytes.
-
-    Raises:
-        InvalidAnalysisError: it is no whole number, or out of range.
-    """
+    """Return a seed as 32 bytes; raise InvalidAnalysisError if it is no whole number, or out of range."""
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < 2**256:
         raise InvalidAnalysisError(f"a seed is a whole number from 0 to 2^256 - 1, got {seed!r}")
     return operator.index(seed).to_bytes(32, "big")

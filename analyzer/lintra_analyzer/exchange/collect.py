@@ -85,8 +85,7 @@ class ServerExchange:
     async def freeze(self) -> None:
         """Have every server freeze the cohort, and reveal its nonce (R7).
 
-        Raises:
-            AbandonedError: too few reports are at every server, and closed batches take no more.
+        Raises AbandonedError if too few reports are at every server, and closed batches take no more.
         """
         inventories, lists = self.inventories(), await asyncio.to_thread(self._lists)
         try:

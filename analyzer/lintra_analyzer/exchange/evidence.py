@@ -18,9 +18,7 @@ from lintra_protocol.task import Task
 def evidence_of(task: Task, signed: SignedRecord, store: Store) -> list[Member]:
     """Return the members of the file; bodies and list are read when they are written. `task` is the release's.
 
-    Raises:
-        UnknownResourceError: the reports of the task are not verified.
-        InvalidReleaseError: something is gone.
+    Raises UnknownResourceError if the reports of the task are not verified; InvalidReleaseError if something is gone.
     """
     record = signed.record
     if record.verification is None:

@@ -88,9 +88,7 @@ def read_widely(client: httpx2.AsyncClient) -> None:
     """Let a client, before its first request, read its connections in large pieces.
 
     The HTTP library's pool takes a backend, but the client's own transport hands none on: so it is exchanged there.
-
-    Raises:
-        ValueError: the client has no connections of its own.
+    Raises ValueError if the client has no connections of its own.
     """
     transport = client._transport
     if not isinstance(transport, httpx2.AsyncHTTPTransport):

@@ -79,8 +79,7 @@ class Arriving:
 async def pour(response: httpx2.Response, limit: int, take: Callable[[bytes], object]) -> None:
     """Read an answer a chunk at a time.
 
-    Raises:
-        MessageTooLargeError: it is longer than `limit` bytes; nothing beyond was taken.
+    Raises MessageTooLargeError if it is longer than `limit` bytes; nothing beyond was taken.
     """
     size = 0
     async for chunk in response.aiter_raw():

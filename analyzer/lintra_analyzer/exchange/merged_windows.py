@@ -127,9 +127,7 @@ class Merging:
 def batch_status(body: bytes, number: int) -> BatchStatus:
     """Return what a server says of a batch, from its answer.
 
-    Raises:
-        InvalidMessageError: it is no list of batches.
-        UnknownBatchError: it says nothing of this one.
+    Raises InvalidMessageError if it is no list of batches; UnknownBatchError if it says nothing of this one.
     """
     document = parse_canonical_json(body)
     batches = document.get("batches") if isinstance(document, dict) else None

@@ -75,10 +75,8 @@ class Reconstruction:
 def compare_lists(inventories: Sequence[Inventory], read: Callable[[int], ReportIds]) -> ComparedLists:
     """Check every list against the inventory that signed it, and compare them; equal ones are read once.
 
-    `inventories` are in server order; `read` returns a server's list.
-
-    Raises:
-        InventoryMismatchError: a list is not the one its server signed.
+    `inventories` are in server order; `read` returns a server's list. Raises InventoryMismatchError if a list is not
+    the one its server signed.
     """
     compared: ComparedLists | None = None
     first_with: dict[str, int] = {}
@@ -118,11 +116,8 @@ def verify_frozen(
 ) -> FrozenCohort:
     """Check that what the servers froze is what follows from their own inventories, and derive the seed (R7 to R9).
 
-    `report_ids` are what they have in common (see `common_reports`).
-
-    Raises:
-        CohortConflictError: the servers agree with each other but not with their inventories.
-        LintraError: any refusal of `rules`.
+    `report_ids` are what they have in common (see `common_reports`). Raises CohortConflictError if the servers agree
+    with each other but not with their inventories; LintraError if the rules refuse it.
     """
     agreed = verify_cohorts(task, batch, cohorts, inventories)
     require_frozen(agreed, report_ids)
@@ -133,11 +128,8 @@ def verify_frozen(
 def verify_judged(judgement: Judgement, verdicts: Sequence[Signed[Verdict]]) -> FrozenCohort:
     """Check that every server came to the verdict that was found here, and derive the seed (R8 to R10, R15).
 
-    `judgement` is what follows from all check shares.
-
-    Raises:
-        ChecksMismatchError: a server came to another one, or revealed another nonce.
-        LintraError: any refusal of `rules` or `verdicts`.
+    `judgement` is what follows from all check shares. Raises ChecksMismatchError if a server came to another one, or
+    revealed another nonce; LintraError if the rules or the verdict refuse it.
     """
     frozen, nonces = judgement.frozen, judgement.verified(verdicts)
     first = frozen.inventories[0].message.first
@@ -203,10 +195,7 @@ def reconstruct(
     """Open all N sketch shares and add them up.
 
     `answers` are one of each server, in server order; `cohort` is that of `verify_frozen`. `sealing_key` is the
-    analyzer's, of the task's suite.
-
-    Raises:
-        InvalidReleaseError: a share is missing or not what it must be.
+    analyzer's, of the task's suite. Raises InvalidReleaseError if a share is missing or not what it must be.
     """
     if len(answers) != task.num_servers:
         raise InvalidReleaseError(f"{len(answers)} of {task.num_servers} sketch shares")

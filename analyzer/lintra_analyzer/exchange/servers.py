@@ -164,10 +164,7 @@ class Server:
         A list that is in the folder already, another server's or a census's, is not sent again: its root stands for it.
         A long list comes in ranges. Of an answer that breaks off what came is kept, and the rest is asked for. `path`
         is from the server's root; `folder` says where it stays if it is the right one. `root` is its Merkle root, in
-        base64url; `wrong` is what is said of another list.
-
-        Raises:
-            InventoryMismatchError: it is another list.
+        base64url; `wrong` is what is said of another list. Raises InventoryMismatchError if it is another list.
         """
         if (held := await asyncio.to_thread(folder.find, parse_base64url(root, HASH_BYTES), count)) is not None:
             return held
@@ -188,8 +185,7 @@ class Server:
     async def fetch_body(self, path: str, folder: BodyFolder, size: int, digest: bytes) -> None:
         """Get the body of a check share that a server signed, and put it into a folder; memory holds a piece of it.
 
-        Raises:
-            ChecksMismatchError: it is another one.
+        Raises ChecksMismatchError if it is another one.
         """
 
         async def read(response: httpx2.Response) -> None:
@@ -305,11 +301,7 @@ def _refusal(response: httpx2.Response, data: bytes) -> LintraError:
 
 
 def parse_problem(data: bytes) -> dict[str, object]:
-    """Parse a problem document, which need not be canonical.
-
-    Raises:
-        InvalidMessageError: not a JSON object.
-    """
+    """Parse a problem document, which need not be canonical; raise InvalidMessageError if it is no JSON object."""
     try:
         document = json.loads(data)
     except (ValueError, RecursionError):

@@ -36,8 +36,7 @@ CheckKind = Literal["check_share", "verdict"]
 def judgement_from(frozen: FrozenBatch, signed: Sequence[Signed[CheckShare]], bodies: BodyFolder) -> Judgement:
     """Add up the check shares of all servers, from what is stored (see `judgement_of` for errors).
 
-    Raises:
-        ChecksMismatchError: a body is not here.
+    Raises ChecksMismatchError if a body is not here.
     """
     with ExitStack() as files:
 
@@ -63,8 +62,7 @@ class Checking:
     async def check(self, cohorts: Sequence[Signed[Cohort]], server: Server) -> None:
         """Have one server give out its check share, and fetch the body (R14); what is here already stays.
 
-        Raises:
-            ChecksMismatchError: its check share is none of this cohort, or another than before.
+        Raises ChecksMismatchError if its check share is none of this cohort, or another than before.
         """
         frozen, request = self._frozen, ChecksRequest(cohorts=tuple(cohorts)).canonical()
         known = self._document("check_share", server.index)
@@ -85,8 +83,7 @@ class Checking:
     async def judge(self, judgement: Judgement, server: Server) -> None:
         """Have one server come to its verdict (R15), and compare it with what was found here.
 
-        Raises:
-            ChecksMismatchError: its verdict is another one.
+        Raises ChecksMismatchError if its verdict is another one.
         """
         body = await self.ask_to_judge(server)
         with server.blame():

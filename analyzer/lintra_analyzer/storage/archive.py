@@ -36,11 +36,7 @@ class Archive:
         self._write(f"{release_id}.json", signed.canonical())
 
     def bytes_of(self, release_id: str) -> bytes:
-        """Return the .npz file of a release.
-
-        Raises:
-            InvalidReleaseError: the file is gone.
-        """
+        """Return the .npz file of a release; raise InvalidReleaseError if the file is gone."""
         try:
             return (self._folder / f"{release_id}.npz").read_bytes()
         except FileNotFoundError:

@@ -21,11 +21,9 @@ DOCTOR = "`lintra analyzer doctor` says what to do"
 def open_database(path: Path, *, is_known: bool = False) -> Engine:
     """Open or create the database; one of an earlier version is copied aside and then brought up to date.
 
-    `is_known` says whether there was one before, so that a missing or empty file is no new beginning.
-
-    Raises:
-        InvalidSettingsError: it is damaged or gone, or belongs to another version of this program that is not an
-            earlier one.
+    `is_known` says whether there was one before, so that a missing or empty file is no new beginning. Raises
+    InvalidSettingsError if it is damaged or gone, or belongs to another version of this program that is not an earlier
+    one.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     if is_known and not (path.exists() and path.stat().st_size):
@@ -52,11 +50,7 @@ def damaged(path: Path, error: SQLAlchemyError) -> InvalidSettingsError:
 
 
 def require_intact(engine: Engine, path: Path) -> None:
-    """Look at every page of the database.
-
-    Raises:
-        InvalidSettingsError: one is damaged.
-    """
+    """Look at every page of the database; raise InvalidSettingsError if one is damaged."""
     try:
         with engine.connect() as connection:
             complaint = str(connection.exec_driver_sql("PRAGMA quick_check(1)").scalar())

@@ -41,8 +41,7 @@ class KeptLists:
     def get(self, task_id: str, batch: int, kind: ListKind, server: int = ALL_SERVERS) -> ReportIds | None:
         """Return the list that was put under this name, or None; whether it is still what it was is not checked.
 
-        Raises:
-            InvalidReleaseError: its file is gone, or has another length.
+        Raises InvalidReleaseError if its file is gone, or has another length.
         """
         query = select(_LISTS.c.root, _LISTS.c.count).where(_place(task_id, batch, kind, server))
         with self._engine.connect() as connection:

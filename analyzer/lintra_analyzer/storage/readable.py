@@ -17,11 +17,7 @@ ADVICE = "run `lintra analyzer doctor` on its machine; it says what to do"
 
 
 def task_in(stored: StoredTask) -> Task:
-    """Return the task of a row.
-
-    Raises:
-        InternalError: the row cannot be read, or holds another task.
-    """
+    """Return the task of a row; raise InternalError if the row cannot be read, or holds another task."""
     try:
         task = Signed[TaskRecord].from_canonical(stored.record).message.definition
         is_it = task.task_id == stored.task_id
@@ -46,8 +42,7 @@ def purpose_in(stored: StoredTask) -> str:
 def record_in(release_id: str, data: bytes) -> SignedRecord:
     """Return the signed record in a release's row.
 
-    Raises:
-        InvalidReleaseError: the row cannot be read, or holds another record.
+    Raises InvalidReleaseError if the row cannot be read, or holds another record.
     """
     try:
         signed = SignedRecord.from_canonical(data)

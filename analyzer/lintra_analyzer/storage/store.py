@@ -84,11 +84,9 @@ class Store:
     def __init__(self, path: Path, key_dir: Path | None = None) -> None:
         """Open or create the database; one of an earlier version is copied aside and then brought up to date.
 
-        `key_dir` is the folder of the keys; `keys` beside the database if it is not given.
-
-        Raises:
-            InvalidSettingsError: the database belongs to another version of this program that is not an earlier one, or
-                the file of those who are trusted is missing, damaged or old.
+        `key_dir` is the folder of the keys; `keys` beside the database if it is not given. Raises InvalidSettingsError
+        if the database belongs to another version of this program that is not an earlier one, or the file of those who
+        are trusted is missing, damaged or old.
         """
         keys = key_dir or path.with_name("keys")
         self._engine = open_database(path, is_known=(keys / FILE).exists())
@@ -129,8 +127,7 @@ class Store:
     def task_of_request(self, request_key: str, specification: bytes) -> StoredTask | None:
         """Return the task that an earlier request with this key made.
 
-        Raises:
-            TaskConflictError: that request asked for something else.
+        Raises TaskConflictError if that request asked for something else.
         """
         with self._engine.connect() as connection:
             row = connection.execute(select_task.where(tables.tasks.c.request_key == request_key)).one_or_none()
@@ -142,11 +139,7 @@ class Store:
         return stored
 
     def task(self, task_id: str) -> StoredTask:
-        """Return a task.
-
-        Raises:
-            UnknownTaskError: there is none.
-        """
+        """Return a task; raise UnknownTaskError if there is none."""
         with self._engine.connect() as connection:
             row = connection.execute(select_task.where(tables.tasks.c.task_id == task_id)).one_or_none()
         if row is None:
@@ -265,11 +258,7 @@ class Store:
         return kept
 
     def release(self, release_id: str) -> bytes:
-        """Return a release's signed record.
-
-        Raises:
-            UnknownResourceError: there is none.
-        """
+        """Return a release's signed record; raise UnknownResourceError if there is none."""
         record = self._read(
             lambda c: c.scalar(select(tables.releases.c.record).where(tables.releases.c.release_id == release_id))
         )

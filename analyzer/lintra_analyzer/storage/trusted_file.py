@@ -124,8 +124,7 @@ class TrustedFile:
     def state(self) -> Trusted:
         """Return what the file holds now; another process may just have changed it.
 
-        Raises:
-            UnavailableError: it was taken away, damaged, or replaced by an older copy.
+        Raises UnavailableError if it was taken away, damaged, or replaced by an older copy.
         """
         try:
             if _identity(self._path.stat()) == self._seen:
@@ -137,10 +136,8 @@ class TrustedFile:
     def change(self, step: Callable[[Trusted], tuple[Trusted, T]]) -> T:
         """Change what the file holds, durably; what `step` returns unchanged is not written.
 
-        `step` leads from what the file holds to what it shall hold, and what is returned.
-
-        Raises:
-            UnavailableError: it was taken away, damaged, or replaced by an older copy, or cannot be written.
+        `step` leads from what the file holds to what it shall hold, and what is returned. Raises UnavailableError if it
+        was taken away, damaged, or replaced by an older copy, or cannot be written.
         """
         try:
             with self._locked():
@@ -221,8 +218,7 @@ def locked(folder: Path) -> Iterator[None]:
 def read_trusted(folder: Path) -> Trusted:
     """Return what the file of a folder holds, and change nothing.
 
-    Raises:
-        InvalidSettingsError: the file or its key is missing, malformed, or does not fit the other.
+    Raises InvalidSettingsError if the file or its key is missing, malformed, or does not fit the other.
     """
     key = read_secret(folder / KEY_FILE, KEY_BYTES, create=False, random_bytes=system_randomness)[0]
     path = folder / FILE

@@ -106,11 +106,7 @@ def _sees(holder: Holder, stored: StoredTask) -> bool:
 
 
 def require_new(request: Request, population: str) -> None:
-    """Check that the asker may make a task for a population.
-
-    Raises:
-        ForbiddenError: it is not in the asker's scope.
-    """
+    """Check that the asker may make a task for a population; raise ForbiddenError if it is not in the asker's scope."""
     if not holder_of(request).scope.takes_new(population):
         raise ForbiddenError(f"this token makes no tasks for the population {population!r}")
 

@@ -261,8 +261,7 @@ def _asked_kind(body: bytes) -> str:
 def parse_request(body: bytes) -> Request:
     """Read a request.
 
-    Raises:
-        InvalidAnalysisError: an unknown kind, with the known ones, or a field that does not fit.
+    Raises InvalidAnalysisError if the kind is unknown (the detail names the known ones), or a field does not fit.
     """
     try:
         options = _adapter.validate_json(body)

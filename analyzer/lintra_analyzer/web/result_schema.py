@@ -22,11 +22,7 @@ _SCALARS: dict[object, Schema] = {
 
 
 def result_schema(estimate: type) -> Schema:
-    """Return the schema of an estimate's plain values.
-
-    Raises:
-        TypeError: a field's type has no plain form.
-    """
+    """Return the schema of an estimate's plain values; raise TypeError if a field's type has no plain form."""
     if not is_dataclass(estimate):
         raise TypeError(f"{estimate.__name__} is no dataclass")
     hints = get_type_hints(estimate, include_extras=False)

@@ -37,11 +37,7 @@ class TrendRequest(BaseModel):
 
 
 def parse_trend(body: bytes) -> TrendRequest:
-    """Read a request.
-
-    Raises:
-        InvalidAnalysisError: a field does not fit; the detail names it.
-    """
+    """Read a request; raise InvalidAnalysisError if a field does not fit; the detail names it."""
     try:
         return TrendRequest.model_validate_json(body)
     except ValidationError as error:

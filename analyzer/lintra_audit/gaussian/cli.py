@@ -53,11 +53,7 @@ class LawsFile(BaseModel):
     delta: float | None = None
 
     def pair(self) -> GaussianPair:
-        """Return the pair of the two laws.
-
-        Raises:
-            ValueError: if they are no Gaussians.
-        """
+        """Return the pair of the two laws; raise ValueError if they are no Gaussians."""
         for name, rows in (("S1", self.cov1), ("S2", self.cov2)):
             if isinstance(rows, list) and len({len(row) for row in rows}) > 1:
                 raise ValueError(f"the rows of {name} have different lengths")

@@ -76,11 +76,7 @@ def write_plot(path: Path, profile: PrivacyProfile, claims: Sequence[Point]) -> 
 
 
 def require_svg(path: Path) -> None:
-    """Refuse the name of a plot that does not end in .svg.
-
-    Raises:
-        ValueError: it does not.
-    """
+    """Refuse, with ValueError, the name of a plot that does not end in .svg."""
     if path.suffix != ".svg":
         raise ValueError(f"a plot is an SVG file, got {path.name!r}")
 

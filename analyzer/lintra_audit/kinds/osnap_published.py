@@ -56,8 +56,7 @@ def nearest(task: Task) -> Pair:
 def twin(task: Task) -> Task:
     """Return the published sketch of one column, in as many rows as copies, asked for the epsilon that gives its mu.
 
-    Raises:
-        InvalidTaskError: no small cohort has a published noise with this mu.
+    Raises InvalidTaskError if no small cohort has a published noise with this mu.
     """
     mechanism = cast("OsnapPublished", task.mechanism)
     mu, copies = task.privacy(task.claim.min_clients).mu, min(mechanism.sparsity, 2)

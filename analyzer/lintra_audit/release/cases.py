@@ -29,8 +29,7 @@ def _of_organisations() -> list[OrganisationAudit]:
 def seams_of(fault: str | None) -> Seams:
     """Return the seams with one fault planted, or the honest ones.
 
-    Raises:
-        ValueError: no such fault; the text names those that there are.
+    Raises ValueError if there is no such fault; the text names those that there are.
     """
     if fault is None:
         return HONEST

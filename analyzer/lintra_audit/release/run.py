@@ -130,10 +130,8 @@ def audit_case(case: Case, trials: int, seed: bytes, seams: Seams = HONEST) -> O
     """Audit one case.
 
     `trials` are runs of each world, at least `MIN_TRIALS`; multiplied by the case's effort. `seed` is 32 bytes; equal
-    ones give equal results. `seams` are the pipeline, possibly with a fault planted.
-
-    Raises:
-        ValueError: these are too few trials.
+    ones give equal results. `seams` are the pipeline, possibly with a fault planted. Raises ValueError if these are too
+    few trials.
     """
     if trials < MIN_TRIALS:
         raise ValueError(f"an audit needs at least {MIN_TRIALS} runs of each world, got {trials}")

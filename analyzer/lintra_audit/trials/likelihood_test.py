@@ -50,10 +50,8 @@ class Bound:
 def clopper_pearson_upper(errors: int, trials: int, confidence: float = CONFIDENCE) -> float:
     """Return an upper bound on an error rate, exact for any rate (Clopper and Pearson 1934).
 
-    `trials` are at least 1; `confidence` is one-sided.
-
-    Raises:
-        ValueError: there are no trials, or more errors than trials.
+    `trials` are at least 1; `confidence` is one-sided. Raises ValueError if there are no trials, or more errors than
+    trials.
     """
     if not 0 <= errors <= trials or trials < 1:
         raise ValueError(f"{errors} errors in {trials} trials")

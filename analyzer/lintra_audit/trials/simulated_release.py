@@ -41,10 +41,7 @@ def draw_checked(task: Task, root: bytes, nonces: Sequence[bytes], num_clients: 
 def release_once(released: set[int], clients: IntArray) -> None:
     """Refuse reports that were released before, as every server's store does (docs/explanation/privacy.md#one-release).
 
-    Clients are numbered in shape `(k,)`.
-
-    Raises:
-        AlreadyReleasedError: some of them were.
+    Clients are numbered in shape `(k,)`. Raises AlreadyReleasedError if some of them were.
     """
     again = released.intersection(clients.tolist())
     if again:

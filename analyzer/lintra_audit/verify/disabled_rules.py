@@ -43,8 +43,7 @@ Replaced = tuple[object, str, object]
 def disable(rule: str) -> None:
     """Take a rule out of this process, for good.
 
-    Raises:
-        ValueError: what should be replaced is not where it was, so that the rule would still be kept.
+    Raises ValueError if what should be replaced is not where it was, so that the rule would still be kept.
     """
     for owner, name, instead in _unlucky_points() if rule == UNLUCKY else WITHOUT[rule]():
         if not hasattr(owner, name):
@@ -142,10 +141,8 @@ def _no_body_hash() -> list[Replaced]:
 def unlucky_points(seed: bytes, *, skips: bool) -> Points:
     """Return check points as if the stream of a seed began with a root of -1: a chance of 2^-60.
 
-    `skips` says whether such a point is skipped, as the rule says.
-
-    Raises:
-        ValueError: the stream has no four usable points, which has a chance below 2^-1000.
+    `skips` says whether such a point is skipped, as the rule says. Raises ValueError if the stream has no four usable
+    points, which has a chance below 2^-1000.
     """
     stream = hashlib.shake_128(framed("check points", seed)).digest(256)
     found = points.first_usable(stream if skips else (2).to_bytes(8, "little") + stream)

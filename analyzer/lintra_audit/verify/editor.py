@@ -78,11 +78,7 @@ def _unless_refused(what: str, look: Callable[[], Said]) -> Said:
 
 
 def _write(place: ServerFolder, statement: str, *values: object) -> None:
-    """Write to the database of a server that runs.
-
-    Raises:
-        ValueError: nobody runs it.
-    """
+    """Write to the database of a server that runs; raise ValueError if nobody runs it."""
     if place.folder is None:
         raise ValueError("a server that the audit plays has no database")
     path = place.folder / "data" / "lintra.sqlite"

@@ -54,8 +54,7 @@ def new_server_folder() -> ServerFolder:
 def running(folder: Path, count: int, rule: str | None) -> Iterator[list[ServerFolder]]:
     """Run so many servers, without a rule if one is named, until the block ends; they keep their files in a folder.
 
-    Raises:
-        RuntimeError: one did not start; the message ends with what it wrote.
+    Raises RuntimeError if one did not start; the message ends with what it wrote.
     """
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([__name__])

@@ -50,8 +50,7 @@ class LogisticRelease:
     def predict_proba(self, rows: FloatArray) -> FloatArray:
         """Return the probability of label 1, shape `(k,)`, for rows of features, shape `(k, d)`.
 
-        Raises:
-            ValueError: if the rows do not have d columns.
+        Raises ValueError if the rows do not have d columns.
         """
         table = np.asarray(rows, dtype=np.float64)
         if table.ndim != 2 or table.shape[1] != len(self.coef):
@@ -88,10 +87,7 @@ def plan_logistic(claim: Claim, row_bound: float, regularization: float, max_row
 
     `claim` has neighbours "zero-out": a record is added or removed, or its features become zeros. `row_bound` is l of a
     row of features; `regularization` is lambda, the precision of the prior. `max_rows` is a public bound of the number
-    of records; None if there is none.
-
-    Raises:
-        ValueError: if an argument is out of range.
+    of records; None if there is none. Raises ValueError if an argument is out of range.
     """
     require_bound(row_bound)
     require_bound(regularization, "regularization")

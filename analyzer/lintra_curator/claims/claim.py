@@ -51,10 +51,7 @@ def point_statement(claim: Claim, delta: float, status: Status, note: str) -> Pr
 
     "zero-out" is the papers' add-or-remove: deleting a row and making it the null row give these mechanisms the same
     law; the number of rows counts as public here. `delta` is the upper bound of the delta at the claim's epsilon.
-    `note` is the argument, in a few words.
-
-    Raises:
-        ValueError: delta does not keep the claim.
+    `note` is the argument, in a few words. Raises ValueError if delta does not keep the claim.
     """
     # Not `delta > claim`: a NaN must be refused too.
     if not 0 <= delta <= claim.float_delta:

@@ -26,21 +26,13 @@ def require_epsilon(epsilon: float) -> None:
 
 
 def require_bound(row_bound: float, name: str = "row_bound") -> None:
-    """Refuse a public bound that is not a positive finite number.
-
-    Raises:
-        ValueError: if it is not.
-    """
+    """Refuse, with ValueError, a public bound that is not a positive finite number."""
     if not 0 < row_bound < math.inf:
         raise ValueError(f"{name} must be positive and finite, and public, got {row_bound}")
 
 
 def require_count(count: int, name: str, least: int = 1) -> None:
-    """Refuse a count that is not a whole number of at least `least`.
-
-    Raises:
-        ValueError: if it is not.
-    """
+    """Refuse, with ValueError, a count that is not a whole number of at least `least`."""
     if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < least:
         raise ValueError(f"{name} must be a whole number of at least {least}, got {count!r}")
 
@@ -48,8 +40,7 @@ def require_count(count: int, name: str, least: int = 1) -> None:
 def checked_rows(rows: FloatArray) -> FloatArray:
     """Return rows as floats, shape `(n, d)`.
 
-    Raises:
-        ValueError: if they are not a table of finite numbers with n and d at least 1.
+    Raises ValueError if they are not a table of finite numbers with n and d at least 1.
     """
     table = np.asarray(rows, dtype=np.float64)
     if table.ndim != 2 or 0 in table.shape:
@@ -65,10 +56,8 @@ def bounded_rows(rows: FloatArray, row_bound: float, *, clip: bool = True) -> Fl
     """Return the rows with Euclidean norms of at most the public bound.
 
     `rows` are finite, shape `(n, d)` with n and d at least 1. `row_bound` is fixed without a look at the rows. `clip`
-    says to shrink longer rows onto the sphere; if False they are refused.
-
-    Raises:
-        ValueError: if the shape or a number is wrong, or a row is too long and may not be clipped.
+    says to shrink longer rows onto the sphere; if False they are refused. Raises ValueError if the shape or a number is
+    wrong, or a row is too long and may not be clipped.
     """
     require_bound(row_bound)
     table = checked_rows(rows)

@@ -92,8 +92,7 @@ class LeastSquaresRelease:
     def predict(self, rows: FloatArray) -> FloatArray:
         """Return the predicted target, shape `(k,)`, of rows of features, shape `(k, d)`.
 
-        Raises:
-            ValueError: if the rows do not have d columns.
+        Raises ValueError if the rows do not have d columns.
         """
         table = np.asarray(rows, dtype=np.float64)
         if table.ndim != 2 or table.shape[1] != len(self.coef):

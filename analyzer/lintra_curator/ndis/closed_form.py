@@ -89,10 +89,7 @@ def rp_ceiling(epsilon: float, leverage: float, columns: float) -> float:
 
     For fewer than `FEW_COLUMNS` columns, where the incomplete gamma function was compared with 40 digits (largest
     relative error 3e-14; 1e-13 is allowed for). `epsilon` is at least 0; `leverage` is p, between 0 and 1. `columns` is
-    r, above 0 and below `FEW_COLUMNS`.
-
-    Raises:
-        ValueError: if an argument is out of range.
+    r, above 0 and below `FEW_COLUMNS`. Raises ValueError if an argument is out of range.
     """
     if not (epsilon >= 0 and columns < FEW_COLUMNS):
         raise ValueError(f"the ceiling is for epsilon >= 0 and few columns, got {epsilon} and {columns}")

@@ -54,8 +54,7 @@ def monte_carlo_delta(
 def sample_losses(pair: GaussianPair, count: int, random_bytes: RandomBytes) -> FloatArray:
     """Return independent draws of the loss ln f_X / f_Y under X, shape `(count,)`; continuous, floating point.
 
-    Raises:
-        ValueError: a group with a shifted mean has a multiplicity below 1.
+    Raises ValueError if a group with a shifted mean has a multiplicity below 1.
     """
     losses = np.full(count, -pair.offset)
     for eta, mult, tsq in zip(pair.eta, pair.mult, pair.tsq, strict=True):

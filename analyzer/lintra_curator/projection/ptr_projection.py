@@ -62,10 +62,8 @@ def plan_ptr(claim: Claim, sketch_rows: int, row_bound: float, *, deviation: flo
 
     `claim` has neighbours "zero-out"; `sketch_rows` is r. `row_bound` is l, public. `deviation` is that of the noise on
     the eigenvalue, in units of l^2; a few times 1 / mu*(epsilon, delta) is good. `margin` is in units of l^2; about 1
-    is good, since the exact law already counts an overestimate.
-
-    Raises:
-        CalibrationError: the eigenvalue alone, at this deviation, breaks the claim.
+    is good, since the exact law already counts an overestimate. Raises CalibrationError if the eigenvalue alone, at
+    this deviation, breaks the claim.
     """
     require_ptr(claim, sketch_rows, row_bound)
     epsilon, aim = claim.float_epsilon, claim.float_delta * (1 - _ROOM)
@@ -185,11 +183,7 @@ class PtrRelease:
 
 
 def require_ptr(claim: Claim, sketch_rows: int, row_bound: float) -> None:
-    """Refuse what propose-test-release is not accounted for.
-
-    Raises:
-        ValueError: if an argument is out of range.
-    """
+    """Refuse what propose-test-release is not accounted for; raise ValueError if an argument is out of range."""
     require_epsilon(claim.float_epsilon)
     require_count(sketch_rows, "sketch_rows")
     require_bound(row_bound)

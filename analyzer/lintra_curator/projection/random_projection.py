@@ -98,10 +98,7 @@ def plan_projection(claim: Claim, sketch_rows: int, row_bound: float) -> Project
     sigma^2 = l^2 (1 / p* - 1). Wei et al. 2023 (v3 Figure 3, v4 Figure 1) take l^2 / p*, that is l^2 more than needed.
     For `claim`, "zero-out" is the paper's add-or-remove; "replace-one" is calibrated on its own worst pair.
     `sketch_rows` is r, at least 1; 1 is a random linear combination. `row_bound` is l, public. The papers' experiments
-    take the largest norm in the data, which is not private.
-
-    Raises:
-        ValueError: if an argument is out of range.
+    take the largest norm in the data, which is not private. Raises ValueError if an argument is out of range.
     """
     require_epsilon(claim.float_epsilon)
     require_count(sketch_rows, "sketch_rows")
@@ -229,8 +226,7 @@ def project(
 ) -> FloatArray:
     """Return r independent rows N(0, D^T D + sigma2 I), shape `(r, d)`, without any promise.
 
-    Raises:
-        ValueError: if the route is unknown, or D^T D + sigma2 I is singular and the route "gram".
+    Raises ValueError if the route is unknown, or D^T D + sigma2 I is singular and the route "gram".
     """
     size = rows.shape[1]
     if route == "gram":
@@ -249,11 +245,7 @@ def project(
 
 
 def named_columns(names: Sequence[str] | None, size: int, row_bound: float) -> tuple[ScaledColumn, ...]:
-    """Return columns in the units of the rows.
-
-    Raises:
-        ValueError: if there are not `size` names.
-    """
+    """Return columns in the units of the rows; raise ValueError if there are not `size` names."""
     names = [f"x{i}" for i in range(size)] if names is None else list(names)
     if len(names) != size:
         raise ValueError(f"{size} columns need as many names, got {len(names)}")

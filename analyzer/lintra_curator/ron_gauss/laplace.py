@@ -21,10 +21,8 @@ def discrete_laplace(count: int, scale: Fraction, random_bytes: RandomBytes) -> 
     """Draw independent integers, shape `(count,)`, with P(x) proportional to exp(-|x| / scale).
 
     `scale` is positive, at most `MAX_SCALE`; the deviation is about sqrt(2) times it. `random_bytes` are a
-    cryptographic source; bytes that were read ahead and not needed are thrown away.
-
-    Raises:
-        ValueError: the count is negative or the scale out of range.
+    cryptographic source; bytes that were read ahead and not needed are thrown away. Raises ValueError if the count is
+    negative or the scale out of range.
     """
     if count < 0:
         raise ValueError(f"a count is not negative, got {count}")

@@ -139,8 +139,7 @@ class PureScales:
 def pure_scales(mechanism: RonGauss, epsilon: Fraction, shares: PureShares) -> PureScales:
     """Return each part's L1 sensitivity, rounded up to an integer, over its share of epsilon, rounded down.
 
-    Raises:
-        CalibrationError: a scale is larger than the sampler draws.
+    Raises CalibrationError if a scale is larger than the sampler draws.
     """
     layout, indicator = mechanism.joint, mechanism.indicator
     size, squared, histograms = layout.num_coordinates, mechanism.squared_vector_bound, len(layout.bins)

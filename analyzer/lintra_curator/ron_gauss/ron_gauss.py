@@ -191,8 +191,7 @@ def planned_mechanism(
 ) -> RonGauss:
     """Return the mechanism that answers a question, its public frame drawn if no seed is given.
 
-    Raises:
-        ValueError: the seed has another length.
+    Raises ValueError if the seed has another length.
     """
     if frame_seed is not None and len(frame_seed) != SEED_BYTES:
         raise ValueError(f"a frame seed has {SEED_BYTES} bytes, got {len(frame_seed)}")
@@ -202,8 +201,7 @@ def planned_mechanism(
 def claim_of_rows(claim: Claim, num_rows: int, silent: int) -> Claim:
     """Return a claim with as many clients as rows, `silent` rows whose holders add no noise.
 
-    Raises:
-        CalibrationError: fewer than two rows.
+    Raises CalibrationError if there are fewer than two rows.
     """
     if num_rows < 2:
         raise CalibrationError(f"a release needs at least 2 rows, got {num_rows}")
@@ -213,8 +211,7 @@ def claim_of_rows(claim: Claim, num_rows: int, silent: int) -> Claim:
 def checked_values(rows: FloatArray | Sequence[Row], columns: Sequence[Column]) -> FloatArray:
     """Return rows, an array or by name, as an array of shape `(n, d)`, categories by level number.
 
-    Raises:
-        InvalidRowError: a row does not fit the columns.
+    Raises InvalidRowError if a row does not fit the columns.
     """
     schema = Schema(columns)
     if isinstance(rows, np.ndarray):

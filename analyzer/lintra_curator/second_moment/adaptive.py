@@ -19,10 +19,7 @@ def gaussian_then_projection(epsilon: float, mu: float, weight: float, rows: int
 
     The mean of the projection's delta at epsilon less the first release's loss mu^2 / 2 + mu x, x standard normal.
     `epsilon` is at least 0; `mu` is that of the first release, positive. `weight` is q = B^2 / w2 of the projection;
-    `rows` is its r.
-
-    Raises:
-        ValueError: epsilon is negative, or mu not positive.
+    `rows` is its r. Raises ValueError if epsilon is negative, or mu not positive.
     """
     if not (epsilon >= 0 and mu > 0):
         raise ValueError(f"a joint curve needs epsilon >= 0 and mu > 0, got {epsilon} and {mu}")

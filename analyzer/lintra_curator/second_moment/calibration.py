@@ -45,10 +45,8 @@ def projection_weight(claim: Claim, rows: int) -> float:
 def adaptive_weight(claim: Claim, rows: int, look_mu: float) -> float:
     """Return the largest q at which a look of `look_mu` and then a projection together keep the claim.
 
-    A tenth of delta is kept for a look that overstates the smallest eigenvalue.
-
-    Raises:
-        CalibrationError: the look alone spends the claim, `rows` is not between 1 and 1e6, or no weight was found.
+    A tenth of delta is kept for a look that overstates the smallest eigenvalue. Raises CalibrationError if the look
+    alone spends the claim, `rows` is not between 1 and 1e6, or no weight was found.
     """
     _require_rows(rows)
     delta = claim.float_delta * (1 - LOOK_SHARE)
@@ -85,8 +83,7 @@ def wishart_degrees(claim: Claim, num_columns: int, scale: float) -> int:
 def wishart_scale(claim: Claim, freedom: float) -> float:
     """Return the smallest c at which Wishart noise of m = k - d + 1 = `freedom` degrees keeps the claim.
 
-    Raises:
-        CalibrationError: `freedom` is not above 2, or no scale was found.
+    Raises CalibrationError if `freedom` is not above 2, or no scale was found.
     """
     if not 2 < freedom <= _MAX_FREEDOM:
         raise CalibrationError(f"k - d + 1 must lie above 2 and up to {_MAX_FREEDOM:g}, got {freedom}")

@@ -75,8 +75,7 @@ class NoiseRecord:
     def delta_at(self, epsilon: float) -> float:
         """Return the delta for which the release is (epsilon, delta)-private, by the mechanism's exact curve.
 
-        Raises:
-            ValueError: the record lacks the weight or the degrees of its mechanism.
+        Raises ValueError if the record lacks the weight or the degrees of its mechanism.
         """
         if self.mu is not None:
             return discrete_delta(epsilon, self.mu, self.slack)
@@ -154,11 +153,7 @@ def symmetric_mean(matrix: FloatArray) -> FloatArray:
 
 
 def finite_positive(value: float, name: str) -> float:
-    """Return a public parameter, or refuse it.
-
-    Raises:
-        ValueError: it is not positive and finite.
-    """
+    """Return a public parameter, or refuse it; raise ValueError if it is not positive and finite."""
     if not 0 < value < math.inf:
         raise ValueError(f"{name} must be positive and finite, got {value}")
     return value

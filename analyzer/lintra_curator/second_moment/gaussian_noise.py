@@ -83,11 +83,8 @@ def exact_products(steps: IntArray, squared_bound: int) -> IntArray:
 
     Squared norms are at most R = `squared_bound`, which is at most 2^52. By Cauchy and Schwarz no partial sum of
     products exceeds n R, so blocks whose n R stays below 2^53 are exact in floating point, where matrix products are
-    fast.
-
-    Raises:
-        ValueError: the squared bound is above 2^52.
-        CalibrationError: these are too many rows for 64-bit sums.
+    fast. Raises ValueError if the squared bound is above 2^52; CalibrationError if these are too many rows for 64-bit
+    sums.
     """
     if not 0 < squared_bound <= 2**52:
         raise ValueError(f"products are exact up to a squared bound of 2^52, got {squared_bound}")
@@ -105,11 +102,8 @@ def exact_products(steps: IntArray, squared_bound: int) -> IntArray:
 def integer_plan(claim: Claim, num_columns: int) -> tuple[int, int, float, float]:
     """Return the grid's bits g, sigma in squared steps, mu and the slack K of Theorem D1 for one party.
 
-    A row is counted in steps of B 2^-g, so that its squared norm is at most 4^g and neighbours are 4^g (or
-    4^g / sqrt(2)) apart in units of sigma.
-
-    Raises:
-        CalibrationError: not even the coarsest grid fits the sampler.
+    A row is counted in steps of B 2^-g, so that its squared norm is at most 4^g and neighbours are 4^g (or 4^g /
+    sqrt(2)) apart in units of sigma. Raises CalibrationError if not even the coarsest grid fits the sampler.
     """
     words = num_columns * (num_columns + 1) // 2
     if claim.float_epsilon <= 4 * MAX_SLACK:

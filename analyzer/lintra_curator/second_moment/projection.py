@@ -129,11 +129,7 @@ def fixed_ridge(
 
 
 def whole_degrees(noise: NoiseRecord) -> int:
-    """Return the degrees of a draw about a ridge, which are whole.
-
-    Raises:
-        ValueError: the record has none.
-    """
+    """Return the degrees of a draw about a ridge, which are whole; raise ValueError if the record has none."""
     if noise.degrees is None:
         raise ValueError(f"a {noise.mechanism} release states its degrees")
     return int(noise.degrees)

@@ -105,8 +105,7 @@ def draw_wishart(
 def wishart_factor(size: int, degrees: float, random_bytes: RandomBytes) -> FloatArray:
     """Draw F with F F^T ~ W_d(I, k): Bartlett's triangle of shape `(d, d)`, or k Gaussian columns if k < d.
 
-    Raises:
-        ValueError: below d, `degrees` must be a whole number.
+    Raises ValueError if `degrees` is below d and no whole number.
     """
     if degrees < size:
         if degrees != int(degrees) or degrees < 1:

@@ -36,11 +36,7 @@ class Backlog:
 
     @contextmanager
     def of(self, count: int) -> Iterator[None]:
-        """Work on an upload of so many bytes.
-
-        Raises:
-            OverloadedError: too much is ahead of it.
-        """
+        """Work on an upload of so many bytes; raise OverloadedError if too much is ahead of it."""
         if self.seconds > self._max_seconds:
             raise OverloadedError(f"{self.seconds:.0f} s of work are waiting, {self._max_seconds:g} s are allowed")
         if not self._bytes:

@@ -96,8 +96,7 @@ class CensusTaker:
     def take(self, held: RegisteredBatch) -> bytes:
         """Return this time unit's signed census; after closing, the last one before it.
 
-        Raises:
-            BatchClosedError: the batch is closed, and nobody looked before; or its keys are destroyed.
+        Raises BatchClosedError if the batch is closed, and nobody looked before; or its keys are destroyed.
         """
         with self._guarded():
             look = self._look(held, self._count(held))
@@ -117,9 +116,7 @@ class CensusTaker:
     def ids(self, held: RegisteredBatch) -> ReportIds:
         """Return the sorted identifiers that the last census describes.
 
-        Raises:
-            UnknownResourceError: none was taken.
-            UnavailableError: the database has other identifiers.
+        Raises UnknownResourceError if none was taken; UnavailableError if the database has other identifiers.
         """
         last = self._last(held)
         if last is None or last.census is None:

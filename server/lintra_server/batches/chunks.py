@@ -68,11 +68,7 @@ class PendingChunks:
         Path(coming).replace(path)
 
     def require(self, batch: int, request: CohortRequest) -> None:
-        """Check that every piece is here that a request names.
-
-        Raises:
-            UnknownResourceError: one is not.
-        """
+        """Check that every piece is here that a request names, or raise UnknownResourceError."""
         for difference in request.differences:
             if isinstance(difference, DifferenceInPieces):
                 for name in difference.pieces:

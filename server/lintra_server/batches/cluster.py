@@ -18,8 +18,7 @@ from lintra_service.supervisor import track_remote_work
 def connected(scheduler: str, certificates: Certificates | None, seconds: float) -> Iterator["distributed.Client"]:
     """Give a client of a scheduler, and leave nothing there at the end.
 
-    Raises:
-        UnavailableError: it does not answer, or shows no certificate of the authority.
+    Raises UnavailableError if it does not answer, or shows no certificate of the authority.
     """
     # Neither has types of its own.
     make_client: Callable[..., distributed.Client] = distributed.Client
@@ -48,8 +47,7 @@ def tree(
 ) -> Iterator[PartShare]:
     """Compute parts on the workers, add them up there in pairs, and yield the one sum; nothing without parts.
 
-    Raises:
-        UnavailableError: a part could not be computed.
+    Raises UnavailableError if a part could not be computed.
     """
     # Not pure: a sum is computed for this release and is not to be found again by anybody.
     futures = [client.submit(compute_on_worker, part, pure=False, retries=attempts) for part in parts]
@@ -68,11 +66,7 @@ def tree(
 
 
 def compute_on_worker(part: RemotePart) -> PartShare:
-    """Compute a part, on a worker.
-
-    Raises:
-        UnavailableError: the worker may write what it holds to its disk.
-    """
+    """Compute a part, on a worker; raise UnavailableError if the worker may write what it holds to its disk."""
     for name in ("target", "spill"):
         if dask.config.get(f"distributed.worker.memory.{name}"):
             raise UnavailableError(f"it may spill to disk: set distributed.worker.memory.{name} to false")

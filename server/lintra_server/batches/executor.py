@@ -60,8 +60,7 @@ class Executor(Protocol):
     def part_shares(self, release: ReleaseRequest) -> Iterable[PartShare]:
         """Return the sums of all parts, in any order, added up or not.
 
-        Raises:
-            UnavailableError: a part could not be computed; the release can be asked for again.
+        Raises UnavailableError if a part could not be computed; the release can be asked for again.
         """
 
 
@@ -81,10 +80,8 @@ def sketch_share(
     """Add up one server's shares of a cohort; the result has shape `(m, w/c)`.
 
     `tell` is told after every part how much of all is done, from 0 to 1. `others` are those of the batches whose
-    reports are in the same cohort, under the same matrix.
-
-    Raises:
-        ValueError: a report of the cohort is in none of the segments.
+    reports are in the same cohort, under the same matrix. Raises ValueError if a report of the cohort is in none of the
+    segments.
     """
     empty = np.zeros((release.matrix.rows, release.task.sketch_words), np.uint64)
     every = (part for each in (*others, release) for part in executor.part_shares(each))

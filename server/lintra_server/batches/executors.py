@@ -54,8 +54,7 @@ class ProcessExecutor:
     def part_shares(self, release: ReleaseRequest) -> Iterator[PartShare]:
         """Yield the sums of the parts as they are done; a part whose process was killed is computed again.
 
-        Raises:
-            UnavailableError: processes ended again and again.
+        Raises UnavailableError if processes ended again and again.
         """
         with open_broker(behind_the_door(release)) as door:
             waiting = dict(enumerate(remote_parts(release, door)))
@@ -85,10 +84,8 @@ class DaskExecutor:
         """Name the cluster; nothing is connected before a release.
 
         `address` is `dask://host:port` of its scheduler; `certificates` are those of this server, for mutual TLS with
-        scheduler and workers. `host` is the name or number of this machine as workers reach it.
-
-        Raises:
-            InvalidSettingsError: a scheduler on another machine, and no certificates.
+        scheduler and workers. `host` is the name or number of this machine as workers reach it. Raises
+        InvalidSettingsError if the scheduler is on another machine and there are no certificates.
         """
         parts = urlsplit(address)
         if certificates is None and not _is_loopback(parts.hostname or ""):

@@ -84,11 +84,7 @@ def open_broker(behind: BrokeredKeys, certificates: Certificates | None = None, 
 
 
 def enter(address: str, certificates: Certificates | None = None) -> BrokeredKeys:
-    """Ask at a door.
-
-    Raises:
-        UnavailableError: it is closed, or does not let this process in.
-    """
+    """Ask at a door; raise UnavailableError if it is closed, or does not let this process in."""
     kind, _, place = address.partition(":")
     try:
         if kind == "unix":

@@ -30,11 +30,7 @@ def lost(batch: Batch, what: str) -> LintraError:
 
 
 def same_request(batch: Batch, request_hash: bytes) -> bytes:
-    """Return what was released, if it was for this request.
-
-    Raises:
-        AlreadyReleasedError: it was for another one.
-    """
+    """Return what was released, if it was for this request; raise AlreadyReleasedError if it was for another one."""
     if batch.request_hash != request_hash or batch.aggregate is None:
         raise AlreadyReleasedError("it was released for another request")
     return batch.aggregate
@@ -43,9 +39,7 @@ def same_request(batch: Batch, request_hash: bytes) -> bytes:
 def not_yet(batch: Batch, what: str) -> NoReturn:
     """Refuse to give out a document of a batch that does not have it.
 
-    Raises:
-        BatchOpenError: it may have it later.
-        UnknownResourceError: it never will.
+    Raises BatchOpenError if it may have it later; UnknownResourceError if it never will.
     """
     if batch.state in ("open", "closing"):
         raise BatchOpenError(f"its {what} does not exist yet")
@@ -57,9 +51,7 @@ def not_yet(batch: Batch, what: str) -> NoReturn:
 def require_own(held: RegisteredBatch, cohorts: Sequence[Signed[Cohort]], frozen: bytes) -> None:
     """Check that one cohort of each server is shown, and this server's own is the one that it gave out.
 
-    Raises:
-        InvalidMessageError: not one for each server.
-        CohortConflictError: it is another.
+    Raises InvalidMessageError if there is not one for each server; CohortConflictError if it is another.
     """
     if len(cohorts) != held.task.num_servers:
         raise InvalidMessageError(f"expected {held.task.num_servers} cohorts, got {len(cohorts)}")
@@ -70,8 +62,7 @@ def require_own(held: RegisteredBatch, cohorts: Sequence[Signed[Cohort]], frozen
 def same_windows(batch: Batch, first: int | None) -> bytes:
     """Return the inventory of a batch that was closed, if it was closed with the windows that somebody asks for.
 
-    Raises:
-        CohortConflictError: it was closed with others.
+    Raises CohortConflictError if it was closed with others.
     """
     if batch.first != first or batch.inventory is None:
         raise CohortConflictError("the batch was closed with other windows")

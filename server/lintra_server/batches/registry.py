@@ -85,8 +85,7 @@ class RegisteredBatch(RegisteredTask):
     def require_over(self, now: float) -> None:
         """Check that a window takes no more reports, its grace included; the batch of another task always passes.
 
-        Raises:
-            BatchOpenError: it does at this moment, in seconds since the epoch.
+        `now` is in seconds since the epoch. Raises BatchOpenError if it still takes reports.
         """
         left = self.ends_of(self.batch) - now
         if self.task.windows is not None and left > 0:
@@ -117,11 +116,7 @@ class Registry:
         self._held: dict[str, RegisteredTask] = {}
 
     def find(self, task_id: str) -> RegisteredTask:
-        """Return a registered task.
-
-        Raises:
-            UnknownTaskError: it is not registered here.
-        """
+        """Return a registered task; raise UnknownTaskError if it is not registered here."""
         if task_id not in self._held:
             try:
                 row = self._store.task(parse_base64url(task_id, 32))
@@ -193,9 +188,8 @@ class Registry:
     def opened(self, held: RegisteredTask, batch: int) -> int:
         """Return the number in the store of a batch of a task, which is opened if that was not done yet.
 
-        Raises:
-            BatchClosedError: this server was restored after it could first take reports of this window: it may have
-                been released in the part that was lost.
+        Raises BatchClosedError if this server was restored after it could first take reports of this window: it may
+        have been released in the part that was lost.
         """
         found = self.number_of(held, batch)
         if found is not None:

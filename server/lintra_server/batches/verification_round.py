@@ -126,9 +126,8 @@ class VerificationRound(BatchSteps):
     def check_share(self, held: RegisteredBatch) -> bytes:
         """Return the signed check share that was given out.
 
-        Raises:
-            BatchOpenError, UnknownResourceError: there is none yet.
-            AbandonedError, TooManyRejectedError: the batch was given up.
+        Raises BatchOpenError, UnknownResourceError if there is none yet; AbandonedError, TooManyRejectedError if the
+        batch was given up.
         """
         batch = self._batch(held)
         return batch.check_share or not_yet(batch, "check share")
@@ -136,9 +135,8 @@ class VerificationRound(BatchSteps):
     def body(self, held: RegisteredBatch) -> tuple[int, Iterator[bytes]]:
         """Return length and pieces of the body of the check share (see `check_share` for errors).
 
-        Raises:
-            UnknownResourceError: the batch was released, and nobody needs it any more.
-            UnavailableError: it was lost; whoever asks for the checks once more makes it again.
+        Raises UnknownResourceError if the batch was released, and nobody needs it any more; UnavailableError if it was
+        lost; whoever asks for the checks once more makes it again.
         """
         share = self._own_share(self.check_share(held))
         size = self.body_bytes(held, share)

@@ -39,8 +39,7 @@ class Reserve:
     def refill(self) -> None:
         """Keep the room again, if it was used or another amount was asked for.
 
-        Raises:
-            UnavailableError: there is not enough free disk for it yet.
+        Raises UnavailableError if there is not enough free disk for it yet.
         """
         for path in self._paths:
             if path.exists() and path.stat().st_size == self._size:

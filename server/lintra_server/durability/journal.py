@@ -156,11 +156,7 @@ class JournalEntry:
 
     @classmethod
     def decode(cls, data: bytes) -> "JournalEntry":
-        """Parse what `encode` wrote.
-
-        Raises:
-            DamagedJournalError: it is something else.
-        """
+        """Parse what `encode` wrote; raise DamagedJournalError if it is something else."""
         try:
             match parsed := parse_canonical_json(data):
                 case {

@@ -73,10 +73,8 @@ class Notes:
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
         """Read the file, or make it if there is none.
 
-        `read_only` is only look, also at the file of a process that writes to it meanwhile.
-
-        Raises:
-            DamagedNotesError: it is something else.
+        `read_only` is only look, also at the file of a process that writes to it meanwhile. Raises DamagedNotesError if
+        it is something else.
         """
         self._lock = threading.Lock()
         self._slots: dict[bytes, _Slot] = {}

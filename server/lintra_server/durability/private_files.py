@@ -21,8 +21,7 @@ def make_folder(folder: Path) -> None:
 def require_private(folder: Path) -> None:
     """Refuse a folder that anybody else could enter, or that holds a file anybody else could read.
 
-    Raises:
-        InvalidSettingsError: with the commands that put it right.
+    Raises InvalidSettingsError if there is one; it holds the commands that put it right.
     """
     wrong = [path for path in (folder, *_below(folder)) if stat.S_IMODE(path.lstat().st_mode) & _OTHERS]
     if wrong:

@@ -50,8 +50,7 @@ class FolderWitness:
     def read(self) -> Head:
         """Return the longest head that the folder remembers; the empty one if it is empty.
 
-        Raises:
-            WitnessError: the folder cannot be read, or this server did not write what is in it.
+        Raises WitnessError if the folder cannot be read, or this server did not write what is in it.
         """
         numbers = self._numbers()
         if not numbers:
@@ -81,8 +80,7 @@ class FolderWitness:
     def tell(self, head: Head) -> None:
         """Remember a first head.
 
-        Raises:
-            WitnessError: something is remembered already, or the folder cannot be written.
+        Raises WitnessError if something is remembered already, or the folder cannot be written.
         """
         if self._numbers():
             raise WitnessError(f"{self._folder} remembers something already; name an empty folder")

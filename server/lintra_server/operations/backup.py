@@ -26,8 +26,7 @@ from lintra_server.storage.server_resources import NotStartedError, database_pat
 def back_up(settings: Settings, folder: Path) -> Iterator[str]:
     """Copy the database to a new folder and yield, in lines, what the copy contains and what it is good for.
 
-    Raises:
-        NotStartedError: there is no database, it belongs to no journal, or the folder holds something.
+    Raises NotStartedError if there is no database, it belongs to no journal, or the folder holds something.
     """
     if settings.database_url is not None:
         raise NotStartedError("the database is PostgreSQL's: back it up with pg_dump or pg_basebackup")
@@ -103,8 +102,7 @@ def _said(
 def back_up_keys(settings: Settings, folder: Path) -> None:
     """Copy the identity key and the storage root keys to a new folder.
 
-    Raises:
-        NotStartedError: the folder holds something, or a key is missing.
+    Raises NotStartedError if the folder holds something, or a key is missing.
     """
     if not settings.has_identity_key() or not settings.has_storage_root_key():
         raise NotStartedError("a key is missing")

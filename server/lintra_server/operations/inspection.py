@@ -48,11 +48,7 @@ class KeySide:
         return (line for line in self.journal.lines if line.number <= applied or line.state in BY_A_START)
 
     def key_of(self, batch: BatchHistory) -> BatchKey:
-        """Return the keys of a batch.
-
-        Raises:
-            UnavailableError: they are gone, or their file was changed.
-        """
+        """Return the keys of a batch; raise UnavailableError if they are gone, or their file was changed."""
         try:
             secret = self.keys.read(batch.batch.name, *batch.batch.bound)
         except InvalidSettingsError:
@@ -72,8 +68,7 @@ def key_side(settings: Settings) -> KeySide:
 def read_journal(settings: Settings, vault: Vault) -> Journal:
     """Read the journal as it is now (see `KeyFolder.open_journal` for errors).
 
-    Raises:
-        InvalidSettingsError: there is none.
+    Raises InvalidSettingsError if there is none.
     """
     if not (settings.key_dir / JOURNAL_FILE).exists():
         raise InvalidSettingsError(f"the journal is missing from {settings.key_dir}: lintra server doctor")

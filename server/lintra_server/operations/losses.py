@@ -73,8 +73,7 @@ class Begun:
     def loss(self, batch: BatchId) -> Loss:
         """Return what is gone of an open batch, or what stands behind the reports of any batch.
 
-        Raises:
-            NotStartedError: nothing is wrong, or it is not open and reports are gone, or its note is gone.
+        Raises NotStartedError if nothing is wrong, or it is not open and reports are gone, or its note is gone.
         """
         history = self._known(batch)
         give_up = f"`lintra server abandon {batch.words}` gives it up"
@@ -97,8 +96,7 @@ class Begun:
     def accept(self, loss: Loss) -> None:
         """Write down that reports are lost, durably, and go on behind those that are there.
 
-        Raises:
-            NotStartedError: more is wrong with the batch than its missing end.
+        Raises NotStartedError if more is wrong with the batch than its missing end.
         """
         parts = self.parts
         # In this order: after a crash before the note the batch is still cut, and the loss is accepted once more. It
@@ -122,8 +120,7 @@ class Begun:
     def given_up(self, batch: BatchId) -> BatchRow:
         """Return the batch that is given up with another one, which may have been merged into it.
 
-        Raises:
-            NotStartedError: it was released, or given up before.
+        Raises NotStartedError if it was released, or given up before.
         """
         self._known(batch)
         rows = {BatchId(row.task_id, row.number): row for row in self.parts.states.rows()}
@@ -135,8 +132,7 @@ class Begun:
     def abandon(self, row: BatchRow) -> None:
         """Give a batch up for good: destroy its keys and its shares, and those of what was merged into it.
 
-        Raises:
-            NotStartedError: another process changed the batch meanwhile.
+        Raises NotStartedError if another process changed the batch meanwhile.
         """
         parts = self.parts
         if not self.stepper.perform(abandoning(self.stepper.start, row)):
@@ -164,11 +160,7 @@ def begun(settings: Settings, random_bytes: RandomBytes, folder: KeyFolder) -> I
 
 
 def batch_named(task: str, number: int) -> BatchId:
-    """Return the batch that a command names.
-
-    Raises:
-        NotStartedError: it is no identifier of a task.
-    """
+    """Return the batch that a command names; raise NotStartedError if it is no identifier of a task."""
     try:
         return BatchId(parse_base64url(task, 32), number)
     except InvalidMessageError:

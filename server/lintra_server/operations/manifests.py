@@ -62,11 +62,7 @@ class Manifest:
 
     @classmethod
     def opened(cls, data: bytes, journal: Journal, public_key: str) -> "Manifest":
-        """Read what `sealed` wrote.
-
-        Raises:
-            DoctoredBackupError: this server did not write it.
-        """
+        """Read what `sealed` wrote; raise DoctoredBackupError if this server did not write it."""
         try:
             match parse_canonical_json(data.rstrip(b"\n")):
                 case {"manifest": dict(body), "mac": str(mac), "signature": str(signature)}:
@@ -94,10 +90,8 @@ class Manifest:
     def require(self, sha256: bytes, journal: Journal, history: History, notes: Mapping[bytes, ChainNote]) -> None:
         """Compare a backup's file, its manifest, the journal and the notes.
 
-        `sha256` is that of the file that would be put in place; `notes` says where batches ended last.
-
-        Raises:
-            DoctoredBackupError: they do not fit.
+        `sha256` is that of the file that would be put in place; `notes` says where batches ended last. Raises
+        DoctoredBackupError if they do not fit.
         """
         if sha256 != self.sha256:
             raise DoctoredBackupError("its database is not the file that its manifest describes: it was changed")

@@ -43,8 +43,7 @@ _LOST = "nothing was changed; run `lintra server restore --journal-lost`"
 def begin(parts: ServerResources, halt: Halt) -> Stepper:
     """Compare journal, database, witness and notes; finish a step that a crash interrupted; begin a new start number.
 
-    Raises:
-        NotStartedError: they do not fit together.
+    Raises NotStartedError if they do not fit together.
     """
     stepper = Stepper(
         parts.states, parts.journal, parts.folder.files, parts.witness, halt,
@@ -111,8 +110,7 @@ def unknown_notes(history: History, notes: Mapping[bytes, ChainNote]) -> set[byt
 def compare(parts: ServerResources) -> tuple[Step, JournalEntry] | None:
     """Return the step that only the database lacks, with its journal line; None if nothing lacks anything.
 
-    Raises:
-        NotStartedError: the folders do not fit together.
+    Raises NotStartedError if the folders do not fit together.
     """
     journal, standing = parts.journal, parts.states.standing()
     if standing is None:

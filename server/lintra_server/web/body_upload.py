@@ -34,11 +34,7 @@ class ReceivedBody:
 
     @property
     def head(self) -> bytes:
-        """Return the JSON in front.
-
-        Raises:
-            InvalidMessageError: something is missing.
-        """
+        """Return the JSON in front; raise InvalidMessageError if something is missing."""
         if not self._has_head or any(self._left):
             raise InvalidMessageError("a verdict is asked for with all check shares, and with the others' bodies")
         return bytes(self._head[_LENGTH.size :])
@@ -51,8 +47,7 @@ class ReceivedBody:
     def take(self, piece: bytes) -> None:
         """Take the next bytes.
 
-        Raises:
-            MessageTooLargeError: the head is too long, or something comes behind the last body.
+        Raises MessageTooLargeError if the head is too long, or something comes behind the last body.
         """
         self._hash.update(piece)
         rest = memoryview(piece)

@@ -36,9 +36,7 @@ class RequestProxy:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let the gate answer one request.
 
-        Raises:
-            UnavailableError: it is gone, or gave up.
-            InvalidMessageError: the sender left.
+        Raises UnavailableError if it is gone, or gave up; InvalidMessageError if the sender left.
         """
         ours, theirs = socket.socketpair()
         with theirs:

@@ -207,8 +207,7 @@ class RemoteWriter:
     def submit(self, upload: StoredUpload, tell: Tell) -> None:
         """Hand over an upload (see `Writer.submit`); whether the task takes it now is the gate's to say.
 
-        Raises:
-            OverloadedError: too many bytes wait to be written.
+        Raises OverloadedError if too many bytes wait to be written.
         """
         with self._lock:
             if self._bytes and self._bytes + upload.size > self._max_bytes:

@@ -315,8 +315,7 @@ class Workers:
     def check(self) -> None:
         """Check that uploads can be taken, and that all openers run.
 
-        Raises:
-            UnavailableError, OverloadedError: they cannot.
+        Raises UnavailableError, OverloadedError if they cannot.
         """
         self._node.check()
         if missing := sum(not worker.serves for worker in self._workers):

@@ -30,8 +30,7 @@ class Refused:
 def offer_of(kind: str) -> Analysis:
     """Return an analysis by its kind.
 
-    Raises:
-        InvalidAnalysisError: there is none; the detail names those that there are.
+    Raises InvalidAnalysisError if there is none; the detail names those that there are.
     """
     if kind not in ANALYSES:
         raise InvalidAnalysisError(f"there is no page for {kind!r}; there are {', '.join(ANALYSES)}")
@@ -86,11 +85,7 @@ class AnalysisForm:
         return parse_request(json.dumps({"kind": self.offer.kind, **document}).encode())
 
     def document(self) -> dict[str, object]:
-        """Return what was filled in as the fields of a request.
-
-        Raises:
-            InvalidAnalysisError: a number is none.
-        """
+        """Return what was filled in as the fields of a request; raise InvalidAnalysisError if a number is none."""
         asked: dict[str, object] = {}
         for name, words in self.values.items():
             several, kind = self.offer.type_of(name)

@@ -30,8 +30,7 @@ def form_secret(session: str) -> str:
 async def filled_in(request: Request) -> Form:
     """Return what a form says, by field; empty fields are among it.
 
-    Raises:
-        InvalidMessageError: it is no form, or one with thousands of fields.
+    Raises InvalidMessageError if it is no form, or one with thousands of fields.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
@@ -54,8 +53,7 @@ def field(form: Form, name: str) -> str:
 def require_own_origin(request: Request) -> None:
     """Check that a page of this address sent the request, by what the browser says.
 
-    Raises:
-        ForbiddenError: another one, or nobody says.
+    Raises ForbiddenError if another page did, or nobody says.
     """
     origin = urlsplit(request.headers.get("origin", ""))
     host = request.headers.get("host", "")
@@ -68,9 +66,7 @@ def require_own_origin(request: Request) -> None:
 async def require_own_form(request: Request) -> None:
     """Check that a form was sent from a page of the same session.
 
-    Raises:
-        ForbiddenError: it was not.
-        InvalidMessageError: it is no form.
+    Raises ForbiddenError if it was not; InvalidMessageError if it is no form.
     """
     require_own_origin(request)
     session = session_of(request.scope)

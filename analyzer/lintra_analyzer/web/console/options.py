@@ -68,8 +68,7 @@ class Option:
     def read(self, text: str) -> object:
         """Return what was filled in as the specification holds it; numbers stay as they were spelled.
 
-        Raises:
-            InvalidTaskError: it cannot be understood; the detail names the field.
+        Raises InvalidTaskError if it cannot be understood; the detail names the field.
         """
         if self.reading == "choice":
             if text not in self.choices:
@@ -151,8 +150,7 @@ def _described(schema: Schema) -> str:
 def whole(name: str, text: str) -> int:
     """Read a whole number, with or without marks between thousands.
 
-    Raises:
-        InvalidTaskError: it is none; the detail names the field.
+    Raises InvalidTaskError if it is none; the detail names the field.
     """
     digits = text.replace(",", "").replace(" ", "").replace("\u202f", "")
     if not (digits.isascii() and digits.isdigit() and len(digits) < 14):

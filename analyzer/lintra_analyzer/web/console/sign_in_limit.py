@@ -19,11 +19,7 @@ class Attempts:
         self._failed: OrderedDict[str, deque[float]] = OrderedDict()
 
     def require(self, peer: str) -> None:
-        """Check that a peer may try.
-
-        Raises:
-            OverloadedError: it failed too often of late.
-        """
+        """Check that a peer may try; raise OverloadedError if it failed too often of late."""
         before = self._clock() - SECONDS
         # Sorted by the last failure, so that those to forget stand in front.
         while self._failed and next(iter(self._failed.values()))[-1] < before:

@@ -71,8 +71,7 @@ class TaskForm:
     def specification(self) -> Specification:
         """Return what the service is asked for.
 
-        Raises:
-            InvalidTaskError: it is malformed; the detail names the field.
+        Raises InvalidTaskError if it is malformed; the detail names the field.
         """
         try:
             return Specification.model_validate(self.proposed())
@@ -105,11 +104,7 @@ def shown(form: Form) -> dict[str, str]:
 
 
 def asked_by(form: Form) -> TaskForm:
-    """Read a form.
-
-    Raises:
-        InvalidTaskError: a field is missing or cannot be understood; the detail names it.
-    """
+    """Read a form; raise InvalidTaskError if a field is missing or cannot be understood; the detail names it."""
     said = shown(form)
     population = said["population"] or EVERYBODY
     if not population.isprintable() or len(population) > MOST_NAME:
@@ -140,8 +135,7 @@ def asked_by(form: Form) -> TaskForm:
 def columns_of(text: str) -> list[dict[str, object]]:
     """Read columns, one a line: a name, a colon, and its range, its levels, or that it is yes or no.
 
-    Raises:
-        InvalidTaskError: a line cannot be understood; the detail has its number.
+    Raises InvalidTaskError if a line cannot be understood; the detail has its number.
     """
     lines = [(number, line.strip()) for number, line in enumerate(text.splitlines(), 1)]
     found = [_column(number, line) for number, line in lines if line]
