@@ -17,19 +17,12 @@ WELL, SICK = 0, 1
 
 @dataclass(frozen=True)
 class HealthFinding:
-    """One thing that is not as it should be.
+    """One thing that is not as it should be."""
 
-    Attributes:
-        severity: whether somebody must act.
-        what: what is wrong, as a sentence that names the file, table or row.
-        command: the one command that mends it, as it is typed; or what to do by hand, if no command can.
-        cost: what the command takes away or how long it needs; "nothing" if neither.
-    """
-
-    severity: Severity
-    what: str
-    command: str
-    cost: str
+    severity: Severity  #: whether somebody must act
+    what: str  #: what is wrong, as a sentence that names the file, table or row
+    command: str  #: the one command that mends it, as it is typed; or what to do by hand, if no command can
+    cost: str  #: what the command takes away or how long it needs; "nothing" if neither
 
     def lines(self) -> tuple[str, str, str]:
         """Return the finding as it is printed."""

@@ -39,17 +39,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Member:
-    """One member of the file before it is written.
+    """One member of the file before it is written."""
 
-    Attributes:
-        name: as below.
-        size: its bytes.
-        pieces: gives them, a few at a time.
-    """
-
-    name: str
-    size: int
-    pieces: Callable[[], Iterable[bytes]] = field(repr=False)
+    name: str  #: as below
+    size: int  #: its bytes
+    pieces: Callable[[], Iterable[bytes]] = field(repr=False)  #: gives them, a few at a time
 
     @classmethod
     def of(cls, name: str, document: bytes) -> "Member":
@@ -81,26 +75,16 @@ def written(members: Sequence[Member]) -> Iterator[bytes]:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a file holds: well formed, and nothing of it checked yet.
+    """What a file holds: well formed, and nothing of it checked yet."""
 
-    Attributes:
-        task: whose batch it is about.
-        record: the certificate of the release.
-        inventories: of all servers, in server order, like all that follow.
-        cohorts: which they froze.
-        check_shares: which they gave out.
-        verdicts: which they came to.
-        bodies: of the check shares, each from its beginning; they can be read once.
-    """
-
-    task: Task
-    record: SignedRecord
-    inventories: tuple[Signed[Inventory], ...]
-    cohorts: tuple[Signed[Cohort], ...]
-    check_shares: tuple[Signed[CheckShare], ...]
-    verdicts: tuple[Signed[Verdict], ...]
+    task: Task  #: whose batch it is about
+    record: SignedRecord  #: the certificate of the release
+    inventories: tuple[Signed[Inventory], ...]  #: of all servers, in server order, like all that follow
+    cohorts: tuple[Signed[Cohort], ...]  #: which they froze
+    check_shares: tuple[Signed[CheckShare], ...]  #: which they gave out
+    verdicts: tuple[Signed[Verdict], ...]  #: which they came to
     report_ids: ReportIds = field(repr=False)
-    bodies: tuple[Read, ...] = field(repr=False)
+    bodies: tuple[Read, ...] = field(repr=False)  #: of the check shares, each from its beginning; they can be read once
 
     def signed(self, kind: SignedKind) -> Sequence[SignedDocument]:
         """Return what all servers signed of one kind."""

@@ -13,26 +13,17 @@ from lintra_protocol.errors import InvalidReleaseError
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CellCounts:
-    """The noisy number of rows in each cell.
+    """The noisy number of rows in each cell."""
 
-    Attributes:
-        columns: the d columns.
-        edges: of each column in its own unit, shape `(m + 1,)`, m its cells; empty where it has levels.
-        levels: names of the m levels of each column; empty where it has edges.
-        counts: of each column, shape `(m,)`.
-        missing: rows in which the value of each column is missing, shape `(d,)`.
-        noise_sd: sd of the noise in every cell, in rows.
-        num_clients: rows altogether.
-        counted: whether that number carries noise, as where organisations count their rows so; else it is exact.
-    """
-
-    columns: tuple[ScaledColumn, ...]
+    columns: tuple[ScaledColumn, ...]  #: the d columns
+    #: of each column in its own unit, shape `(m + 1,)`, m its cells; empty where it has levels
     edges: tuple[FloatArray, ...]
-    levels: tuple[tuple[str, ...], ...]
-    counts: tuple[FloatArray, ...]
-    missing: FloatArray
-    noise_sd: float
-    num_clients: int
+    levels: tuple[tuple[str, ...], ...]  #: names of the m levels of each column; empty where it has edges
+    counts: tuple[FloatArray, ...]  #: of each column, shape `(m,)`
+    missing: FloatArray  #: rows in which the value of each column is missing, shape `(d,)`
+    noise_sd: float  #: sd of the noise in every cell, in rows
+    num_clients: int  #: rows altogether
+    #: whether that number carries noise, as where organisations count their rows so; else it is exact
     counted: bool = False
 
     def __post_init__(self) -> None:

@@ -17,33 +17,21 @@ from lintra_protocol.privacy.statement import PrivacyStatement
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CentredProducts:
-    """The noisy sum of u u^T, u a projected row less the centre of its class.
+    """The noisy sum of u u^T, u a projected row less the centre of its class."""
 
-    Attributes:
-        names: of the columns, the label's not among them.
-        label: as in the first release; `scale` of a numeric one is this round's own.
-        centers: shape `(K, P)`, what was subtracted from mapped rows; from a numeric label as a part of its range.
-        products: shape `(P, P)`, or `(K, P, P)`.
-        product_sd: deviation of the noise off the diagonal; on it sqrt(2) times that.
-        num_clients: n.
-        radius: the norm that no centred row exceeds.
-        first_task: identifier of the first round's task.
-        grid: the step that centres were rounded to.
-        clipped: how many rows this round's clipping changed; None if nobody counted.
-    """
-
-    names: tuple[str, ...]
-    label: Label | None
+    names: tuple[str, ...]  #: of the columns, the label's not among them
+    label: Label | None  #: as in the first release; `scale` of a numeric one is this round's own
     frame: FloatArray | None
+    #: shape `(K, P)`, what was subtracted from mapped rows; from a numeric label as a part of its range
     centers: FloatArray
-    products: FloatArray
-    product_sd: float
-    num_clients: int
-    radius: float
-    first_task: str
+    products: FloatArray  #: shape `(P, P)`, or `(K, P, P)`
+    product_sd: float  #: deviation of the noise off the diagonal; on it sqrt(2) times that
+    num_clients: int  #: n
+    radius: float  #: the norm that no centred row exceeds
+    first_task: str  #: identifier of the first round's task
     promise: PrivacyStatement
-    grid: float = 0.0
-    clipped: ClippedRows | None = None
+    grid: float = 0.0  #: the step that centres were rounded to
+    clipped: ClippedRows | None = None  #: how many rows this round's clipping changed; None if nobody counted
 
     def __post_init__(self) -> None:
         classes = 1 if self.label is None else max(1, len(self.label.levels))

@@ -17,21 +17,14 @@ MANY = 0.05
 
 @dataclass(frozen=True)
 class ClippedRows:
-    """The noisy number of rows that a bound of a column or of the norm changed.
+    """The noisy number of rows that a bound of a column or of the norm changed."""
 
-    Attributes:
-        estimate: in rows; noise may carry it below 0 or above their number.
-        sd: deviation of its noise, in rows.
-        num_clients: n.
-        row_bound: B, the norm that rows were shrunk to, without a constant column; 0 if rows are not shrunk to a norm.
-        farthest: B_max, the norm of the farthest corner of the columns' bounds.
-    """
-
-    estimate: float
-    sd: float
-    num_clients: int
+    estimate: float  #: in rows; noise may carry it below 0 or above their number
+    sd: float  #: deviation of its noise, in rows
+    num_clients: int  #: n
+    #: B, the norm that rows were shrunk to, without a constant column; 0 if rows are not shrunk to a norm
     row_bound: float = 0.0
-    farthest: float = 0.0
+    farthest: float = 0.0  #: B_max, the norm of the farthest corner of the columns' bounds
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.estimate) and 0 <= self.sd < math.inf and self.num_clients >= 1):

@@ -15,24 +15,15 @@ from lintra_protocol.crypto.ring import FloatArray
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Totals(HasRows):
-    """The noisy sum of the rows.
+    """The noisy sum of the rows."""
 
-    Attributes:
-        columns: the d columns.
-        values: shape `(d,)`.
-        noise_sd: sd of the noise in every entry.
-        num_clients: reports, each a row of Z or, where rows are counted, left out.
-        row_bound: the L2 norm that no row of Z exceeds.
-        clipped: how many rows clipping changed; None if nobody counted.
-        counted: how many rows there are, if some may have been left out; None if every report is a row.
-    """
-
-    columns: tuple[ScaledColumn, ...]
-    values: FloatArray
-    noise_sd: float
-    num_clients: int
-    row_bound: float
-    clipped: ClippedRows | None = None
+    columns: tuple[ScaledColumn, ...]  #: the d columns
+    values: FloatArray  #: shape `(d,)`
+    noise_sd: float  #: sd of the noise in every entry
+    num_clients: int  #: reports, each a row of Z or, where rows are counted, left out
+    row_bound: float  #: the L2 norm that no row of Z exceeds
+    clipped: ClippedRows | None = None  #: how many rows clipping changed; None if nobody counted
+    #: how many rows there are, if some may have been left out; None if every report is a row
     counted: RowCount | None = None
 
     def __post_init__(self) -> None:

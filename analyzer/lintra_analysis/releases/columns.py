@@ -21,13 +21,7 @@ MAGNITUDE = 1e60
 
 @dataclass(frozen=True)
 class ScaledColumn:
-    """One public column: x lies in [lower, upper], in `unit`, and travels as (x - center) / scale.
-
-    Attributes:
-        kind: "real", "integer", "boolean" or "category" (`schema.Kind`); an indicator of a level is a "boolean".
-        category: of an indicator, the name of that column, such as `sex` of `sex[female]`; else empty.
-        levels: of an indicator, all levels of the category, the reference first; else empty.
-    """
+    """One public column: x lies in [lower, upper], in `unit`, and travels as (x - center) / scale."""
 
     name: str
     center: float
@@ -35,9 +29,10 @@ class ScaledColumn:
     lower: float
     upper: float
     unit: str = ""
+    #: "real", "integer", "boolean" or "category" (`schema.Kind`); an indicator of a level is a "boolean"
     kind: str = "real"
-    category: str = ""
-    levels: tuple[str, ...] = ()
+    category: str = ""  #: of an indicator, the name of that column, such as `sex` of `sex[female]`; else empty
+    levels: tuple[str, ...] = ()  #: of an indicator, all levels of the category, the reference first; else empty
 
     def __post_init__(self) -> None:
         numbers = (self.center, self.scale, self.lower, self.upper)

@@ -9,17 +9,11 @@ from lintra_protocol.crypto.ring import FloatArray
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Directions:
-    """Directions of rows that stand for their columns.
+    """Directions of rows that stand for their columns."""
 
-    Attributes:
-        columns: the d columns of a row.
-        basis: nearly orthonormal, shape `(d, r)`.
-        names: of the columns of the release that are rows along directions.
-    """
-
-    columns: tuple[ScaledColumn, ...]
-    basis: FloatArray
-    names: tuple[str, ...]
+    columns: tuple[ScaledColumn, ...]  #: the d columns of a row
+    basis: FloatArray  #: nearly orthonormal, shape `(d, r)`
+    names: tuple[str, ...]  #: of the columns of the release that are rows along directions
 
     def __post_init__(self) -> None:
         checked_shape(self.basis, (len(self.columns), len(self.names)))

@@ -26,25 +26,16 @@ _DIGITS = 9
 
 @dataclass(frozen=True)
 class Feature:
-    """One column with public bounds, or with public levels if it is a category.
+    """One column with public bounds, or with public levels if it is a category."""
 
-    Attributes:
-        name: as the analyst calls it.
-        kind: what it may hold.
-        lower: smallest value; 0 for booleans and categories.
-        upper: largest value; 1 for booleans and categories.
-        levels: of a category, at least two; otherwise empty.
-        cells: cells of its released histogram; 0 for none.
-        edges: where cells begin, in steps of 2^-15 of the mapped column, the first left out; none for equal width.
-    """
-
-    name: str
-    kind: Kind
-    lower: float = 0.0
-    upper: float = 1.0
-    levels: tuple[str, ...] = ()
-    cells: int = 0
+    name: str  #: as the analyst calls it
+    kind: Kind  #: what it may hold
+    lower: float = 0.0  #: smallest value; 0 for booleans and categories
+    upper: float = 1.0  #: largest value; 1 for booleans and categories
+    levels: tuple[str, ...] = ()  #: of a category, at least two; otherwise empty
+    cells: int = 0  #: cells of its released histogram; 0 for none
     unit: str = ""
+    #: where cells begin, in steps of 2^-15 of the mapped column, the first left out; none for equal width
     edges: tuple[int, ...] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:

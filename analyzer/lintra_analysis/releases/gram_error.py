@@ -47,25 +47,16 @@ class HasRows:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GramEstimate(HasRows):
-    """An unbiased estimate of Z^T Z over the cohort, in normalised units, and the law of its error.
+    """An unbiased estimate of Z^T Z over the cohort, in normalised units, and the law of its error."""
 
-    Attributes:
-        columns: what the rows and columns of `matrix` are.
-        matrix: shape `(d, d)`, symmetric; noise may have made it indefinite.
-        errors: the law of `matrix - Z^T Z`.
-        num_clients: reports, each a row of Z or, where rows are counted, left out.
-        row_bound: the L2 norm that no row of Z exceeds.
-        counted: how many rows there are, if some may have been left out; None if every report is a row.
-        clipped: how many rows clipping changed; None if nobody counted.
-    """
-
-    columns: tuple[ScaledColumn, ...]
-    matrix: FloatArray
-    errors: ErrorLaw
-    num_clients: int
-    row_bound: float
+    columns: tuple[ScaledColumn, ...]  #: what the rows and columns of `matrix` are
+    matrix: FloatArray  #: shape `(d, d)`, symmetric; noise may have made it indefinite
+    errors: ErrorLaw  #: the law of `matrix - Z^T Z`
+    num_clients: int  #: reports, each a row of Z or, where rows are counted, left out
+    row_bound: float  #: the L2 norm that no row of Z exceeds
+    #: how many rows there are, if some may have been left out; None if every report is a row
     counted: "RowCount | None" = None
-    clipped: "ClippedRows | None" = None
+    clipped: "ClippedRows | None" = None  #: how many rows clipping changed; None if nobody counted
 
     def __repr__(self) -> str:
         law = type(self.errors).__name__

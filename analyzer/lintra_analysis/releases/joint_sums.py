@@ -26,25 +26,15 @@ from lintra_protocol.privacy.statement import PrivacyStatement
 
 @dataclass(frozen=True)
 class NoiseDeviations:
-    """Deviations of the whole noise in the released numbers, in the units of `ProjectedSums`.
+    """Deviations of the whole noise in the released numbers, in the units of `ProjectedSums`."""
 
-    Attributes:
-        count: of every class count, in rows.
-        sum: of every entry of the sums.
-        product: of every product off the diagonal.
-        diagonal: of every product on the diagonal.
-        cell: of every histogram cell, in rows.
-        law: its family; both are exact and on integers.
-        table: of every cell of a pair table, in rows.
-    """
-
-    count: float
-    sum: float
-    product: float
-    diagonal: float
-    cell: float
-    law: Literal["discrete Gaussian", "discrete Laplace"]
-    table: float = field(default=0.0, repr=False)
+    count: float  #: of every class count, in rows
+    sum: float  #: of every entry of the sums
+    product: float  #: of every product off the diagonal
+    diagonal: float  #: of every product on the diagonal
+    cell: float  #: of every histogram cell, in rows
+    law: Literal["discrete Gaussian", "discrete Laplace"]  #: its family; both are exact and on integers
+    table: float = field(default=0.0, repr=False)  #: of every cell of a pair table, in rows
 
     def __post_init__(self) -> None:
         given = (self.count, self.sum, self.product, self.diagonal, self.cell, self.table)
@@ -73,36 +63,21 @@ class ProjectedSums:
     """Class counts, class sums, pooled products and column histograms of n projected rows, with noise.
 
     K classes, m coordinates, projected dimension p, and P = p, or p + 1 with a numeric label.
-
-    Attributes:
-        features: the columns; together they have m coordinates.
-        label: public levels (K of them), public bounds, or None (K = 1).
-        frame: shape `(m, p)`, orthonormal columns; None if the rows were not projected (p = m).
-        counts: shape `(K,)`; with K = 1 it is n.
-        sums: shape `(K, P)`.
-        products: shape `(P, P)`, symmetric; `(K, P, P)` if the covariance is not pooled.
-        histograms: for each of `histogram_features` as many numbers as it has cells.
-        num_clients: n, rows that were added.
-        radius: the norm that no projected row exceeds, the label not counted.
-        noise: deviations of the noise.
-        promise: to the people behind the rows.
-        clipped: how many rows clipping changed; None if nobody counted.
-        tables: pairs of columns that were counted together.
     """
 
-    features: tuple[Feature, ...]
-    label: Label | None
-    frame: FloatArray | None
-    counts: FloatArray
-    sums: FloatArray
-    products: FloatArray
-    histograms: tuple[FloatArray, ...]
-    num_clients: int
-    radius: float
-    noise: NoiseDeviations
-    promise: PrivacyStatement = field(compare=False)
-    clipped: ClippedRows | None = None
-    tables: tuple[PairTable, ...] = ()
+    features: tuple[Feature, ...]  #: the columns; together they have m coordinates
+    label: Label | None  #: public levels (K of them), public bounds, or None (K = 1)
+    frame: FloatArray | None  #: shape `(m, p)`, orthonormal columns; None if the rows were not projected (p = m)
+    counts: FloatArray  #: shape `(K,)`; with K = 1 it is n
+    sums: FloatArray  #: shape `(K, P)`
+    products: FloatArray  #: shape `(P, P)`, symmetric; `(K, P, P)` if the covariance is not pooled
+    histograms: tuple[FloatArray, ...]  #: for each of `histogram_features` as many numbers as it has cells
+    num_clients: int  #: n, rows that were added
+    radius: float  #: the norm that no projected row exceeds, the label not counted
+    noise: NoiseDeviations  #: deviations of the noise
+    promise: PrivacyStatement = field(compare=False)  #: to the people behind the rows
+    clipped: ClippedRows | None = None  #: how many rows clipping changed; None if nobody counted
+    tables: tuple[PairTable, ...] = ()  #: pairs of columns that were counted together
 
     def __post_init__(self) -> None:
         require_distinct_names(self.features, self.label)

@@ -15,18 +15,12 @@ from lintra_protocol.errors import InvalidAnalysisError
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TargetProducts:
-    """The noisy sum of z a, where a is one column moved into [-bound, bound].
-
-    Attributes:
-        bound: in normalised units.
-        values: shape `(d,)`.
-        noise_sd: sd of the noise in every entry.
-    """
+    """The noisy sum of z a, where a is one column moved into [-bound, bound]."""
 
     column: int
-    bound: float
-    values: FloatArray
-    noise_sd: float
+    bound: float  #: in normalised units
+    values: FloatArray  #: shape `(d,)`
+    noise_sd: float  #: sd of the noise in every entry
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -35,34 +29,20 @@ class RangeSums:
 
     The range finder of Halko, Martinsson and Tropp (2011). Rows whose W^T z is longer than `projected_bound` count
     there with a shorter one, so that M is a little too small.
-
-    Attributes:
-        columns: the d columns.
-        values: shape `(d, r)`.
-        projection: W, the public signs divided by sqrt(r), shape `(d, r)`.
-        noise_sd: sd of the noise in every entry of `values`.
-        num_clients: rows of Z.
-        row_bound: the L2 norm that no row of Z exceeds.
-        projected_bound: the L2 norm that no W^T z exceeds.
-        sums: of the columns, with noise of their own; None where they are not released.
-        targets: products of all columns with single ones.
-        trace: of M, with noise; None where it is not released.
-        trace_sd: sd of that noise.
-        clipped: how many rows clipping changed; None if nobody counted.
     """
 
-    columns: tuple[ScaledColumn, ...]
-    values: FloatArray
-    projection: FloatArray
-    noise_sd: float
-    num_clients: int
-    row_bound: float
-    projected_bound: float
-    sums: Totals | None = None
-    targets: tuple[TargetProducts, ...] = ()
-    trace: float | None = None
-    trace_sd: float = 0.0
-    clipped: ClippedRows | None = None
+    columns: tuple[ScaledColumn, ...]  #: the d columns
+    values: FloatArray  #: shape `(d, r)`
+    projection: FloatArray  #: W, the public signs divided by sqrt(r), shape `(d, r)`
+    noise_sd: float  #: sd of the noise in every entry of `values`
+    num_clients: int  #: rows of Z
+    row_bound: float  #: the L2 norm that no row of Z exceeds
+    projected_bound: float  #: the L2 norm that no W^T z exceeds
+    sums: Totals | None = None  #: of the columns, with noise of their own; None where they are not released
+    targets: tuple[TargetProducts, ...] = ()  #: products of all columns with single ones
+    trace: float | None = None  #: of M, with noise; None where it is not released
+    trace_sd: float = 0.0  #: sd of that noise
+    clipped: ClippedRows | None = None  #: how many rows clipping changed; None if nobody counted
 
     def __post_init__(self) -> None:
         check_release(self.columns, self.num_clients, self.row_bound)

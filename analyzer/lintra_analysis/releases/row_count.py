@@ -8,19 +8,12 @@ from lintra_protocol.errors import InvalidReleaseError
 
 @dataclass(frozen=True)
 class RowCount:
-    """The noisy number of rows that were not left out.
+    """The noisy number of rows that were not left out."""
 
-    Attributes:
-        estimate: in rows; noise may carry it below 0 or above the number of reports.
-        sd: deviation of its noise, in rows.
-        num_clients: how many reports there are, rows that were left out among them.
-        contributed: whether these are rows of organisations, each report those of one.
-    """
-
-    estimate: float
-    sd: float
-    num_clients: int
-    contributed: bool = False
+    estimate: float  #: in rows; noise may carry it below 0 or above the number of reports
+    sd: float  #: deviation of its noise, in rows
+    num_clients: int  #: how many reports there are, rows that were left out among them
+    contributed: bool = False  #: whether these are rows of organisations, each report those of one
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.estimate) and 0 <= self.sd < math.inf and self.num_clients >= 1):

@@ -17,32 +17,22 @@ from lintra_protocol.errors import InvalidReleaseError
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SecondMomentSum:
-    """The noisy sum of z z^T ("Analyze Gauss": Dwork, Talwar, Thakurta, Zhang 2014).
+    """The noisy sum of z z^T ("Analyze Gauss": Dwork, Talwar, Thakurta, Zhang 2014)."""
 
-    Attributes:
-        columns: the d columns.
-        values: shape `(d, d)`, symmetric.
-        noise_sd: sd of the noise off the diagonal; on it, sqrt(2) times that, save for the two options.
-        num_clients: reports, each a row of Z or, where rows are counted, left out.
-        row_bound: the L2 norm that no row of Z exceeds.
-        trace_columns: over how many columns a noisy trace has tightened the diagonal; 0 for none. Of the whole release,
-            also where this is a part of it.
-        exact: name of a column whose product with itself is public, so that it carries no noise; empty for none.
-        gaussian: whether the noise is Gaussian, and not only of these variances.
-        clipped: how many rows clipping changed; None if nobody counted.
-        counted: how many rows there are, if some may have been left out; the product of "(intercept)" with itself then
-            carries the noise of any square, and is no part of a trace. None if every report is a row.
-    """
-
-    columns: tuple[ScaledColumn, ...]
-    values: FloatArray
-    noise_sd: float
-    num_clients: int
-    row_bound: float
+    columns: tuple[ScaledColumn, ...]  #: the d columns
+    values: FloatArray  #: shape `(d, d)`, symmetric
+    noise_sd: float  #: sd of the noise off the diagonal; on it, sqrt(2) times that, save for the two options
+    num_clients: int  #: reports, each a row of Z or, where rows are counted, left out
+    row_bound: float  #: the L2 norm that no row of Z exceeds
+    #: over how many columns a noisy trace has tightened the diagonal; 0 for none. Of the whole release, also where this
+    #: is a part of it.
     trace_columns: int = 0
+    #: name of a column whose product with itself is public, so that it carries no noise; empty for none
     exact: str = ""
-    gaussian: bool = True
-    clipped: ClippedRows | None = None
+    gaussian: bool = True  #: whether the noise is Gaussian, and not only of these variances
+    clipped: ClippedRows | None = None  #: how many rows clipping changed; None if nobody counted
+    #: how many rows there are, if some may have been left out; the product of "(intercept)" with itself then carries
+    #: the noise of any square, and is no part of a trace. None if every report is a row.
     counted: RowCount | None = None
 
     def __post_init__(self) -> None:

@@ -16,25 +16,15 @@ from lintra_protocol.errors import InvalidReleaseError
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Sketch:
-    """The public matrix times noised rows, divided by gamma sqrt(s) (Burkhardt et al. 2025, Section 3).
+    """The public matrix times noised rows, divided by gamma sqrt(s) (Burkhardt et al. 2025, Section 3)."""
 
-    Attributes:
-        columns: the d columns.
-        values: shape `(m, d)`.
-        row_counts: shape `(m,)`, the clients that met in each row.
-        noise_variance: shape `(m,)`, the variance of the privacy noise in every entry of each row.
-        num_clients: rows of Z that are in the sketch.
-        row_bound: the L2 norm that no row of Z exceeds.
-        clipped: how many rows clipping changed; None if nobody counted.
-    """
-
-    columns: tuple[ScaledColumn, ...]
-    values: FloatArray
-    row_counts: IntArray
-    noise_variance: FloatArray
-    num_clients: int
-    row_bound: float
-    clipped: ClippedRows | None = None
+    columns: tuple[ScaledColumn, ...]  #: the d columns
+    values: FloatArray  #: shape `(m, d)`
+    row_counts: IntArray  #: shape `(m,)`, the clients that met in each row
+    noise_variance: FloatArray  #: shape `(m,)`, the variance of the privacy noise in every entry of each row
+    num_clients: int  #: rows of Z that are in the sketch
+    row_bound: float  #: the L2 norm that no row of Z exceeds
+    clipped: ClippedRows | None = None  #: how many rows clipping changed; None if nobody counted
 
     def __post_init__(self) -> None:
         check_release(self.columns, self.num_clients, self.row_bound)

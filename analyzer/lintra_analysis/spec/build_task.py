@@ -38,18 +38,12 @@ def _no_tokens(_servers: Sequence[ServerEntry]) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class PartyKeys:
-    """The public keys that a task names beside those of its servers, in base64url.
+    """The public keys that a task names beside those of its servers, in base64url."""
 
-    Attributes:
-        author: signs the task.
-        identity: the analyzer's, signs its requests.
-        sealing: by suite, what servers seal their sketch shares to.
-        token_commitments: returns the hashes of the keys with which servers check the author's tokens.
-    """
-
-    author: str
-    identity: str
-    sealing: Mapping[SuiteName, str]
+    author: str  #: signs the task
+    identity: str  #: the analyzer's, signs its requests
+    sealing: Mapping[SuiteName, str]  #: by suite, what servers seal their sketch shares to
+    #: returns the hashes of the keys with which servers check the author's tokens
     token_commitments: Callable[[Sequence[ServerEntry]], tuple[str, ...]] = field(default=_no_tokens, repr=False)
 
 

@@ -32,22 +32,16 @@ class BootstrapEstimate(Answer):
     """A statistic of synthetic rows with its error from sampling people and from the privacy noise.
 
     Covariances are not shrunk here (see `repair`): shrinking makes rows more accurate, and slopes too small.
-
-    Attributes:
-        value: shape `(k,)`, the mean over one table of rows for each run, so that their own chance is averaged out.
-        bias: shape `(k,)`, by how much a repeated fit lies above it on average; the interval does not correct it.
-        standard_error: shape `(k,)`.
-        interval: shape `(k, 2)`, `standard_error` times a quantile of Student's t to both sides of the value.
-        confidence: of each interval.
-        runs: how many were used.
     """
 
+    #: shape `(k,)`, the mean over one table of rows for each run, so that their own chance is averaged out
     value: FloatArray
+    #: shape `(k,)`, by how much a repeated fit lies above it on average; the interval does not correct it
     bias: FloatArray
-    standard_error: FloatArray
-    interval: FloatArray
-    confidence: float
-    runs: int
+    standard_error: FloatArray  #: shape `(k,)`
+    interval: FloatArray  #: shape `(k, 2)`, `standard_error` times a quantile of Student's t to both sides of the value
+    confidence: float  #: of each interval
+    runs: int  #: how many were used
 
 
 def bootstrap(

@@ -25,56 +25,37 @@ NOT_PRIVATE = "the numbers about reference rows are not private; do not publish 
 
 @dataclass(frozen=True)
 class ColumnComparison:
-    """One column of synthetic rows beside the same of the reference.
-
-    Attributes:
-        measure: "Kolmogorov-Smirnov" for numbers, "total variation" for booleans and levels.
-        distance: from 0 to 1.
-        chance: what two samples of these sizes from one law differ by on average, roughly.
-        outside: part of the reference values that lie outside the public bounds, which clients would clip.
-        at_bounds: part of the synthetic values that lie on a bound, and of the reference values once clipped.
-    """
+    """One column of synthetic rows beside the same of the reference."""
 
     column: str
-    measure: str
-    distance: float
-    chance: float
-    outside: float
+    measure: str  #: "Kolmogorov-Smirnov" for numbers, "total variation" for booleans and levels
+    distance: float  #: from 0 to 1
+    chance: float  #: what two samples of these sizes from one law differ by on average, roughly
+    outside: float  #: part of the reference values that lie outside the public bounds, which clients would clip
+    #: part of the synthetic values that lie on a bound, and of the reference values once clipped
     at_bounds: tuple[float, float]
 
 
 @dataclass(frozen=True)
 class TrainingComparison:
-    """A model trained on synthetic rows and one trained on reference rows, both tested on other reference rows.
+    """A model trained on synthetic rows and one trained on reference rows, both tested on other reference rows."""
 
-    Attributes:
-        measure: "accuracy", larger is better, or "root mean squared error", smaller is better.
-        reference: trained on the other half of the reference.
-        baseline: always the commonest class, or the mean.
-    """
-
-    measure: str
+    measure: str  #: "accuracy", larger is better, or "root mean squared error", smaller is better
     synthetic: float
-    reference: float
-    baseline: float
+    reference: float  #: trained on the other half of the reference
+    baseline: float  #: always the commonest class, or the mean
 
 
 @dataclass(frozen=True, eq=False)
 class Comparison(Answer):
-    """Synthetic rows beside reference rows.
-
-    Attributes:
-        names: of the coordinates that `correlations` are between.
-        correlation_error: largest and mean absolute difference of two correlations; None below two coordinates.
-        training: with a label.
-        notes: read these too.
-    """
+    """Synthetic rows beside reference rows."""
 
     columns: tuple[ColumnComparison, ...]
-    names: tuple[str, ...]
+    names: tuple[str, ...]  #: of the coordinates that `correlations` are between
+    #: largest and mean absolute difference of two correlations; None below two coordinates
     correlation_error: tuple[float, float] | None
-    training: TrainingComparison | None
-    notes: tuple[str, ...]
+    training: TrainingComparison | None  #: with a label
+    notes: tuple[str, ...]  #: read these too
 
 
 def compare(model: GaussianModel, rows: SyntheticRows, reference: Reference) -> Comparison:

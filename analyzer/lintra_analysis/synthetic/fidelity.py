@@ -41,99 +41,62 @@ GAUSSIAN_NOTE = "within a class the projected rows are taken to be Gaussian; not
 
 @dataclass(frozen=True)
 class ClassReport:
-    """One class: how many rows, and how far noise moved its mean.
+    """One class: how many rows, and how far noise moved its mean."""
 
-    Attributes:
-        level: its name; empty without classes.
-        count: released.
-        mean_error: the noise in one coordinate of the mean, over the root mean variance within the classes.
-    """
-
-    level: str
-    count: float
+    level: str  #: its name; empty without classes
+    count: float  #: released
     noise_sd: float
     interval: Interval
     share: float
-    mean_error: float
+    mean_error: float  #: the noise in one coordinate of the mean, over the root mean variance within the classes
     verdict: str
 
 
 @dataclass(frozen=True)
 class CovarianceReport:
-    """One covariance, and what noise left of it.
+    """One covariance, and what noise left of it."""
 
-    Attributes:
-        level: the class whose it is; empty if it is pooled.
-        entry_sd: noise in an entry off the diagonal.
-        mean_variance: the mean eigenvalue.
-        relative_error: predicted Frobenius error over the norm, before repair.
-        kept: g, how much of its shape was kept; the rest was shrunk away.
-        floored_share: part of the eigenvalues that were raised to the floor.
-    """
-
-    level: str
-    entry_sd: float
-    mean_variance: float
-    relative_error: float
-    kept: float
-    floored_share: float
+    level: str  #: the class whose it is; empty if it is pooled
+    entry_sd: float  #: noise in an entry off the diagonal
+    mean_variance: float  #: the mean eigenvalue
+    relative_error: float  #: predicted Frobenius error over the norm, before repair
+    kept: float  #: g, how much of its shape was kept; the rest was shrunk away
+    floored_share: float  #: part of the eigenvalues that were raised to the floor
     verdict: str
 
 
 @dataclass(frozen=True)
 class HistogramReport:
-    """One column's histogram.
-
-    Attributes:
-        cells: how many.
-        noise_sd: of a cell's probability.
-        total_variation: expected distance to the histogram without noise, before negative cells are mended.
-    """
+    """One column's histogram."""
 
     column: str
-    cells: int
-    noise_sd: float
-    total_variation: float
+    cells: int  #: how many
+    noise_sd: float  #: of a cell's probability
+    total_variation: float  #: expected distance to the histogram without noise, before negative cells are mended
     verdict: str
 
 
 @dataclass(frozen=True, eq=False)
 class FidelityReport(Estimate):
-    """What to expect of synthetic rows.
+    """What to expect of synthetic rows."""
 
-    Attributes:
-        promise: to the people behind the release.
-        num_clients: how many they are.
-        coordinates: m of a mapped row.
-        dimension: p of a projected row.
-        covariances: one, or one for each class.
-        pairs: of columns, the worst first, at most a thousand; "good" covariances have good pairs only.
-        num_pairs: how many there are.
-        open_signs: in how many of them noise alone could have given the correlation its sign.
-        histograms: of the columns that have one.
-        unmodelled: columns without a histogram, which are Gaussian and moved inside their bounds.
-        eigenvalues: of the pooled covariance, descending.
-        warnings: read these first.
-        notes: what no number here says.
-        model_digest: hash of the release.
-    """
-
-    promise: PrivacyStatement
-    num_clients: int
-    coordinates: int
-    dimension: int
+    promise: PrivacyStatement  #: to the people behind the release
+    num_clients: int  #: how many they are
+    coordinates: int  #: m of a mapped row
+    dimension: int  #: p of a projected row
     confidence: float
     classes: tuple[ClassReport, ...]
-    covariances: tuple[CovarianceReport, ...]
+    covariances: tuple[CovarianceReport, ...]  #: one, or one for each class
+    #: of columns, the worst first, at most a thousand; "good" covariances have good pairs only
     pairs: tuple[PairReport, ...]
-    num_pairs: int
-    open_signs: int
-    histograms: tuple[HistogramReport, ...]
-    unmodelled: tuple[str, ...]
-    eigenvalues: FloatArray
-    warnings: tuple[str, ...]
-    notes: tuple[str, ...]
-    model_digest: str
+    num_pairs: int  #: how many there are
+    open_signs: int  #: in how many of them noise alone could have given the correlation its sign
+    histograms: tuple[HistogramReport, ...]  #: of the columns that have one
+    unmodelled: tuple[str, ...]  #: columns without a histogram, which are Gaussian and moved inside their bounds
+    eigenvalues: FloatArray  #: of the pooled covariance, descending
+    warnings: tuple[str, ...]  #: read these first
+    notes: tuple[str, ...]  #: what no number here says
+    model_digest: str  #: hash of the release
 
     def lines(self) -> list[tuple[str, str, float, str]]:
         """Return part, name, relative error and verdict of everything that was judged."""

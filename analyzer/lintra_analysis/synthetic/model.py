@@ -22,27 +22,16 @@ RELIABLE = 5.0
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GaussianModel:
-    """A mixture of Gaussians over projected rows, in units of mapped rows z; what synthetic rows are drawn from.
+    """A mixture of Gaussians over projected rows, in units of mapped rows z; what synthetic rows are drawn from."""
 
-    Attributes:
-        release: what it was fitted to.
-        weights: shape `(K,)`, probabilities of the classes.
-        counts: shape `(K,)`, rows that each class is taken to have.
-        means: shape `(K, P)`.
-        repairs: the repaired covariances of shape `(P, P)`: one, or one for each class.
-        marginals: for each histogram of the release the probabilities of its cells.
-        warnings: what an analyst should know first.
-        second_digest: hash of both releases, if there were two rounds.
-    """
-
-    release: ProjectedSums
-    weights: FloatArray
-    counts: FloatArray
-    means: FloatArray
-    repairs: tuple[Repaired, ...]
-    marginals: tuple[FloatArray, ...]
-    warnings: tuple[str, ...]
-    second_digest: str = ""
+    release: ProjectedSums  #: what it was fitted to
+    weights: FloatArray  #: shape `(K,)`, probabilities of the classes
+    counts: FloatArray  #: shape `(K,)`, rows that each class is taken to have
+    means: FloatArray  #: shape `(K, P)`
+    repairs: tuple[Repaired, ...]  #: the repaired covariances of shape `(P, P)`: one, or one for each class
+    marginals: tuple[FloatArray, ...]  #: for each histogram of the release the probabilities of its cells
+    warnings: tuple[str, ...]  #: what an analyst should know first
+    second_digest: str = ""  #: hash of both releases, if there were two rounds
 
     def __repr__(self) -> str:
         return f"GaussianModel(classes={self.weights.size}, dimension={self.release.dimension})"

@@ -30,27 +30,20 @@ GOOD, ROUGH = 0.1, 0.3
 
 @dataclass(frozen=True)
 class PairReport:
-    """Two columns and their correlation, the strongest of their coordinates if one is a category of several levels.
-
-    Attributes:
-        second: another.
-        correlation: as released, before it is shrunk; it may lie beyond 1.
-        noise_error: its deviation by noise, to first order.
-        projection_error: root mean square of what the frame loses, averaged over frames; 0 if nothing is projected.
-        bend: how far the rows' own correlation lies from the released one: columns that are not Gaussian, a repaired
-            covariance, pair tables.
-        error: what the rows' correlation is within, in 95 % of releases: the bend, and 1.96 deviations of the rest.
-        sign_open: whether the noise alone could have given the correlation its sign.
-    """
+    """Two columns and their correlation, the strongest of their coordinates if one is a category of several levels."""
 
     first: str
-    second: str
-    correlation: float
-    noise_error: float
+    second: str  #: another
+    correlation: float  #: as released, before it is shrunk; it may lie beyond 1
+    noise_error: float  #: its deviation by noise, to first order
+    #: root mean square of what the frame loses, averaged over frames; 0 if nothing is projected
     projection_error: float
+    #: how far the rows' own correlation lies from the released one: columns that are not Gaussian, a repaired
+    #: covariance, pair tables
     bend: float
+    #: what the rows' correlation is within, in 95 % of releases: the bend, and 1.96 deviations of the rest
     error: float
-    sign_open: bool
+    sign_open: bool  #: whether the noise alone could have given the correlation its sign
     verdict: str
 
 
@@ -63,17 +56,11 @@ def word(error: float) -> str:
 
 @dataclass(frozen=True)
 class PairTables:
-    """All pairs of columns, of which the worst are told one by one.
+    """All pairs of columns, of which the worst are told one by one."""
 
-    Attributes:
-        worst: the largest expected error first, at most `MOST_PAIRS`.
-        count: how many pairs there are.
-        open_signs: in how many of them the sign is open.
-    """
-
-    worst: tuple[PairReport, ...]
-    count: int
-    open_signs: int
+    worst: tuple[PairReport, ...]  #: the largest expected error first, at most `MOST_PAIRS`
+    count: int  #: how many pairs there are
+    open_signs: int  #: in how many of them the sign is open
 
 
 def judge_pairs(model: GaussianModel, drawn: Mapping[str, ColumnArray] | None = None) -> PairTables:

@@ -19,23 +19,14 @@ HALF_A_ROW = 0.5
 
 @dataclass(frozen=True, eq=False)
 class Repaired:
-    """A covariance that a Gaussian can have, and how much of it the noise left.
+    """A covariance that a Gaussian can have, and how much of it the noise left."""
 
-    Attributes:
-        matrix: shape `(p, p)`, symmetric, without negative eigenvalues.
-        kept: g in [0, 1], the part of the deviation from the mean eigenvalue that was kept.
-        floored: how many of the p eigenvalues were raised to the floor.
-        relative_error: root of the expected squared noise over the Frobenius norm of the noisy matrix.
-        raw: shape `(p, p)`, the noisy matrix, symmetric.
-        noise: expected squared Frobenius norm of the noise in it.
-    """
-
-    matrix: FloatArray
-    kept: float
-    floored: int
-    relative_error: float
-    raw: FloatArray
-    noise: float
+    matrix: FloatArray  #: shape `(p, p)`, symmetric, without negative eigenvalues
+    kept: float  #: g in [0, 1], the part of the deviation from the mean eigenvalue that was kept
+    floored: int  #: how many of the p eigenvalues were raised to the floor
+    relative_error: float  #: root of the expected squared noise over the Frobenius norm of the noisy matrix
+    raw: FloatArray  #: shape `(p, p)`, the noisy matrix, symmetric
+    noise: float  #: expected squared Frobenius norm of the noise in it
 
 
 def repair(matrix: FloatArray, noise: float, *, shrink: bool = True) -> Repaired:

@@ -26,17 +26,12 @@ _ITERATIONS = 200
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Tilt:
-    """Scores of the cells of some tables.
+    """Scores of the cells of some tables."""
 
-    Attributes:
-        tables: the tables that say more than noise does.
-        kept: for each table of the release, which part of its distance from the model is no noise, 0 to 1.
-        scores: of each cell of `tables`, in one row, shape `(c,)`.
-    """
-
-    tables: tuple[PairTable, ...]
+    tables: tuple[PairTable, ...]  #: the tables that say more than noise does
+    #: for each table of the release, which part of its distance from the model is no noise, 0 to 1
     kept: tuple[float, ...]
-    scores: FloatArray
+    scores: FloatArray  #: of each cell of `tables`, in one row, shape `(c,)`
 
     def weights(self, release: ProjectedSums, columns: Mapping[str, ColumnArray]) -> FloatArray:
         """Return the weights of rows, shape `(n,)`, at least 0, sum 1."""

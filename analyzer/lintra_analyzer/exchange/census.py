@@ -24,22 +24,15 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True)
 class ServerCount:
-    """What one server holds.
-
-    Attributes:
-        reports: how many reports it has counted.
-        missing: how many of those that some other server holds it lacks.
-        counted_at: in the task's units.
-        start: how often it had begun, as it says.
-        highest_start: the largest number it ever said to this analyzer; if `start` is less, the server was set back, or
-            shows a census from before its last start.
-    """
+    """What one server holds."""
 
     server: int
-    reports: int
-    missing: int
-    counted_at: int
-    start: int
+    reports: int  #: how many reports it has counted
+    missing: int  #: how many of those that some other server holds it lacks
+    counted_at: int  #: in the task's units
+    start: int  #: how often it had begun, as it says
+    #: the largest number it ever said to this analyzer; if `start` is less, the server was set back, or shows a census
+    #: from before its last start
     highest_start: int
 
 

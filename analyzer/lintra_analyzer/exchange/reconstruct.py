@@ -33,23 +33,16 @@ from lintra_protocol.task import Task
 
 @dataclass(frozen=True)
 class FrozenCohort:
-    """What the servers agreed on: the reports, and the seed of the public matrix.
-
-    Attributes:
-        seed: 32 bytes.
-        privacy: of the release of exactly these reports.
-        row_counts: shape `(m,)`, of the public matrix that the seed gives.
-        if_colluding: epsilon of this release for several parts of the cohort that may collude, in per cent.
-        first: of the windows that were merged, if any were.
-        judgement: of a verified task: `report_ids` are those that were accepted of what it is of.
-    """
+    """What the servers agreed on: the reports, and the seed of the public matrix."""
 
     report_ids: ReportIds = field(repr=False)
-    seed: bytes
-    privacy: PrivacyStatement
-    row_counts: IntArray = field(repr=False)
+    seed: bytes  #: 32 bytes
+    privacy: PrivacyStatement  #: of the release of exactly these reports
+    row_counts: IntArray = field(repr=False)  #: shape `(m,)`, of the public matrix that the seed gives
+    #: epsilon of this release for several parts of the cohort that may collude, in per cent
     if_colluding: dict[int, float]
-    first: int | None = None
+    first: int | None = None  #: of the windows that were merged, if any were
+    #: of a verified task: `report_ids` are those that were accepted of what it is of
     judgement: Judgement | None = field(default=None, repr=False)
 
     @property

@@ -39,23 +39,15 @@ class Scope:
 
 @dataclass(frozen=True)
 class AccessToken:
-    """What is kept of a token: all but the token.
+    """What is kept of a token: all but the token."""
 
-    Attributes:
-        token_hash: SHA-256 in hexadecimal.
-        role: what its holder may do.
-        created_at: seconds since the epoch.
-        expires_at: from when on it is refused; None for never.
-        revoked_at: when it was revoked, if it was.
-    """
-
-    token_hash: str = field(repr=False)
+    token_hash: str = field(repr=False)  #: SHA-256 in hexadecimal
     name: str
-    role: Role
+    role: Role  #: what its holder may do
     scope: Scope
-    created_at: int
-    expires_at: int | None = None
-    revoked_at: int | None = None
+    created_at: int  #: seconds since the epoch
+    expires_at: int | None = None  #: from when on it is refused; None for never
+    revoked_at: int | None = None  #: when it was revoked, if it was
 
     @property
     def token_id(self) -> str:

@@ -57,22 +57,15 @@ class Ticket:
 
 @dataclass(frozen=True)
 class Trusted:
-    """What the file holds.
+    """What the file holds."""
 
-    Attributes:
-        counter: how often it was changed.
-        tokens: by their hashes.
-        sessions: by the hashes of their secrets.
-        codes: that sign in once, by their hashes.
-        pins: the identity key of a server when it was first met, by its address.
-        starts: the largest number of starts that a server ever said, by its identity key.
-    """
-
-    counter: int = 0
-    tokens: Mapping[str, AccessToken] = field(default_factory=dict, repr=False)
-    sessions: Mapping[str, Ticket] = field(default_factory=dict, repr=False)
-    codes: Mapping[str, Ticket] = field(default_factory=dict, repr=False)
+    counter: int = 0  #: how often it was changed
+    tokens: Mapping[str, AccessToken] = field(default_factory=dict, repr=False)  #: by their hashes
+    sessions: Mapping[str, Ticket] = field(default_factory=dict, repr=False)  #: by the hashes of their secrets
+    codes: Mapping[str, Ticket] = field(default_factory=dict, repr=False)  #: that sign in once, by their hashes
+    #: the identity key of a server when it was first met, by its address
     pins: Mapping[str, str] = field(default_factory=dict)
+    #: the largest number of starts that a server ever said, by its identity key
     starts: Mapping[str, int] = field(default_factory=dict)
 
 

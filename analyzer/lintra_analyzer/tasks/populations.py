@@ -23,19 +23,12 @@ Worlds = tuple[str, str]
 
 @dataclass(frozen=True)
 class PopulationPrivacy:
-    """What several tasks promise together, if the same people answered in each.
+    """What several tasks promise together, if the same people answered in each."""
 
-    Attributes:
-        count: how many tasks.
-        epsilon: at `delta`; None where nothing is promised.
-        delta: the largest of those with a curve, and all others added.
-        without: how many of them have only a point and no curve: their epsilon and delta were added.
-    """
-
-    count: int
-    epsilon: str | None
-    delta: str
-    without: int
+    count: int  #: how many tasks
+    epsilon: str | None  #: at `delta`; None where nothing is promised
+    delta: str  #: the largest of those with a curve, and all others added
+    without: int  #: how many of them have only a point and no curve: their epsilon and delta were added
 
 
 def spent_together(statements: Sequence[PrivacyStatement]) -> PopulationPrivacy | None:
@@ -62,17 +55,13 @@ def spent_together(statements: Sequence[PrivacyStatement]) -> PopulationPrivacy 
 
 @dataclass(frozen=True)
 class PopulationTotal:
-    """What the tasks about one population promise to one source, by task.
+    """What the tasks about one population promise to one source, by task."""
 
-    Attributes:
-        released: of a task's release, or of all windows that the source may answer in.
-        waiting: of a task that is not released, at worst: devices were charged for it as well.
-        unreadable: how many tasks and releases could not be read, and are not counted.
-    """
-
+    #: of a task's release, or of all windows that the source may answer in
     released: dict[str, PrivacyStatement] = field(default_factory=dict)
+    #: of a task that is not released, at worst: devices were charged for it as well
     waiting: dict[str, PrivacyStatement] = field(default_factory=dict)
-    unreadable: int = 0
+    unreadable: int = 0  #: how many tasks and releases could not be read, and are not counted
 
     @cached_property
     def by_release(self) -> PopulationPrivacy | None:

@@ -31,17 +31,11 @@ _ABOUT_THE_TASK = (
 
 @dataclass(frozen=True)
 class Bringing:
-    """What an author brings with a task.
+    """What an author brings with a task."""
 
-    Attributes:
-        record: `Signed[TaskRecord]` by the author, encoded.
-        token_keys: with which the servers check tokens, in the task's order.
-        now: the clock, in seconds since the epoch.
-    """
-
-    record: bytes
-    token_keys: Sequence[bytes] = field(repr=False)
-    now: Callable[[], int]
+    record: bytes  #: `Signed[TaskRecord]` by the author, encoded
+    token_keys: Sequence[bytes] = field(repr=False)  #: with which the servers check tokens, in the task's order
+    now: Callable[[], int]  #: the clock, in seconds since the epoch
 
 
 async def register(task: Task, brought: Bringing, servers: Sequence[Server], store: Store) -> None:

@@ -36,21 +36,15 @@ class Opened(Mapping[int, Release]):
 
 @dataclass(frozen=True)
 class Window:
-    """One window of a task.
-
-    Attributes:
-        begins: seconds since the epoch.
-        ends: seconds since the epoch; the grace comes after it.
-        problem: why there is none, or not yet.
-    """
+    """One window of a task."""
 
     number: int
-    begins: int
-    ends: int
+    begins: int  #: seconds since the epoch
+    ends: int  #: seconds since the epoch; the grace comes after it
     state: WindowState
     release_id: str | None = None
     num_clients: int | None = None
-    problem: Problem | None = None
+    problem: Problem | None = None  #: why there is none, or not yet
 
 
 def window_of(task: Task, number: int, job: Job | None, record: bytes | None, *, is_due: bool) -> Window:

@@ -86,40 +86,26 @@ def _fidelity(release: Release, confidence: float) -> FidelityReport:
 
 @dataclass(frozen=True)
 class Form:
-    """How the console asks for an analysis.
+    """How the console asks for an analysis."""
 
-    Attributes:
-        title: its name on the page.
-        answers: the question that it answers, in a sentence.
-        reading: how to read its picture.
-        fields: the options that the form asks for.
-        explains: of the columns of a release those that the field `target` can name, the likeliest first.
-    """
-
-    title: str
-    answers: str
-    reading: str
-    fields: tuple[str, ...]
+    title: str  #: its name on the page
+    answers: str  #: the question that it answers, in a sentence
+    reading: str  #: how to read its picture
+    fields: tuple[str, ...]  #: the options that the form asks for
+    #: of the columns of a release those that the field `target` can name, the likeliest first
     explains: Callable[[Release], list[str]] = names_of
 
 
 @dataclass(frozen=True)
 class Analysis:
-    """One analysis; REST, its description and the console are made of this.
+    """One analysis; REST, its description and the console are made of this."""
 
-    Attributes:
-        kind: its name.
-        options: what can be asked; every field but `kind` is an argument of `run`.
-        run: makes the estimate of a release.
-        needs: asks a release for what the analysis needs; what that raises is why it cannot be had.
-        form: of the console.
-    """
-
-    kind: str
-    options: type[BaseModel]
-    run: Callable[..., Estimate]
+    kind: str  #: its name
+    options: type[BaseModel]  #: what can be asked; every field but `kind` is an argument of `run`
+    run: Callable[..., Estimate]  #: makes the estimate of a release
+    #: asks a release for what the analysis needs; what that raises is why it cannot be had
     needs: Callable[[Release], object]
-    form: Form
+    form: Form  #: of the console
 
     @property
     def arguments(self) -> list[str]:

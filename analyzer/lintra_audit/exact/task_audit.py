@@ -13,23 +13,15 @@ MU_TOLERANCE = 1e-9
 
 @dataclass(frozen=True)
 class TaskAudit:
-    """A release's privacy by two routes.
+    """A release's privacy by two routes."""
 
-    Attributes:
-        stated: what the service says about this matrix.
-        recomputed: the same from the matrix, by another route, for continuous Gaussian noise.
-        mu: recomputed, against the corrupt clients that were found to hurt most.
-        corrupt: how many they are.
-        claim: recomputed delta at the task's epsilon, without the coalition's share of the task's delta.
-        absence: delta at the task's epsilon if the worst client had stayed away together with its noise, which no task
-            promises to hide; None where that is not known.
-    """
-
-    stated: PrivacyStatement
-    recomputed: SketchCertificate
-    mu: float
-    corrupt: int
-    claim: GaussianAudit
+    stated: PrivacyStatement  #: what the service says about this matrix
+    recomputed: SketchCertificate  #: the same from the matrix, by another route, for continuous Gaussian noise
+    mu: float  #: recomputed, against the corrupt clients that were found to hurt most
+    corrupt: int  #: how many they are
+    claim: GaussianAudit  #: recomputed delta at the task's epsilon, without the coalition's share of the task's delta
+    #: delta at the task's epsilon if the worst client had stayed away together with its noise, which no task promises
+    #: to hide; None where that is not known
     absence: CertifiedValue | None
 
     @property

@@ -26,19 +26,13 @@ Point = tuple[float, float]
 
 @dataclass(frozen=True)
 class GaussianVerdict:
-    """One claimed point against one pair in one direction.
+    """One claimed point against one pair in one direction."""
 
-    Attributes:
-        claimed: epsilon, and delta at most.
-        neighbour: which neighbouring input, in words.
-        direction: `forward` for the given law against its neighbour's, `backward` for the reverse.
-        found: the pair's exact delta at that epsilon.
-    """
-
-    claimed: Point
-    neighbour: str
+    claimed: Point  #: epsilon, and delta at most
+    neighbour: str  #: which neighbouring input, in words
+    #: `forward` for the given law against its neighbour's, `backward` for the reverse
     direction: Literal["forward", "backward"]
-    found: CertifiedValue
+    found: CertifiedValue  #: the pair's exact delta at that epsilon
 
     @property
     def verdict(self) -> Verdict:
@@ -51,17 +45,11 @@ class GaussianVerdict:
 
 @dataclass(frozen=True)
 class GaussianAudit:
-    """Everything that an audit of Gaussian laws found.
+    """Everything that an audit of Gaussian laws found."""
 
-    Attributes:
-        findings: one for each pair, claim and direction.
-        worst: the pair with the largest delta found, reversed if that direction was worse.
-        rtol: relative error that the profiles were computed to.
-    """
-
-    findings: tuple[GaussianVerdict, ...]
-    worst: GaussianPair
-    rtol: float
+    findings: tuple[GaussianVerdict, ...]  #: one for each pair, claim and direction
+    worst: GaussianPair  #: the pair with the largest delta found, reversed if that direction was worse
+    rtol: float  #: relative error that the profiles were computed to
 
     @property
     def verdict(self) -> Verdict:

@@ -26,19 +26,12 @@ Reports = tuple[IntArray, IntArray]
 
 @dataclass(frozen=True)
 class Planted:
-    """A mistake that somebody could really make.
+    """A mistake that somebody could really make."""
 
-    Attributes:
-        about: what is wrong, in a few words.
-        seams: the pipeline with the mistake in it.
-        case: the case of the mechanism that shows it.
-        caught_by: the checks that must fail.
-    """
-
-    about: str
-    seams: Seams
-    case: str
-    caught_by: frozenset[str]
+    about: str  #: what is wrong, in a few words
+    seams: Seams  #: the pipeline with the mistake in it
+    case: str  #: the case of the mechanism that shows it
+    caught_by: frozenset[str]  #: the checks that must fail
 
 
 def gaussian_test(scene: Scene, reports: Reports) -> OptimalTest:
@@ -76,37 +69,28 @@ class OrganisationAudit:
 
 @dataclass(frozen=True)
 class KindAudit:
-    """The audits of one mechanism; the defaults are those of a sum of rows with independent Gaussian words.
+    """The audits of one mechanism; the defaults are those of a sum of rows with independent Gaussian words."""
 
-    Attributes:
-        cases: what `lintra audit release` runs by default.
-        faults: mistakes to plant, by name; at least one.
-        farthest: the victim's rows in two worlds that lie as far apart as the promise allows.
-        nearest: rows of the victim that differ so little that no test may tell them apart.
-        hostile: rows that try to leave the encoder's bounds, shape `(k, d)`.
-        twin: a small task that stands for a large one.
-        kept: which part of the task its twin keeps: mu or the claim.
-        test: the adversary's optimal test.
-        variances: of one client's noise in every word, shape `(w,)`.
-        excess: largest excess kurtosis of one client's noise; 0 for Gaussian noise.
-        claimed_elsewhere: the epsilon that a publication claims for this noise, which no verdict rests on; mostly None.
-        of_task: recomputes a release's privacy from its public matrix by a route of its own.
-        organisations: of a mechanism that organisations may contribute to; else None.
-    """
-
-    cases: Callable[[], list[Case]]
-    faults: Mapping[str, Planted]
+    cases: Callable[[], list[Case]]  #: what `lintra audit release` runs by default
+    faults: Mapping[str, Planted]  #: mistakes to plant, by name; at least one
+    #: the victim's rows in two worlds that lie as far apart as the promise allows
     farthest: Callable[[Task], Pair] = opposite
+    #: rows of the victim that differ so little that no test may tell them apart
     nearest: Callable[[Task], Pair] = one_step
+    #: rows that try to leave the encoder's bounds, shape `(k, d)`
     hostile: Callable[[AnyMechanism, int], FloatArray] = hostile_rows
-    twin: Callable[[Task], Task] = twin_with_mu
+    twin: Callable[[Task], Task] = twin_with_mu  #: a small task that stands for a large one
+    #: which part of the task its twin keeps: mu or the claim
     kept: Callable[[Task], str] = field(default=lambda task: "mu")
-    test: Callable[[Scene, Reports], OptimalTest] = gaussian_test
+    test: Callable[[Scene, Reports], OptimalTest] = gaussian_test  #: the adversary's optimal test
+    #: of one client's noise in every word, shape `(w,)`
     variances: Callable[[Measurement], FloatArray] = stated_variances
-    excess: float = 0.0
+    excess: float = 0.0  #: largest excess kurtosis of one client's noise; 0 for Gaussian noise
+    #: the epsilon that a publication claims for this noise, which no verdict rests on; mostly None
     claimed_elsewhere: Callable[[AnyMechanism], Real | None] = field(default=lambda mechanism: None)
+    #: recomputes a release's privacy from its public matrix by a route of its own
     of_task: Callable[[Task, PublicMatrix], TaskAudit] = audit_gaussian_release
-    organisations: OrganisationAudit | None = None
+    organisations: OrganisationAudit | None = None  #: of a mechanism that organisations may contribute to; else None
 
 
 AUDITS = ByKind("lintra_audit.kinds", "AUDIT", KindAudit)

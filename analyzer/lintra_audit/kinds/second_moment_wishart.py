@@ -78,19 +78,13 @@ class WishartTest:
     took off, is W + A, A the victim's product, and W has the density |W|^((h - d - 1)/2) exp(-tr W / 2v). The small
     noise that hides the grid is left out, which makes this test slightly worse than the best. A clip counter has
     Gaussian noise of its own.
-
-    Attributes:
-        known: the sum of the known rows' products.
-        victims: the victim's product in both worlds.
-        freedom: h.
-        variance: v.
-        counter: weight and midpoint of the counter's log-likelihood ratio; None without a counter.
     """
 
-    known: FloatArray
-    victims: tuple[FloatArray, FloatArray]
-    freedom: int
-    variance: float
+    known: FloatArray  #: the sum of the known rows' products
+    victims: tuple[FloatArray, FloatArray]  #: the victim's product in both worlds
+    freedom: int  #: h
+    variance: float  #: v
+    #: weight and midpoint of the counter's log-likelihood ratio; None without a counter
     counter: tuple[float, float] | None = None
 
     mu: None = None

@@ -38,24 +38,16 @@ MIN_TRIALS = 2000
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of one case.
-
-    Attributes:
-        statement: the claim: that of the release, or of the smallest cohort the task allows.
-        refusal: the token of the rule that refused the last request, if one did.
-        exact_mu: mu of Theorem 1 for the matrix that was drawn, the worst victim and the coalition found.
-        optimal: the bound from the likelihood ratio of the claimed mechanism.
-        black_box: the bound from a test that was learned from the runs.
-        checks: all other checks with their results.
-    """
+    """The result of one case."""
 
     case: Case
-    statement: PrivacyStatement
-    refusal: str | None = None
+    statement: PrivacyStatement  #: the claim: that of the release, or of the smallest cohort the task allows
+    refusal: str | None = None  #: the token of the rule that refused the last request, if one did
+    #: mu of Theorem 1 for the matrix that was drawn, the worst victim and the coalition found
     exact_mu: float | None = None
-    optimal: Bound | None = None
-    black_box: Bound | None = None
-    checks: list[Check] = field(default_factory=list)
+    optimal: Bound | None = None  #: the bound from the likelihood ratio of the claimed mechanism
+    black_box: Bound | None = None  #: the bound from a test that was learned from the runs
+    checks: list[Check] = field(default_factory=list)  #: all other checks with their results
 
     @property
     def epsilon_lower(self) -> float | None:

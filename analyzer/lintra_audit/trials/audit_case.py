@@ -26,28 +26,18 @@ _KEYS = bytes(32)
 
 @dataclass(frozen=True)
 class Case:
-    """One audit: a task, the cohort that reports, and what is asked of the servers.
+    """One audit: a task, the cohort that reports, and what is asked of the servers."""
 
-    Attributes:
-        name: one word for tables and `--case`.
-        about: what it is, in a few words.
-        make_task: returns the public parameters, checked; calibrating them may take a while.
-        without_first: whether a second release, of the same reports without client 0, is asked for.
-        again: whether the same release is asked for again.
-        effort: runs of this case for one run of an ordinary one; a smaller mu needs more.
-        must_refuse: whether the rules must refuse the task, what is sent, or the last request.
-        others: of a task of organisations, rows of other persons in the first of them; the next has one more, and so
-            on. As many as the task has room for if these are fewer, unless they must be refused.
-    """
-
-    name: str
-    about: str
-    make_task: Callable[[], Task]
+    name: str  #: one word for tables and `--case`
+    about: str  #: what it is, in a few words
+    make_task: Callable[[], Task]  #: returns the public parameters, checked; calibrating them may take a while
     num_clients: int
-    without_first: bool = False
-    again: bool = False
-    effort: int = 1
-    must_refuse: bool = False
+    without_first: bool = False  #: whether a second release, of the same reports without client 0, is asked for
+    again: bool = False  #: whether the same release is asked for again
+    effort: int = 1  #: runs of this case for one run of an ordinary one; a smaller mu needs more
+    must_refuse: bool = False  #: whether the rules must refuse the task, what is sent, or the last request
+    #: of a task of organisations, rows of other persons in the first of them; the next has one more, and so on. As many
+    #: as the task has room for if these are fewer, unless they must be refused.
     others: int = 3
 
     @cached_property

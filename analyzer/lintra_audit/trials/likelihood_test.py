@@ -26,21 +26,13 @@ _GRID = np.linspace(0.005, 0.995, 199)
 
 @dataclass(frozen=True)
 class Bound:
-    """The result of one test of the two worlds.
+    """The result of one test of the two worlds."""
 
-    Attributes:
-        trials: how many runs of each world it was tested on.
-        false_positives: how often world 0 was taken for world 1.
-        false_negatives: how often world 1 was taken for world 0.
-        mu: -Phi^-1(FP) - Phi^-1(FN) at the observed rates, half a count away from 0 and 1.
-        mu_lower: the same at the upper confidence bounds, at least 0.
-    """
-
-    trials: int
-    false_positives: int
-    false_negatives: int
-    mu: float
-    mu_lower: float
+    trials: int  #: how many runs of each world it was tested on
+    false_positives: int  #: how often world 0 was taken for world 1
+    false_negatives: int  #: how often world 1 was taken for world 0
+    mu: float  #: -Phi^-1(FP) - Phi^-1(FN) at the observed rates, half a count away from 0 and 1
+    mu_lower: float  #: the same at the upper confidence bounds, at least 0
 
     def epsilon_lower(self, delta: float) -> float:
         """Return the epsilon at `delta` of a Gaussian mechanism with `mu_lower`."""
@@ -97,16 +89,11 @@ class LikelihoodRatio:
 
     The release has mean s u^T plus what is known, and covariance sigma_w^2 S_H S_H^T in word w. With the pseudo-inverse
     of the Gram matrix the log-likelihood ratio is linear, and its distance between the worlds is mu.
-
-    Attributes:
-        weights: shape `(rows, words)`.
-        midpoint: the mean release halfway between the worlds; same shape, in ring units.
-        mu: that of Theorem 1 for this matrix and this pair of rows.
     """
 
-    weights: FloatArray
-    midpoint: FloatArray
-    mu: float
+    weights: FloatArray  #: shape `(rows, words)`
+    midpoint: FloatArray  #: the mean release halfway between the worlds; same shape, in ring units
+    mu: float  #: that of Theorem 1 for this matrix and this pair of rows
 
     def scores(self, released: IntArray) -> FloatArray:
         """Return the log-likelihood ratio of releases of shape `(trials, rows, words)`; shape `(trials,)`."""

@@ -23,17 +23,11 @@ THE_ORGANISATION = "the organisation"
 
 @dataclass(frozen=True, eq=False, repr=False)
 class File:
-    """The rows of one organisation; `repr` shows none.
+    """The rows of one organisation; `repr` shows none."""
 
-    Attributes:
-        rows: normalised, shape `(n, d)`; NaN is a number that is missing.
-        persons: whose row each is, shape `(n,)`, numbered from 0.
-        null_rows: further rows that are null and counted all the same.
-    """
-
-    rows: FloatArray
-    persons: IntArray
-    null_rows: int = 0
+    rows: FloatArray  #: normalised, shape `(n, d)`; NaN is a number that is missing
+    persons: IntArray  #: whose row each is, shape `(n,)`, numbered from 0
+    null_rows: int = 0  #: further rows that are null and counted all the same
 
     def __repr__(self) -> str:
         return f"File({len(self.rows)} rows)"

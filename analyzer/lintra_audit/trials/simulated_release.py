@@ -102,17 +102,11 @@ class DrawnRelease:
 
 @dataclass(frozen=True)
 class Part:
-    """Words of a report that the same public columns apply to.
+    """Words of a report that the same public columns apply to."""
 
-    Attributes:
-        columns: shape `(copies, rows, clients)`.
-        sent: where in a report the words stand, copy after copy.
-        released: where in a row of the release they stand.
-    """
-
-    columns: IntArray
-    sent: slice
-    released: slice
+    columns: IntArray  #: shape `(copies, rows, clients)`
+    sent: slice  #: where in a report the words stand, copy after copy
+    released: slice  #: where in a row of the release they stand
 
     def applied(self, clients: IntArray, reports: IntArray) -> IntArray:
         """Return what these words of some clients' reports, shape `(.., clients, w)`, add to the release."""
@@ -126,25 +120,18 @@ class Part:
 
 @dataclass(frozen=True)
 class Scene:
-    """Everything public about one audit, and the worst victim and coalition for it.
-
-    Attributes:
-        columns: all releases' matrices over all clients, stacked, by the copy that they apply to; shape `(copies, rows,
-            clients)`, one copy unless a report holds several.
-        totals: what applies to words that bypass the matrices, shape `(1, rows, clients)`.
-        victim: the honest client with the largest leverage.
-        corrupt: the clients whose reports the adversary knows, shape `(quota,)`.
-        honest: the others, victim included.
-    """
+    """Everything public about one audit, and the worst victim and coalition for it."""
 
     task: Task
     num_clients: int
     releases: tuple[DrawnRelease, ...]
+    #: all releases' matrices over all clients, stacked, by the copy that they apply to; shape `(copies, rows,
+    #: clients)`, one copy unless a report holds several
     columns: IntArray
-    totals: IntArray
-    victim: int
-    corrupt: IntArray
-    honest: IntArray
+    totals: IntArray  #: what applies to words that bypass the matrices, shape `(1, rows, clients)`
+    victim: int  #: the honest client with the largest leverage
+    corrupt: IntArray  #: the clients whose reports the adversary knows, shape `(quota,)`
+    honest: IntArray  #: the others, victim included
 
     @property
     def matrix(self) -> IntArray:

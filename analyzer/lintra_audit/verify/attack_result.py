@@ -8,25 +8,16 @@ from lintra_audit.verify.rules import RULES
 
 @dataclass(frozen=True)
 class AttackResult:
-    """One attack on real servers, with the rule that stops it and without.
-
-    Attributes:
-        told: what it does, in words.
-        rule: the name of the rule that stops it.
-        kept: what happened where all rules are kept.
-        stopped: whether that is what the rule promises.
-        broken: what happened where this rule is off.
-        shown: whether the attack worked there, or did no harm as its description says.
-    """
+    """One attack on real servers, with the rule that stops it and without."""
 
     name: str
     by: Literal["client", "server", "analyzer", "editor"]
-    told: str
-    rule: str
-    kept: str
-    stopped: bool
-    broken: str
-    shown: bool
+    told: str  #: what it does, in words
+    rule: str  #: the name of the rule that stops it
+    kept: str  #: what happened where all rules are kept
+    stopped: bool  #: whether that is what the rule promises
+    broken: str  #: what happened where this rule is off
+    shown: bool  #: whether the attack worked there, or did no harm as its description says
 
     @property
     def passed(self) -> bool:

@@ -29,19 +29,13 @@ ADDED = 2**40
 
 @dataclass(frozen=True)
 class MaliciousReport:
-    """One way to lie.
-
-    Attributes:
-        rule: the name of the rule that finds it (see `rules.RULES`).
-        report: makes such a report.
-        why_none: why nothing follows where the rule is off, if nothing does.
-    """
+    """One way to lie."""
 
     name: str
     told: str
-    rule: str
-    report: Callable[[Task], Report]
-    why_none: str | None = None
+    rule: str  #: the name of the rule that finds it (see `rules.RULES`)
+    report: Callable[[Task], Report]  #: makes such a report
+    why_none: str | None = None  #: why nothing follows where the rule is off, if nothing does
 
 
 def honest_rows(task: Task, count: int) -> IntArray:

@@ -27,21 +27,14 @@ _TOLERANCE = 1e-9
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LogisticRelease:
-    """The coefficients of a private logistic regression without an intercept.
+    """The coefficients of a private logistic regression without an intercept."""
 
-    Attributes:
-        features: names of the d features; for an intercept give a column of ones, which counts in the row bound.
-        coef: shape `(d,)`, theta plus its scatter and the noise.
-        regularization: lambda.
-        row_bound: l of a row of features.
-        plan: the noise and the promise.
-    """
-
+    #: names of the d features; for an intercept give a column of ones, which counts in the row bound
     features: tuple[str, ...]
-    coef: FloatArray
-    regularization: float
-    row_bound: float
-    plan: CalibratedPlan
+    coef: FloatArray  #: shape `(d,)`, theta plus its scatter and the noise
+    regularization: float  #: lambda
+    row_bound: float  #: l of a row of features
+    plan: CalibratedPlan  #: the noise and the promise
     law: str = FLOATING_POINT_LAW
 
     def __repr__(self) -> str:

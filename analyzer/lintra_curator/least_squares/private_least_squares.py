@@ -44,22 +44,14 @@ _DEPTHS = (0.97, 0.9, 0.75, 0.5, 0.25)
 
 @dataclass(frozen=True)
 class LeastSquaresPlan:
-    """The ridge of private least squares, from public parameters alone.
+    """The ridge of private least squares, from public parameters alone."""
 
-    Attributes:
-        sketch_rows: r; larger means less scatter and more ridge.
-        features: d.
-        row_bound: l of a row of [B b].
-        sigma2: the ridge, in row units squared.
-        law: "gaussian", "t" or "sketch"; see `private_least_squares`.
-        worst: (p, s) at which delta is largest, as found; None for the law "sketch", which needs no search.
-    """
-
-    sketch_rows: int
-    features: int
-    row_bound: float
-    sigma2: float
-    law: Law
+    sketch_rows: int  #: r; larger means less scatter and more ridge
+    features: int  #: d
+    row_bound: float  #: l of a row of [B b]
+    sigma2: float  #: the ridge, in row units squared
+    law: Law  #: "gaussian", "t" or "sketch"; see `private_least_squares`
+    #: (p, s) at which delta is largest, as found; None for the law "sketch", which needs no search
     worst: tuple[float, float] | None
     promise: PrivacyStatement
 
@@ -70,20 +62,13 @@ class LeastSquaresRelease:
 
     How far they scatter depends on the residual and on the features, which are not released, so no standard errors
     can be given; with the law "sketch" the sketch is released too, and any estimator can read it.
-
-    Attributes:
-        features: names of the d features.
-        coef: the coefficients, shape `(d,)`, of the problem with ridge `plan.sigma2`, plus the scatter.
-        num_clients: rows of [B b].
-        plan: with the promise and its status.
-        sketch: what the coefficients were computed from, for the law "sketch" only.
     """
 
-    features: tuple[str, ...]
-    coef: FloatArray
-    num_clients: int
-    plan: LeastSquaresPlan
-    sketch: ProjectionRelease | None = None
+    features: tuple[str, ...]  #: names of the d features
+    coef: FloatArray  #: the coefficients, shape `(d,)`, of the problem with ridge `plan.sigma2`, plus the scatter
+    num_clients: int  #: rows of [B b]
+    plan: LeastSquaresPlan  #: with the promise and its status
+    sketch: ProjectionRelease | None = None  #: what the coefficients were computed from, for the law "sketch" only
     law: str = FLOATING_POINT_LAW
 
     def __repr__(self) -> str:

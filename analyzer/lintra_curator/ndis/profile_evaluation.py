@@ -129,17 +129,11 @@ def _bound_only(pair: GaussianPair, epsilon: float) -> CertifiedValue:
 
 @dataclass(frozen=True)
 class _Saddle:
-    """Where the line crosses the real axis.
+    """Where the line crosses the real axis."""
 
-    Attributes:
-        tilt: c, the minimum of ln F on the strip.
-        log_height: ln F(c).
-        curvature: (ln F)''(c).
-    """
-
-    tilt: float
-    log_height: float
-    curvature: float
+    tilt: float  #: c, the minimum of ln F on the strip
+    log_height: float  #: ln F(c)
+    curvature: float  #: (ln F)''(c)
 
     @property
     def log_size(self) -> float:

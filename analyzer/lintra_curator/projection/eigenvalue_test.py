@@ -18,16 +18,11 @@ class EigenvalueTest:
     """How the smallest eigenvalue is tested and the ridge chosen; in units of the squared row bound.
 
     The noisy eigenvalue is t = lambda_min + deviation Z, and the ridge max(cap - max(t - margin, 0), 0).
-
-    Attributes:
-        deviation: of the noise on the smallest eigenvalue, which one row moves by at most 1.
-        margin: subtracted from t, so that the result is rarely above lambda_min.
-        cap: the ridge of data that may be singular.
     """
 
-    deviation: float
-    margin: float
-    cap: float
+    deviation: float  #: of the noise on the smallest eigenvalue, which one row moves by at most 1
+    margin: float  #: subtracted from t, so that the result is rarely above lambda_min
+    cap: float  #: the ridge of data that may be singular
 
     def __post_init__(self) -> None:
         if not (0 < self.deviation < math.inf and math.isfinite(self.margin) and 0 < self.cap < math.inf):

@@ -169,16 +169,11 @@ def ptr_projection(
 
 @dataclass(frozen=True, eq=False)
 class PtrRelease:
-    """Both numbers that propose-test-release releases under one promise.
+    """Both numbers that propose-test-release releases under one promise."""
 
-    Attributes:
-        noisy_eigenvalue: t, in row units squared: an estimate of the smallest eigenvalue of D^T D.
-        test: the public parameters, in units of the squared row bound.
-        projection: the sketch; its ridge was chosen from t and may be published because the test paid for it.
-    """
-
-    noisy_eigenvalue: float
-    test: EigenvalueTest
+    noisy_eigenvalue: float  #: t, in row units squared: an estimate of the smallest eigenvalue of D^T D
+    test: EigenvalueTest  #: the public parameters, in units of the squared row bound
+    #: the sketch; its ridge was chosen from t and may be published because the test paid for it
     projection: ProjectionRelease
 
 

@@ -42,19 +42,12 @@ _BLOCK_NUMBERS = 1 << 22
 
 @dataclass(frozen=True)
 class ProjectionPlan:
-    """The noise of a random projection, from public parameters alone.
+    """The noise of a random projection, from public parameters alone."""
 
-    Attributes:
-        sketch_rows: r, rows of the sketch.
-        row_bound: l, in row units.
-        sigma2: the ridge, in row units squared.
-        leverage: the largest leverage that a row can have, l^2 / (l^2 + sigma2).
-    """
-
-    sketch_rows: int
-    row_bound: float
-    sigma2: float
-    leverage: float
+    sketch_rows: int  #: r, rows of the sketch
+    row_bound: float  #: l, in row units
+    sigma2: float  #: the ridge, in row units squared
+    leverage: float  #: the largest leverage that a row can have, l^2 / (l^2 + sigma2)
     promise: PrivacyStatement
 
 
@@ -121,25 +114,15 @@ def rp_sigma(
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ProjectionRelease:
-    """The rows that a random projection released, and what they promise.
+    """The rows that a random projection released, and what they promise."""
 
-    Attributes:
-        columns: the d columns.
-        values: the sketch, shape `(r, d)`: rows N(0, D^T D + sigma2 I).
-        sigma2: the ridge in the sketch, in row units squared.
-        num_clients: rows of D.
-        row_bound: l.
-        promise: with its certified delta and its status.
-        route: how the sketch was drawn.
-    """
-
-    columns: tuple[ScaledColumn, ...]
-    values: FloatArray
-    sigma2: float
-    num_clients: int
-    row_bound: float
-    promise: PrivacyStatement
-    route: Route
+    columns: tuple[ScaledColumn, ...]  #: the d columns
+    values: FloatArray  #: the sketch, shape `(r, d)`: rows N(0, D^T D + sigma2 I)
+    sigma2: float  #: the ridge in the sketch, in row units squared
+    num_clients: int  #: rows of D
+    row_bound: float  #: l
+    promise: PrivacyStatement  #: with its certified delta and its status
+    route: Route  #: how the sketch was drawn
     law: str = FLOATING_POINT_LAW
 
     def __repr__(self) -> str:

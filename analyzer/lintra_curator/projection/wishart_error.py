@@ -17,18 +17,12 @@ class WishartError(KnownNoise):
     """Cov(N_ij, N_kl) = spread (C_ik C_jl + C_il C_jk) + common C_ij C_kl.
 
     All of it is privacy noise: the draw that hides the rows is what errs.
-
-    Attributes:
-        centre: C, shape `(d, d)`: the mean of the draw, or the draw itself where the mean holds the data.
-        spread: 1 / r for a mean of r outer products.
-        common: 0, except for inverse Wishart draws, whose scale errs as well.
-        sigma: sd of an entry off the diagonal where there are no data.
     """
 
-    centre: FloatArray
-    spread: float
-    common: float
-    sigma: float
+    centre: FloatArray  #: C, shape `(d, d)`: the mean of the draw, or the draw itself where the mean holds the data
+    spread: float  #: 1 / r for a mean of r outer products
+    common: float  #: 0, except for inverse Wishart draws, whose scale errs as well
+    sigma: float  #: sd of an entry off the diagonal where there are no data
 
     def __repr__(self) -> str:
         return f"WishartError(columns={self.centre.shape[0]}, spread={self.spread:.4g})"

@@ -36,18 +36,12 @@ _PLANNING_DELTA = "0.000001"
 
 @dataclass(frozen=True)
 class PureShares:
-    """How a pure epsilon is split over the parts of the vector; parts that are not there get nothing.
+    """How a pure epsilon is split over the parts of the vector; parts that are not there get nothing."""
 
-    Attributes:
-        counts: class counts.
-        sums: class sums.
-        histograms: all of them together.
-    """
-
-    counts: float = 0.1
-    sums: float = 0.25
+    counts: float = 0.1  #: class counts
+    sums: float = 0.25  #: class sums
     products: float = 0.45
-    histograms: float = 0.2
+    histograms: float = 0.2  #: all of them together
 
     def __post_init__(self) -> None:
         if not all(0 < share < math.inf for share in (self.counts, self.sums, self.products, self.histograms)):

@@ -116,19 +116,12 @@ def release_ron_gauss(
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PreparedRonGauss:
-    """A release that is planned and whose rows are checked, but of which nothing is drawn yet.
+    """A release that is planned and whose rows are checked, but of which nothing is drawn yet."""
 
-    Attributes:
-        mechanism: calibrated.
-        columns: with their public bounds and levels.
-        values: the checked rows, shape `(n, d)`.
-        statement: what the release will spend.
-    """
-
-    mechanism: RonGauss
-    columns: tuple[Column, ...]
-    values: FloatArray
-    statement: PrivacyStatement
+    mechanism: RonGauss  #: calibrated
+    columns: tuple[Column, ...]  #: with their public bounds and levels
+    values: FloatArray  #: the checked rows, shape `(n, d)`
+    statement: PrivacyStatement  #: what the release will spend
 
     def draw(self, random_bytes: RandomBytes) -> ProjectedSums:
         """Add the noise; once, since another draw is another release."""

@@ -33,44 +33,27 @@ class NoiseRecord:
     """How the noise of a release was made, and the privacy that follows from it.
 
     All in normalised units, so that sigma, `ridge` and `debias` are in units of a squared row.
-
-    Attributes:
-        mechanism: which of the four.
-        claim: what was asked for. With published calibrations `delta_at` may say that it is not kept.
-        calibration: "exact" from the mechanism's own curve; "published" from the paper, for comparison only.
-        law: "discrete, exact integers" or "continuous, floating point".
-        sigma: sd of an entry off the diagonal where there are no data: sigma, sqrt(k) c B^2, w2 / sqrt(r) in turn.
-        num_columns: d at the time of the release.
-        mu: of the Gaussian mechanism, else None.
-        slack: K of Theorem D1, the price of integers (docs/explanation/privacy.md#integers); 0 for continuous laws.
-        degrees: r of a projection, k of Wishart noise, nu of an inverse Wishart draw.
-        scale: c of Wishart noise.
-        weight: q = B^2 / w2, what one row can weigh against the planned ridge.
-        ridge: what was added to the diagonal before the draw, w2 or less.
-        debias: what was subtracted from the diagonal after it.
-        trace_tight: whether the trace was released with less noise.
-        weighted: whether the diagonal has sqrt(2) times the deviation; the published Gaussian mechanism has not.
-        look_mu: of the look at the smallest eigenvalue, if the ridge is adaptive.
-        look: what it showed, the smallest eigenvalue with noise.
     """
 
-    mechanism: Mechanism
-    claim: Claim
-    calibration: Calibration
-    law: str
-    sigma: float
-    num_columns: int
-    mu: float | None = None
+    mechanism: Mechanism  #: which of the four
+    claim: Claim  #: what was asked for. With published calibrations `delta_at` may say that it is not kept.
+    calibration: Calibration  #: "exact" from the mechanism's own curve; "published" from the paper, for comparison only
+    law: str  #: "discrete, exact integers" or "continuous, floating point"
+    sigma: float  #: sd of an entry off the diagonal where there are no data: sigma, sqrt(k) c B^2, w2 / sqrt(r) in turn
+    num_columns: int  #: d at the time of the release
+    mu: float | None = None  #: of the Gaussian mechanism, else None
+    #: K of Theorem D1, the price of integers (docs/explanation/privacy.md#integers); 0 for continuous laws
     slack: float = 0.0
-    degrees: float | None = None
-    scale: float | None = None
-    weight: float | None = None
-    ridge: float = 0.0
-    debias: float = 0.0
-    trace_tight: bool = False
+    degrees: float | None = None  #: r of a projection, k of Wishart noise, nu of an inverse Wishart draw
+    scale: float | None = None  #: c of Wishart noise
+    weight: float | None = None  #: q = B^2 / w2, what one row can weigh against the planned ridge
+    ridge: float = 0.0  #: what was added to the diagonal before the draw, w2 or less
+    debias: float = 0.0  #: what was subtracted from the diagonal after it
+    trace_tight: bool = False  #: whether the trace was released with less noise
+    #: whether the diagonal has sqrt(2) times the deviation; the published Gaussian mechanism has not
     weighted: bool = True
-    look_mu: float | None = None
-    look: float | None = None
+    look_mu: float | None = None  #: of the look at the smallest eigenvalue, if the ridge is adaptive
+    look: float | None = None  #: what it showed, the smallest eigenvalue with noise
 
     def delta_at(self, epsilon: float) -> float:
         """Return the delta for which the release is (epsilon, delta)-private, by the mechanism's exact curve.
@@ -92,24 +75,16 @@ class NoiseRecord:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CentralSecondMoment:
-    """A private second moment Z^T Z of a curator's table.
+    """A private second moment Z^T Z of a curator's table."""
 
-    Attributes:
-        columns: the d columns.
-        values: shape `(d, d)`, the debiased release: its mean is Z^T Z.
-        raw: shape `(d, d)`, the release before debiasing: M^T M, S + W or the inverse Wishart draw; for Gaussian noise
-            the same as `values`.
-        noise: how it was made.
-        num_clients: n, the rows of Z; public.
-        row_bound: B.
-    """
-
-    columns: tuple[ScaledColumn, ...]
-    values: FloatArray
+    columns: tuple[ScaledColumn, ...]  #: the d columns
+    values: FloatArray  #: shape `(d, d)`, the debiased release: its mean is Z^T Z
+    #: shape `(d, d)`, the release before debiasing: M^T M, S + W or the inverse Wishart draw; for Gaussian noise the
+    #: same as `values`
     raw: FloatArray
-    noise: NoiseRecord
-    num_clients: int
-    row_bound: float
+    noise: NoiseRecord  #: how it was made
+    num_clients: int  #: n, the rows of Z; public
+    row_bound: float  #: B
 
     def __repr__(self) -> str:
         return (

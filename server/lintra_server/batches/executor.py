@@ -31,23 +31,17 @@ Tell = Callable[[float], None]
 
 @dataclass(frozen=True)
 class ReleaseRequest:
-    """One server's part in a release, before noise: what is to be added up, and what the matrix comes from.
-
-    Attributes:
-        seed: of the matrix, which follows from it.
-        batch: its number in the store.
-        ranks: of every stored report in the order of storing, or `EXCLUDED`; shape `(n,)`.
-        part_reports: most reports of a part.
-    """
+    """One server's part in a release, before noise: what is to be added up, and what the matrix comes from."""
 
     task: Task
     server: int
     matrix: PublicMatrix = field(repr=False)
-    seed: bytes
-    batch: int
+    seed: bytes  #: of the matrix, which follows from it
+    batch: int  #: its number in the store
+    #: of every stored report in the order of storing, or `EXCLUDED`; shape `(n,)`
     ranks: NDArray[np.uint32] = field(repr=False)
     stored: BatchSegments = field(repr=False)
-    part_reports: int = PART_REPORTS
+    part_reports: int = PART_REPORTS  #: most reports of a part
 
     def parts(self) -> list[Segments]:
         """Return the runs of segments that are added up each by itself."""

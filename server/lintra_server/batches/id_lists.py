@@ -31,20 +31,14 @@ MOST_HELD, MOST_HELD_IDS = 64, 1 << 25
 
 @dataclass(frozen=True)
 class FrozenList:
-    """What a frozen cohort consists of: its batch, the list of this server's inventory, and the cohort's own.
-
-    Attributes:
-        num_own: reports in the inventory.
-        count: reports in the cohort.
-        judged: whether it is what was accepted of the cohort, and root and count are those of the verdict.
-    """
+    """What a frozen cohort consists of: its batch, the list of this server's inventory, and the cohort's own."""
 
     batch: int
     inventory_root: bytes = field(repr=False)
-    num_own: int
+    num_own: int  #: reports in the inventory
     root: bytes = field(repr=False)
-    count: int
-    judged: bool = False
+    count: int  #: reports in the cohort
+    judged: bool = False  #: whether it is what was accepted of the cohort, and root and count are those of the verdict
 
 
 class BatchLists:

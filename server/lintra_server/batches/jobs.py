@@ -36,19 +36,13 @@ log = structlog.get_logger()
 
 @dataclass
 class ReleaseStep:
-    """A step of one batch that was begun.
-
-    Attributes:
-        digest: of the request that it answers.
-        began: on the clock that counts seconds.
-        done: how much of it, from 0 to 1, as far as it says.
-        outcome: the step's answer or refusal, when there is one.
-    """
+    """A step of one batch that was begun."""
 
     step: StepName
-    digest: bytes
-    began: float
-    done: float = 0.0
+    digest: bytes  #: of the request that it answers
+    began: float  #: on the clock that counts seconds
+    done: float = 0.0  #: how much of it, from 0 to 1, as far as it says
+    #: the step's answer or refusal, when there is one
     outcome: "Future[bytes]" = field(default_factory=Future, repr=False)
     thread: threading.Thread | None = field(default=None, repr=False)
 

@@ -17,25 +17,17 @@ from lintra_server.storage.segments import SegmentTable, StoredSegments
 
 @dataclass(frozen=True)
 class RemotePart:
-    """One part as it travels: nothing in it is secret.
+    """One part as it travels: nothing in it is secret."""
 
-    Attributes:
-        definition: the task's, canonical.
-        batch: its number in the store.
-        table: of the rows of the run, whose marks the gate has checked.
-        ranks: of the reports of the run, or `EXCLUDED`; shape `(k,)`.
-        door: where database and key are told (see `key_door`).
-    """
-
-    definition: bytes = field(repr=False)
+    definition: bytes = field(repr=False)  #: the task's, canonical
     server: int
     num_clients: int
     seed: bytes = field(repr=False)
-    batch: int
+    batch: int  #: its number in the store
     part: Segments
-    table: SegmentTable = field(repr=False)
-    ranks: NDArray[np.uint32] = field(repr=False)
-    door: str
+    table: SegmentTable = field(repr=False)  #: of the rows of the run, whose marks the gate has checked
+    ranks: NDArray[np.uint32] = field(repr=False)  #: of the reports of the run, or `EXCLUDED`; shape `(k,)`
+    door: str  #: where database and key are told (see `key_door`)
 
 
 def remote_parts(release: ReleaseRequest, door: str) -> list[RemotePart]:

@@ -41,21 +41,13 @@ MOST_HELD, MOST_HELD_BYTES = 64, 4 << 20
 
 @dataclass(frozen=True)
 class RegisteredTask:
-    """A task as this server holds it.
+    """A task as this server holds it."""
 
-    Attributes:
-        key: its number in the store, which the journal gave to it.
-        task: the checked definition.
-        server: this server's index in it.
-        record: the definition signed by this server, canonical.
-        admission: checks the tokens of its reports; None in an open task.
-    """
-
-    key: int
-    task: Task
-    server: int
-    record: bytes = field(repr=False)
-    admission: Admission | None = None
+    key: int  #: its number in the store, which the journal gave to it
+    task: Task  #: the checked definition
+    server: int  #: this server's index in it
+    record: bytes = field(repr=False)  #: the definition signed by this server, canonical
+    admission: Admission | None = None  #: checks the tokens of its reports; None in an open task
     token_key: bytes | None = field(default=None, repr=False)
 
     @cached_property

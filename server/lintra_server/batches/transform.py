@@ -52,19 +52,12 @@ def add_reports(matrix: PublicMatrix, sketch: RingArray, ranks: IntArray, shares
 
 @dataclass(frozen=True)
 class Segments:
-    """A run of segments of a batch: what one part of a release adds up.
+    """A run of segments of a batch: what one part of a release adds up."""
 
-    Attributes:
-        first: number of the first of them.
-        last: number of the last of them.
-        begins: reports of the batch that were stored before it.
-        ends: those, and the run's own.
-    """
-
-    first: int
-    last: int
-    begins: int
-    ends: int
+    first: int  #: number of the first of them
+    last: int  #: number of the last of them
+    begins: int  #: reports of the batch that were stored before it
+    ends: int  #: those, and the run's own
 
 
 def runs(stored: BatchSegments, most: int) -> list[Segments]:

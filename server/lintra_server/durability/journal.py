@@ -102,25 +102,16 @@ EMPTY = Head(0, bytes(HASH_BYTES))
 
 @dataclass(frozen=True)
 class JournalEntry:
-    """One thing that happened.
+    """One thing that happened."""
 
-    Attributes:
-        number: 1 for the first.
-        start: how often a gate process had begun on this folder.
-        task_id: 32 bytes; empty if no task is meant.
-        batch: the number of its batch: 0, or of a window.
-        step: SHA-256 of the step file; empty if there was none.
-        first: of the windows that are one batch with it, if any were merged into it.
-        facts: what else the line says. Of a change of state: what each column of the batch becomes (see `fact`).
-    """
-
-    number: int
-    start: int
+    number: int  #: 1 for the first
+    start: int  #: how often a gate process had begun on this folder
     state: JournalState
-    task_id: bytes = b""
-    step: bytes = b""
-    batch: int = 0
-    first: int | None = None
+    task_id: bytes = b""  #: 32 bytes; empty if no task is meant
+    step: bytes = b""  #: SHA-256 of the step file; empty if there was none
+    batch: int = 0  #: the number of its batch: 0, or of a window
+    first: int | None = None  #: of the windows that are one batch with it, if any were merged into it
+    #: what else the line says. Of a change of state: what each column of the batch becomes (see `fact`).
     facts: Mapping[str, JsonValue] = field(default_factory=dict)
 
     @property

@@ -38,17 +38,11 @@ class DamagedNotesError(InvalidSettingsError):
 
 
 class ChainNote(NamedTuple):
-    """Where a batch ends.
+    """Where a batch ends."""
 
-    Attributes:
-        total: reports that it holds.
-        chain: chain value of its last segment, 28 bytes (see `storage.marks`).
-        told_at: the time unit of its task in which somebody was last told how many they are; 0 if nobody was.
-    """
-
-    total: int
-    chain: bytes
-    told_at: int = 0
+    total: int  #: reports that it holds
+    chain: bytes  #: chain value of its last segment, 28 bytes (see `storage.marks`)
+    told_at: int = 0  #: the time unit of its task in which somebody was last told how many they are; 0 if nobody was
 
 
 class _Slot:

@@ -39,20 +39,13 @@ _SINCE = (
 
 @dataclass(frozen=True)
 class Doctor:
-    """Looks at one server.
-
-    Attributes:
-        config: its settings file, as commands name it.
-        now: the machine's clock.
-        running: counts seconds, and nobody sets it.
-        wait: lets seconds pass.
-    """
+    """Looks at one server."""
 
     settings: Settings
-    config: Path
-    now: Callable[[], float] = time.time
-    running: Callable[[], float] = time.monotonic
-    wait: Callable[[float], None] = time.sleep
+    config: Path  #: its settings file, as commands name it
+    now: Callable[[], float] = time.time  #: the machine's clock
+    running: Callable[[], float] = time.monotonic  #: counts seconds, and nobody sets it
+    wait: Callable[[float], None] = time.sleep  #: lets seconds pass
 
     def examine(self) -> Iterator[HealthFinding]:
         """Yield what is wrong, each needing only what came before; stop where nothing more can be said."""

@@ -94,19 +94,12 @@ def read_notes(settings: Settings, wait: Callable[[float], None] = time.sleep) -
 
 @dataclass(frozen=True)
 class ChainLook:
-    """What the database shows of a batch's rows.
+    """What the database shows of a batch's rows."""
 
-    Attributes:
-        rows: those that are what was stored, from the first one on, without their identifiers and serials.
-        end: where these end.
-        ends: every (total, chain value) on the way.
-        is_broken: whether others follow.
-    """
-
-    rows: list[Row]
-    end: End
-    ends: set[tuple[int, bytes]]
-    is_broken: bool
+    rows: list[Row]  #: those that are what was stored, from the first one on, without their identifiers and serials
+    end: End  #: where these end
+    ends: set[tuple[int, bytes]]  #: every (total, chain value) on the way
+    is_broken: bool  #: whether others follow
 
 
 def look_at_chain(connection: Connection, batch: BatchHistory, key: BatchKey) -> ChainLook:

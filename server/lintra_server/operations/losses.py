@@ -30,23 +30,16 @@ from lintra_server.storage.transition_log import Stepper
 
 @dataclass(frozen=True)
 class Loss:
-    """What is gone of an open batch, or what stands behind the reports of a batch of which nothing is gone.
-
-    Attributes:
-        place: its place in the database.
-        noted: reports that it held.
-        end: where the rows end that are what was stored.
-        known: reports up to there that surely were acknowledged: all but those of the last row, unless rows were joined
-            into it. The last row may be that of a commit that failed, put in the place of those that are gone.
-        lost: reports that count as lost: as many as can be gone, and one at least; 0 if all that was noted is there.
-    """
+    """What is gone of an open batch, or what stands behind the reports of a batch of which nothing is gone."""
 
     batch: BatchId
-    place: int
-    noted: int
-    end: End
+    place: int  #: its place in the database
+    noted: int  #: reports that it held
+    end: End  #: where the rows end that are what was stored
+    #: reports up to there that surely were acknowledged: all but those of the last row, unless rows were joined into
+    #: it. The last row may be that of a commit that failed, put in the place of those that are gone.
     known: int
-    lost: int
+    lost: int  #: reports that count as lost: as many as can be gone, and one at least; 0 if all that was noted is there
 
     @property
     def words(self) -> str:

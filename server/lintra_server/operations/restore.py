@@ -37,21 +37,13 @@ from lintra_server.storage.transition_log import Step
 
 @dataclass(frozen=True)
 class Restored:
-    """What a restore did.
+    """What a restore did."""
 
-    Attributes:
-        kept: open or closed batches that go on.
-        abandoned: batches that were given up.
-        released: releases whose bytes were stored again.
-        lost: what the database lacks of batches that go on, in words; they wait until the loss is accepted.
-        barred_before: tasks that take reports earlier, in seconds since the epoch, are not registered.
-    """
-
-    kept: int
-    abandoned: int
-    released: int
-    lost: list[str]
-    barred_before: int
+    kept: int  #: open or closed batches that go on
+    abandoned: int  #: batches that were given up
+    released: int  #: releases whose bytes were stored again
+    lost: list[str]  #: what the database lacks of batches that go on, in words; they wait until the loss is accepted
+    barred_before: int  #: tasks that take reports earlier, in seconds since the epoch, are not registered
 
 
 @dataclass

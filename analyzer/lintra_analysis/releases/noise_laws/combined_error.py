@@ -11,17 +11,11 @@ from lintra_protocol.crypto.ring import FloatArray, IntArray
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CombinedError:
-    """The error B^T N B of a matrix B^T M B, by the law of N.
+    """The error B^T N B of a matrix B^T M B, by the law of N."""
 
-    Attributes:
-        law: of N, an error of M.
-        matrix: M, shape `(d, d)`.
-        basis: B, shape `(d, k)`.
-    """
-
-    law: ErrorLaw
-    matrix: FloatArray
-    basis: FloatArray
+    law: ErrorLaw  #: of N, an error of M
+    matrix: FloatArray  #: M, shape `(d, d)`
+    basis: FloatArray  #: B, shape `(d, k)`
 
     @property
     def measured(self) -> bool:

@@ -17,22 +17,18 @@ class SymmetricNoise(KnownNoise):
     Its sd is `sigma` off the diagonal and sqrt(2) `sigma` on it, so that
     Cov(N_ij, N_kl) = sigma^2 (d_ik d_jl + d_il d_jk) in every orthonormal basis. It is all privacy noise: the sum
     itself is exact. Two options make the diagonal, and only the diagonal, less noisy.
-
-    Attributes:
-        sigma: sd of an entry off the diagonal.
-        trace_tight: the release is N - (tr N / d) (1 - 1 / sqrt(d + 1)) I over all d columns that carry noise, so that
-            their diagonal has the covariance 2 sigma^2 (I - 1 1^T / (d + 1)).
-        num_columns: that d; of the whole release, also when this is the law of a block. Needed if `trace_tight`.
-        exact: position of a column whose product with itself is public, so that N is 0 there; not one of the d.
-        apart: position of a column that carries noise and is not one of the d: the constant under a noisy count.
-        gaussian: whether N is Gaussian; if not, it has these covariances all the same.
     """
 
-    sigma: float
+    sigma: float  #: sd of an entry off the diagonal
+    #: the release is N - (tr N / d) (1 - 1 / sqrt(d + 1)) I over all d columns that carry noise, so that their diagonal
+    #: has the covariance 2 sigma^2 (I - 1 1^T / (d + 1))
     trace_tight: bool = False
+    #: that d; of the whole release, also when this is the law of a block. Needed if `trace_tight`.
     num_columns: int = 0
+    #: position of a column whose product with itself is public, so that N is 0 there; not one of the d
     exact: int | None = None
-    gaussian: bool = True
+    gaussian: bool = True  #: whether N is Gaussian; if not, it has these covariances all the same
+    #: position of a column that carries noise and is not one of the d: the constant under a noisy count
     apart: int | None = None
 
     def __post_init__(self) -> None:

@@ -40,25 +40,15 @@ ELSEWHERE = frozenset(
 
 @dataclass(frozen=True)
 class Option:
-    """One field of the form.
+    """One field of the form."""
 
-    Attributes:
-        name: of the field, unlike all others of the form.
-        key: its name in the specification.
-        hint: what it means, and what holds if it is left empty.
-        reading: how what was filled in is read.
-        choices: what can be chosen, by the words for it; none where something is typed.
-        of_columns: whether names of columns stand for objects that say more of a column.
-        required: whether it has no default.
-    """
-
-    name: str
-    key: str
-    hint: str
-    reading: Reading
-    choices: Mapping[str, object]
-    of_columns: bool = False
-    required: bool = False
+    name: str  #: of the field, unlike all others of the form
+    key: str  #: its name in the specification
+    hint: str  #: what it means, and what holds if it is left empty
+    reading: Reading  #: how what was filled in is read
+    choices: Mapping[str, object]  #: what can be chosen, by the words for it; none where something is typed
+    of_columns: bool = False  #: whether names of columns stand for objects that say more of a column
+    required: bool = False  #: whether it has no default
 
     @property
     def label(self) -> str:

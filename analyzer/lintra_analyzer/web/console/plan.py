@@ -41,27 +41,17 @@ class PlanTable:
 
 @dataclass(frozen=True)
 class ShownPlan:
-    """What to expect of a task.
+    """What to expect of a task."""
 
-    Attributes:
-        summary: in one sentence.
-        words: what else is known of them, in sentences.
-        rows_from: what rows the errors are of.
-        colluding: what epsilon becomes if clients collude.
-        device: what a device is asked for.
-        warnings: what should be known before.
-        specification: the whole, as JSON.
-    """
-
-    summary: str
+    summary: str  #: in one sentence
     tables: list[PlanTable]
-    words: list[str]
-    rows_from: str
-    colluding: str
-    device: list[str]
+    words: list[str]  #: what else is known of them, in sentences
+    rows_from: str  #: what rows the errors are of
+    colluding: str  #: what epsilon becomes if clients collude
+    device: list[str]  #: what a device is asked for
     gate: list[str]
-    warnings: list[str]
-    specification: str
+    warnings: list[str]  #: what should be known before
+    specification: str  #: the whole, as JSON
 
 
 def shown_plan(asked: TaskForm, num_servers: int, now: int) -> ShownPlan:

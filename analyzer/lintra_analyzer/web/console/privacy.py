@@ -19,18 +19,12 @@ router = console_router()
 
 @dataclass(frozen=True)
 class SpentLine:
-    """What people of a population were promised together, where the promises compare the same worlds.
+    """What people of a population were promised together, where the promises compare the same worlds."""
 
-    Attributes:
-        population: in the analyst's words.
-        worlds: what is compared, in words.
-        released: over all releases; None without any.
-        every: besides these over all tasks that are not released, which devices were charged for as well.
-    """
-
-    population: str
-    worlds: str
-    released: PopulationPrivacy | None
+    population: str  #: in the analyst's words
+    worlds: str  #: what is compared, in words
+    released: PopulationPrivacy | None  #: over all releases; None without any
+    #: besides these over all tasks that are not released, which devices were charged for as well
     every: PopulationPrivacy | None
 
 

@@ -52,17 +52,11 @@ _HINT = "write `age: 0 to 120 years`, `smoker: yes/no` or `stage: I | II | III`"
 
 @dataclass(frozen=True)
 class TaskForm:
-    """What a form asks for.
+    """What a form asks for."""
 
-    Attributes:
-        document: the specification, before open parameters are proposed.
-        population: whose rows it is about.
-        target: a column that a regression is planned for, or None.
-    """
-
-    document: dict[str, object]
-    population: str
-    target: str | None
+    document: dict[str, object]  #: the specification, before open parameters are proposed
+    population: str  #: whose rows it is about
+    target: str | None  #: a column that a regression is planned for, or None
 
     def proposed(self) -> dict[str, object]:
         """Return the specification with what it leaves open filled in by rule, from the ranges of its columns."""

@@ -27,21 +27,13 @@ _UNITS = (("day", 86_400), ("hour", 3600), ("minute", 60), ("second", 1))
 
 @dataclass(frozen=True)
 class TaskStatus:
-    """How a task stands.
+    """How a task stands."""
 
-    Attributes:
-        word: for a list: "collecting", "released" and so on.
-        tone: "good", "warn", "bad" or "quiet".
-        sentence: for its page.
-        release_id: of its release, if there is one.
-        can_release: whether starting the release, or trying it again, makes sense.
-    """
-
-    word: str
-    tone: str
-    sentence: str
-    release_id: str | None = None
-    can_release: bool = False
+    word: str  #: for a list: "collecting", "released" and so on
+    tone: str  #: "good", "warn", "bad" or "quiet"
+    sentence: str  #: for its page
+    release_id: str | None = None  #: of its release, if there is one
+    can_release: bool = False  #: whether starting the release, or trying it again, makes sense
 
 
 def standing_of(
