@@ -13,7 +13,7 @@ from lintra_audit.trials.audit_case import Case, make_case_task, numbers
 from lintra_audit.trials.neighbours import Pair, hostile_rows
 from lintra_audit.trials.planted_faults import noiseless, only_for, without_room_for_the_count
 from lintra_audit.trials.scaled_task import MAX_CLIENTS, twin_of
-from lintra_audit.trials.simulated_release import Encode, encode
+from lintra_audit.trials.simulated_release import Encode, encode, first_largest
 from lintra_protocol.crypto.randomness import RandomBytes
 from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.encoding.canonical import base64url
@@ -96,12 +96,24 @@ def farthest(task: Task) -> Pair:
     beside = float(counted @ counted) + float(mechanism.projected_bound) ** 2
     best = (bound**2 / float(a @ a) - float(mechanism.intercept) ** 2 / beside) / 2
     a *= sqrt(min(max(best, 0.0), 1.0))
-    free = np.linalg.svd(seen)[0][:, -1] * sqrt(bound**2 - float(a @ a))
+    free = _unseen(seen) * sqrt(bound**2 - float(a @ a))
     if CLIPPED not in task.measurement.layout:
         return a + free, a - free
     # With a clip counter one row is clipped and the other stays inside both bounds, also when it is rounded.
     margin = 2 * sqrt(task.num_columns) * 2.0**-mechanism.fraction_bits
     return (a + free) * (1 - margin), (a - free) * 1.01
+
+
+def _unseen(seen: FloatArray) -> FloatArray:
+    """Return a unit row of which `seen`, shape `(d, k)`, shows nothing; the same on every processor, shape `(d,)`.
+
+    It is the part of a column's own direction that is orthogonal to `seen`, of the column that keeps most.
+    """
+    kept = np.eye(len(seen)) - seen @ np.linalg.pinv(seen)
+    lengths = np.linalg.norm(kept, axis=0)
+    column = first_largest(lengths)
+    row: FloatArray = kept[:, column] / lengths[column]
+    return row
 
 
 def hostile(mechanism: Mechanism, num_columns: int) -> FloatArray:
