@@ -15,9 +15,11 @@ from lintra_audit.release.cli import app
 from lintra_audit.task.task import audit_matrix, audit_task
 from lintra_curator.ndis import GaussianPair, delta, pair_from_gaussians, pair_profile, rp_pair, rp_pstar
 from lintra_protocol.errors import RowUnderfilledError
-from lintra_protocol.mechanisms import Osnap, OsnapPublished, WishartSecondMoment
+from lintra_protocol.mechanisms import Osnap, OsnapPublished
+from lintra_protocol.mechanisms.noise_law import NoisyMeasurement
 from lintra_protocol.mechanisms.osnap import OsnapLaw
-from lintra_protocol.privacy.statement import Claim
+from lintra_protocol.mechanisms.second_moment_wishart import WishartLaw
+from lintra_protocol.privacy.statement import Claim, PrivacyStatement
 from lintra_protocol.task import Task
 from lintra_protocol.transforms.ones import Ones
 from lintra_protocol.transforms.osnap import BalancedOsnap
@@ -311,18 +313,15 @@ def test_smaller_examples_than_stated_are_noticed() -> None:
     assert not audit.passed
 
 
-class OptimisticWishart(WishartSecondMoment):
-    """A mechanism that states the mu of a twentieth more clients."""
-
-    def release_privacy(self, claim, num_columns, matrix):  # type: ignore[no-untyped-def]
-        return super().release_privacy(claim, num_columns, Ones(matrix.num_clients * 21 // 20))
-
-
 @pytest.mark.slow
-def test_a_wishart_statement_below_the_curve_is_inconsistent() -> None:
-    task = make_task("second_moment_wishart", min_clients=60)
-    optimistic = OptimisticWishart.model_validate(task.mechanism.model_dump())
-    audit = audit_matrix(task.model_copy(update={"mechanism": optimistic}), Ones(60))
+def test_a_wishart_statement_below_the_curve_is_inconsistent(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = WishartLaw.release_privacy
+
+    def optimistic(law: WishartLaw, measured: NoisyMeasurement, matrix: Ones, *, as_planned: bool) -> PrivacyStatement:
+        return honest(law, measured, Ones(matrix.num_clients * 21 // 20), as_planned=as_planned)
+
+    monkeypatch.setattr(WishartLaw, "release_privacy", optimistic)
+    audit = audit_matrix(make_task("second_moment_wishart", min_clients=60), Ones(60))
     assert not audit.consistent
 
 
