@@ -122,8 +122,7 @@ async def ask_counted(
 def certified_cohorts(task: Task, batch: int, certificate: str) -> CountedReport:
     """Return the cohorts that a certificate names; only what is used of it is looked at.
 
-    Raises:
-        InvalidMessageError: it is no certificate of this task and batch.
+    Raises InvalidMessageError if it is no certificate of this task and batch.
     """
     try:
         found: JsonValue = json.loads(certificate[:MAX_CERTIFICATE_BYTES])

@@ -169,11 +169,7 @@ def sealing_key(task: Task, server: int, body: bytes, now: float) -> ServerKey:
 
 
 def require_distinct(names: Sequence[str]) -> None:
-    """Refuse a list of servers that names one twice or has fewer than two.
-
-    Raises:
-        ValueError: it does.
-    """
+    """Refuse, with ValueError, a list of servers that names one twice or has fewer than two."""
     if len(names) < 2 or len(set(names)) < len(names):
         raise ValueError(f"name each of the task's servers once, at least two; got {', '.join(names) or 'none'}")
 
@@ -191,11 +187,7 @@ def _signer(name: str, record: Signed[TaskRecord]) -> int:
 
 
 def server_url(text: str) -> str:
-    """Return a server's URL without a slash at its end.
-
-    Raises:
-        ValueError: it cannot be one.
-    """
+    """Return a server's URL without a slash at its end; raise ValueError if it cannot be one."""
     url = text.rstrip("/")
     if not url.startswith(("https://", "http://")):
         raise ValueError(f"a server's URL begins with https:// or http://, got {text!r}")
@@ -203,11 +195,7 @@ def server_url(text: str) -> str:
 
 
 def task_identifier(text: str) -> str:
-    """Return a task's identifier.
-
-    Raises:
-        ValueError: it cannot be one.
-    """
+    """Return a task's identifier; raise ValueError if it cannot be one."""
     try:
         parse_base64url(text, 32)
     except InvalidMessageError as error:

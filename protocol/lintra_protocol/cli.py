@@ -47,8 +47,7 @@ def verify(
 def read_task(file: str) -> Task:
     """Read a canonical definition from a file, or from standard input for "-"; one final newline is not counted.
 
-    Raises:
-        InvalidTaskError: the file cannot be read.
+    Raises InvalidTaskError if the file cannot be read.
     """
     try:
         data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()

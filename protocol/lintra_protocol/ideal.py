@@ -28,23 +28,14 @@ from lintra_protocol.verification.points import Points, check_points
 
 @dataclass(frozen=True)
 class IdealRelease:
-    """What the analyzer ends up with: the decoded release, its privacy, and the seed of the public matrix.
+    """What the analyzer ends up with: the decoded release, its privacy, and the seed of the public matrix."""
 
-    Attributes:
-        values: the released numbers in normalised units, in the mechanism's own shape.
-        sketch: the same as integers, shape `(m, w/c)`.
-        row_counts: reports in each row, shape `(m,)`.
-        privacy: under the matrix that was drawn.
-        seed: of that matrix.
-        rejected: identifiers of reports that a verified task left out.
-    """
-
-    values: FloatArray
-    sketch: IntArray
-    row_counts: IntArray
-    privacy: PrivacyStatement
-    seed: bytes
-    rejected: tuple[bytes, ...] = ()
+    values: FloatArray  #: the released numbers in normalised units, in the mechanism's own shape
+    sketch: IntArray  #: the same as integers, shape `(m, w/c)`
+    row_counts: IntArray  #: reports in each row, shape `(m,)`
+    privacy: PrivacyStatement  #: under the matrix that was drawn
+    seed: bytes  #: of that matrix
+    rejected: tuple[bytes, ...] = ()  #: identifiers of reports that a verified task left out
 
 
 def run(
@@ -88,10 +79,8 @@ def release(
 ) -> IdealRelease:
     """Do what servers and analyzer do with the clients' reports of a batch (see `run` for the rest).
 
-    With `first` they are those of the windows from there to `batch`, merged.
-
-    Raises:
-        ValueError: a server has no source of smoothing noise, or of a verified task no second nonce.
+    With `first` they are those of the windows from there to `batch`, merged. Raises ValueError if a server has no
+    source of smoothing noise, or of a verified task no second nonce.
     """
     if task.measurement.servers_add_noise and (smoothing is None or len(smoothing) != task.num_servers):
         raise ValueError(f"each of the {task.num_servers} servers needs a source of noise")

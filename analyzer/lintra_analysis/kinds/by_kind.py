@@ -27,11 +27,7 @@ class ByKind(UserDict[str, T]):
         self._package, self._name, self._brings = package, name, brings
 
     def __missing__(self, kind: str) -> T:
-        """Load what a kind brings.
-
-        Raises:
-            InvalidTaskError: there is no such mechanism, or it brings nothing here.
-        """
+        """Load what a kind brings; raise InvalidTaskError if there is no such mechanism, or it brings nothing here."""
         # The name may be a stranger's: only that of a mechanism is ever imported.
         if kind not in MECHANISMS:
             raise InvalidTaskError(f"there is no mechanism {kind!r}; there are {', '.join(sorted(MECHANISMS))}")

@@ -19,10 +19,8 @@ def edge_steps(column: Column, edges: Sequence[Real]) -> list[int]:
     """Return edges in a column's own unit as steps of 2^-15 of the mapped column.
 
     An integer column's cell begins at the edge itself: in between it and the integer before, so that rounding cannot
-    move a value to another cell.
-
-    Raises:
-        InvalidTaskError: edges do not ascend, do not lie inside the bounds, or are too close for the grid.
+    move a value to another cell. Raises InvalidTaskError if edges do not ascend, do not lie inside the bounds, or are
+    too close for the grid.
     """
     lower, upper = fraction(column.lower), fraction(column.upper)
     values = [fraction(edge) for edge in edges]

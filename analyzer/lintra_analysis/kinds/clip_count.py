@@ -26,10 +26,8 @@ def with_clip_count(mechanism: Counting, neighbours: Neighbours, weight: Real | 
 
     The weight in a task refers to the distance of replaced rows. Null rows are nearer, so that it is less there.
     `mechanism` is not yet calibrated. `weight` is "0" for no count; `USUAL_WEIGHT` if not given, or none where the
-    mechanism cannot count.
-
-    Raises:
-        InvalidTaskError: a weight was given for a mechanism that cannot count, or is out of range.
+    mechanism cannot count. Raises InvalidTaskError if a weight was given for a mechanism that cannot count, or is out
+    of range.
     """
     if weight is None:
         weight = USUAL_WEIGHT if "clip counter" in mechanism.allows else "0"

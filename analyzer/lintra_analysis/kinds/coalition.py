@@ -75,8 +75,7 @@ def most_rows(claim: Claim, noising_servers: int = 0) -> int:
 def calibrated_sketch(measurement: Measurement, max_clients: int) -> Measurement:
     """Return a calibrated sketch; where the coalition is too large, the largest is named.
 
-    Raises:
-        RowUnderfilledError: the coalition is too large for these rows.
+    Raises RowUnderfilledError if the coalition is too large for these rows.
     """
     try:
         return measurement.calibrated(max_clients)

@@ -34,20 +34,14 @@ NO_TASK = base64url(bytes(32))
 
 @dataclass(frozen=True)
 class FirstRound:
-    """The first of two rounds, as the kind that follows it needs it.
-
-    Attributes:
-        mu: what it has spent of both rounds' promise.
-        release: of its task; None while it is planned.
-        row_bound: norm that rows of the second are clipped to, if one was given.
-    """
+    """The first of two rounds, as the kind that follows it needs it."""
 
     claim: Claim
     mechanism: Any
-    mu: float
+    mu: float  #: what it has spent of both rounds' promise
     task_id: str = NO_TASK
-    release: Release | None = None
-    row_bound: Fraction | None = None
+    release: Release | None = None  #: of its task; None while it is planned
+    row_bound: Fraction | None = None  #: norm that rows of the second are clipped to, if one was given
 
     @classmethod
     def of_task(cls, task: Task, release: Release | None, row_bound: Fraction | None = None) -> Self:
@@ -58,38 +52,25 @@ class FirstRound:
 
 @dataclass(frozen=True)
 class CalibrationContext(Generic[S]):
-    """What a mechanism is calibrated for.
+    """What a mechanism is calibrated for."""
 
-    Attributes:
-        options: of the mechanism; of two rounds those of the first.
-        claim: what is promised, of two rounds together if there are two.
-        row_bound: norm that rows are clipped to, in normalised units, if one was given.
-        max_clients: largest cohort.
-        missing: the names of columns whose numbers are expected to be missing in some rows.
-        contributors: organisations that send one report each; None where every report is one row.
-        noise: who adds it.
-        makes_frame: whether a public frame is computed, which may take ten seconds; a plan leaves its digest open.
-        first: of two rounds, if this is the second.
-        row_norm: r, the root mean square norm of a clipped row that errors are predicted for.
-        features: columns of the regression that errors are predicted for.
-        rank: directions of the low-rank approximation that errors are predicted for.
-    """
-
-    options: S
-    claim: Claim
+    options: S  #: of the mechanism; of two rounds those of the first
+    claim: Claim  #: what is promised, of two rounds together if there are two
     columns: Sequence[Column]
-    row_bound: Real | None
-    max_clients: int
+    row_bound: Real | None  #: norm that rows are clipped to, in normalised units, if one was given
+    max_clients: int  #: largest cohort
     random_bytes: RandomBytes
     num_servers: int = 3
-    noise: NoiseBy = "clients"
-    missing: Sequence[str] = ()
+    noise: NoiseBy = "clients"  #: who adds it
+    missing: Sequence[str] = ()  #: the names of columns whose numbers are expected to be missing in some rows
+    #: organisations that send one report each; None where every report is one row
     contributors: Contributors | None = None
+    #: whether a public frame is computed, which may take ten seconds; a plan leaves its digest open
     makes_frame: bool = True
-    first: FirstRound | None = None
-    row_norm: float = 1.0
-    features: int = 1
-    rank: int = 1
+    first: FirstRound | None = None  #: of two rounds, if this is the second
+    row_norm: float = 1.0  #: r, the root mean square norm of a clipped row that errors are predicted for
+    features: int = 1  #: columns of the regression that errors are predicted for
+    rank: int = 1  #: directions of the low-rank approximation that errors are predicted for
 
     @property
     def noising_servers(self) -> int:
@@ -108,10 +89,8 @@ class CalibrationContext(Generic[S]):
     def count(self, given: Count | None) -> Count:
         """Return how rows are counted: as given, or noisily where numbers are expected to be missing.
 
-        The rows of organisations are counted as their own field says, and the mechanism's says nothing.
-
-        Raises:
-            InvalidTaskError: a count was given here, and there are contributors.
+        The rows of organisations are counted as their own field says, and the mechanism's says nothing. Raises
+        InvalidTaskError if a count was given here, and there are contributors.
         """
         if self.contributors is not None:
             if given is not None:
@@ -128,8 +107,7 @@ class CalibrationContext(Generic[S]):
     def uncalibrated(self, kind: str) -> dict[str, object]:
         """Return the fields of a mechanism that needs a row bound; calibration replaces grid and sigma.
 
-        Raises:
-            InvalidTaskError: the bound is missing or not positive.
+        Raises InvalidTaskError if the bound is missing or not positive.
         """
         if self.row_bound is None:
             raise InvalidTaskError(f"row_bound: needed for {kind}, the norm that rows are clipped to")
@@ -154,8 +132,7 @@ class CalibrationContext(Generic[S]):
     def calibrated(self, mechanism: Mechanism, claim: Claim | None = None) -> Measurement:
         """Return a mechanism with the smallest noise that keeps a claim (see `Measurement.calibrated`).
 
-        Raises:
-            InvalidTaskError: a report or a release would be too large.
+        Raises InvalidTaskError if a report or a release would be too large.
         """
         measured = self.measured(mechanism, claim)
         require_size(measured)

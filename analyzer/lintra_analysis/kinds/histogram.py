@@ -57,8 +57,7 @@ class HistogramSpecification(MechanismSpecification):
 def build(context: CalibrationContext[HistogramSpecification]) -> Measurement:
     """Return the histogram of all columns.
 
-    Raises:
-        InvalidTaskError: a row bound was asked for, or edges of a column that there is not.
+    Raises InvalidTaskError if a row bound was asked for, or edges of a column that there is not.
     """
     edges = context.options.edges
     if context.row_bound is not None:
@@ -72,10 +71,8 @@ def build(context: CalibrationContext[HistogramSpecification]) -> Measurement:
 def histogram_of(columns: Sequence[Column], cells: int, edges: dict[str, list[Real]]) -> Histogram:
     """Return the histogram of some columns, not yet calibrated.
 
-    `columns` have public bounds; `cells` are those of a number without edges of its own.
-
-    Raises:
-        InvalidTaskError: edges are given for a column that has levels, or they do not increase.
+    `columns` have public bounds; `cells` are those of a number without edges of its own. Raises InvalidTaskError if
+    edges are given for a column that has levels, or they do not increase.
     """
     found, levels = [], []
     for column in columns:

@@ -34,32 +34,22 @@ WHOLE_CELLS = 64
 
 @dataclass(frozen=True)
 class JointQuestion:
-    """What an analyst may choose; what is None is planned.
+    """What an analyst may choose; what is None is planned."""
 
-    Attributes:
-        label: name of the column that is the label: a category gives classes, a number one more coordinate.
-        dimension: p.
-        radius: norm of mapped rows beyond which they may be clipped, in feature units.
-        bins: cells of the histogram of a real column; 0 for no histograms at all.
-        covariance: whether classes share one.
-        mean_weight: r.
-        pairs: pairs of columns that are counted together, by name; or "rule" (see `pair_tables`).
-        pair_weight: of all pair tables together, where that of all histograms together is 1.
-        count_weight: by which the noise of class counts is divided.
-        edges: by column, where cells of its histogram begin, the first left out, in the column's own unit.
-        cells: by column "log", for cells that are narrow near the lower bound and wider farther away.
-    """
-
+    #: name of the column that is the label: a category gives classes, a number one more coordinate
     label: str | None = None
-    dimension: int | None = None
-    radius: Fraction | None = None
-    bins: int = 16
-    covariance: Literal["pooled", "per_class"] = "pooled"
-    mean_weight: Real | None = None
+    dimension: int | None = None  #: p
+    radius: Fraction | None = None  #: norm of mapped rows beyond which they may be clipped, in feature units
+    bins: int = 16  #: cells of the histogram of a real column; 0 for no histograms at all
+    covariance: Literal["pooled", "per_class"] = "pooled"  #: whether classes share one
+    mean_weight: Real | None = None  #: r
+    #: pairs of columns that are counted together, by name; or "rule" (see `pair_tables`)
     pairs: Sequence[Sequence[str]] | Literal["rule"] = ()
-    pair_weight: Real | None = None
-    count_weight: Real | None = None
+    pair_weight: Real | None = None  #: of all pair tables together, where that of all histograms together is 1
+    count_weight: Real | None = None  #: by which the noise of class counts is divided
+    #: by column, where cells of its histogram begin, the first left out, in the column's own unit
     edges: Mapping[str, Sequence[Real]] = field(default_factory=dict)
+    #: by column "log", for cells that are narrow near the lower bound and wider farther away
     cells: Mapping[str, Literal["log"]] = field(default_factory=dict)
 
 
@@ -77,10 +67,8 @@ def plan_ron_gauss(
     The noise of `claim` decides how many numbers a row is worth. `frame_seed` is 32 public bytes, used if rows are
     projected. `make_frame` says whether to make the frame, which may take ten seconds; without it the digest is that of
     none, and the mechanism is good for planning only. `contributors` are organisations that send one report each, if
-    there are some.
-
-    Raises:
-        InvalidTaskError: the label is not a column, or nothing is left besides it; a choice is out of range.
+    there are some. Raises InvalidTaskError if the label is not a column, or nothing is left besides it; a choice is out
+    of range.
     """
     label = _label_number(columns, question.label)
     levels = tuple(len(column.levels) for column in columns)

@@ -33,37 +33,30 @@ def no_warnings(task: Task, mechanism: Mechanism) -> list[str]:
 
 @dataclass(frozen=True)
 class Kind(Generic[M]):
-    """One kind of mechanism; the module of this package that is called like it holds it as `KIND`.
+    """One kind of mechanism; the module of this package that is called like it holds it as `KIND`."""
 
-    Attributes:
-        mechanism: the kind's class.
-        spec: how it is asked for; None if it only follows another task.
-        build: returns the mechanism with the smallest noise that keeps the claim, in its setting; nothing else makes
-            one, for a task or for a plan. Raises InvalidTaskError, RowUnderfilledError or FalseClaimError where there
-            is none.
-        predict: what is expected of the release of a mechanism that `build` has returned.
-        read: from task, mechanism, integers of shape `(m, w/c)`, row counts of shape `(m,)` and the releases of earlier
-            tasks to the release.
-        warnings: what an analyst should know about a valid task of this kind before it starts, in plain words.
-        own_units: whether values enter the encoder as they are; else by default less the middle of their bounds, over
-            half the width.
-        follows: the kind whose second round this is; then `build` makes the second round of a context with a first.
-        rows_of_a_report: s, how many rows of the released numbers a report enters.
-        band: from task, mechanism, row counts and a number z of deviations to what an entry of each row may plausibly
-            be at most, shape `(m, 1)` or `(m, w/c)`.
-        totals: from task, mechanism, integers and row counts to what is impossible about the totals of organisations.
-    """
-
-    mechanism: type[M]
-    spec: type[MechanismSpecification] | None
+    mechanism: type[M]  #: the kind's class
+    spec: type[MechanismSpecification] | None  #: how it is asked for; None if it only follows another task
+    #: returns the mechanism with the smallest noise that keeps the claim, in its setting; nothing else makes one, for a
+    #: task or for a plan. Raises InvalidTaskError, RowUnderfilledError or FalseClaimError where there is none.
     build: Callable[[CalibrationContext[Any]], Measurement]
+    #: what is expected of the release of a mechanism that `build` has returned
     predict: Callable[[CalibrationContext[Any], M], Expected]
+    #: from task, mechanism, integers of shape `(m, w/c)`, row counts of shape `(m,)` and the releases of earlier tasks
+    #: to the release
     read: Callable[[Task, M, IntArray, IntArray, Earlier], Release]
+    #: what an analyst should know about a valid task of this kind before it starts, in plain words
     warnings: Callable[[Task, M], list[str]] = row_bound_warnings
+    #: whether values enter the encoder as they are; else by default less the middle of their bounds, over half the
+    #: width
     own_units: bool = False
+    #: the kind whose second round this is; then `build` makes the second round of a context with a first
     follows: str = ""
-    rows_of_a_report: Callable[[M], int] = one_row
+    rows_of_a_report: Callable[[M], int] = one_row  #: s, how many rows of the released numbers a report enters
+    #: from task, mechanism, row counts and a number z of deviations to what an entry of each row may plausibly be at
+    #: most, shape `(m, 1)` or `(m, w/c)`
     band: Callable[[Task, M, IntArray, float], FloatArray] = band_of_sums
+    #: from task, mechanism, integers and row counts to what is impossible about the totals of organisations
     totals: Callable[[Task, M, IntArray, IntArray], list[str]] = nothing_impossible
 
 

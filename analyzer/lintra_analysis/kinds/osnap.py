@@ -38,8 +38,7 @@ class OsnapSpecification(MechanismSpecification):
 def build(context: CalibrationContext[OsnapSpecification]) -> Measurement:
     """Return the sketch with as many rows as were asked for, or as the claim supports.
 
-    Raises:
-        RowUnderfilledError: it has more rows than the smallest cohort has clients.
+    Raises RowUnderfilledError if it has more rows than the smallest cohort has clients.
     """
     options, claim, num_columns = context.options, context.claim, context.num_columns()
     fields = context.uncalibrated("osnap")

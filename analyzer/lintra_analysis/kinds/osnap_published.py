@@ -39,8 +39,7 @@ class OsnapPublishedSpecification(MechanismSpecification):
 def build(context: CalibrationContext[OsnapPublishedSpecification]) -> Measurement:
     """Return the sketch as it was published.
 
-    Raises:
-        InvalidTaskError: a row bound was asked for, or a number is not positive.
+    Raises InvalidTaskError if a row bound was asked for, or a number is not positive.
     """
     options, claim = context.options, context.claim
     if context.row_bound is not None:

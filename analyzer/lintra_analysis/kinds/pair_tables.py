@@ -45,10 +45,7 @@ def with_pairs(
     """Return a mechanism that counts pairs of columns.
 
     `mechanism` is without pairs, not yet calibrated; `wanted` holds names of columns, two by two, or "rule". `weight`
-    is `pair_weight`.
-
-    Raises:
-        InvalidTaskError: a pair names no two different columns that have cells.
+    is `pair_weight`. Raises InvalidTaskError if a pair names no two different columns that have cells.
     """
     if wanted == "rule":
         return _by_rule(mechanism, claim, weight, contributors)

@@ -26,34 +26,25 @@ MOST_CLIENTS = 2**32
 
 @dataclass(frozen=True)
 class PlannedMechanism:
-    """One mechanism, calibrated.
+    """One mechanism, calibrated."""
 
-    Attributes:
-        mechanism: as it would stand in the task.
-        sigma: deviation of one client's noise, or of one server's, in a word (off the diagonal for second moments), in
-            normalised units.
-        leverage: bound of an honest client's leverage.
-        epsilon: recomputed for the smallest cohort; not above the claim's; of two rounds that of both.
-        if_colluding: what epsilon becomes if so many per cent of the smallest cohort collude; infinite for no privacy.
-        deviations: of the noise in a released number of the smallest cohort, by what the number is, as it is decoded.
-        predicted: errors of second moments to expect from the smallest cohort; None where a release holds none.
-        report_bytes: what one client sends to all servers together, for each form of shares; of two rounds in both.
-        headroom_bits: how many times the largest total, as a power of two, fits into the ring.
-        max_clients: the largest cohort for which the ring has room on this grid.
-        verified: what verified reports would take and cost; None where they are not offered.
-    """
-
-    mechanism: Mechanism
+    mechanism: Mechanism  #: as it would stand in the task
+    #: deviation of one client's noise, or of one server's, in a word (off the diagonal for second moments), in
+    #: normalised units
     sigma: float
-    leverage: float
-    epsilon: float
+    leverage: float  #: bound of an honest client's leverage
+    epsilon: float  #: recomputed for the smallest cohort; not above the claim's; of two rounds that of both
+    #: what epsilon becomes if so many per cent of the smallest cohort collude; infinite for no privacy
     if_colluding: dict[int, float]
+    #: of the noise in a released number of the smallest cohort, by what the number is, as it is decoded
     deviations: dict[str, float]
+    #: errors of second moments to expect from the smallest cohort; None where a release holds none
     predicted: Prediction | None
+    #: what one client sends to all servers together, for each form of shares; of two rounds in both
     report_bytes: dict[str, int]
-    headroom_bits: float
-    max_clients: int
-    verified: VerifiedOption | None
+    headroom_bits: float  #: how many times the largest total, as a power of two, fits into the ring
+    max_clients: int  #: the largest cohort for which the ring has room on this grid
+    verified: VerifiedOption | None  #: what verified reports would take and cost; None where they are not offered
 
 
 def planned_mechanism(kind: str, context: CalibrationContext[Any]) -> PlannedMechanism:

@@ -9,36 +9,24 @@ from lintra_analysis.kinds.context import CalibrationContext
 
 @dataclass(frozen=True)
 class Prediction:
-    """How wrong an estimate of the Gram matrix, and what follows from it, is expected to be.
+    """How wrong an estimate of the Gram matrix, and what follows from it, is expected to be."""
 
-    Attributes:
-        squared_error: expected squared Frobenius error of the Gram matrix, in normalised units.
-        relative_error: its root over the trace of the matrix.
-        low_rank: largest part of the rows' squared length that the best directions of this rank lose to the error.
-        ridge: part of the target's squared length that a ridge regression loses to the error, in first order.
-    """
-
-    squared_error: float
-    relative_error: float
-    low_rank: float
-    ridge: float
+    squared_error: float  #: expected squared Frobenius error of the Gram matrix, in normalised units
+    relative_error: float  #: its root over the trace of the matrix
+    low_rank: float  #: largest part of the rows' squared length that the best directions of this rank lose to the error
+    ridge: float  #: part of the target's squared length that a ridge regression loses to the error, in first order
 
 
 @dataclass(frozen=True)
 class Expected:
-    """What a kind predicts for the smallest cohort.
+    """What a kind predicts for the smallest cohort."""
 
-    Attributes:
-        sigma: deviation of one client's noise, or of one server's, in a word (off the diagonal for second moments), in
-            normalised units.
-        deviations: of the noise in a released number, by what the number is, as it is decoded.
-        moments: errors of second moments; None where a release holds none.
-        leverage: bound of an honest client's leverage; one over the honest draws in the emptiest row if not given.
-    """
-
+    #: deviation of one client's noise, or of one server's, in a word (off the diagonal for second moments), in
+    #: normalised units
     sigma: float
-    deviations: dict[str, float]
-    moments: Prediction | None = None
+    deviations: dict[str, float]  #: of the noise in a released number, by what the number is, as it is decoded
+    moments: Prediction | None = None  #: errors of second moments; None where a release holds none
+    #: bound of an honest client's leverage; one over the honest draws in the emptiest row if not given
     leverage: float | None = None
 
 

@@ -154,8 +154,7 @@ def usual_projected_bound(row_bound: Real, num_columns: int, rank: int, unclippe
     |W^T x|^2 / |x|^2 is d/r times a Beta(r/2, (d-r)/2) variable for a random frame (docs/explanation/privacy.md#joint,
     Theorem J5), and close to it for signs.
 
-    Raises:
-        InvalidTaskError: the rank is out of range.
+    Raises InvalidTaskError if the rank is out of range.
     """
     from scipy.special import betaincinv
 

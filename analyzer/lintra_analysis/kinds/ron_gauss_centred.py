@@ -50,10 +50,8 @@ def build(context: CalibrationContext[Any]) -> Measurement:
     """Return the second round that follows a first one.
 
     Its bound and centres are taken from the first's release. Where there is none yet, a plan takes the first round's
-    bound, the largest that it can have, and centres in the middle.
-
-    Raises:
-        InvalidTaskError: the first task is no `ron_gauss`, or noise drowned what the second needs of it.
+    bound, the largest that it can have, and centres in the middle. Raises InvalidTaskError if the first task is no
+    `ron_gauss`, or noise drowned what the second needs of it.
     """
     first, total = context.first, context.claim
     if first is None or first.mechanism.kind != FIRST_KIND:

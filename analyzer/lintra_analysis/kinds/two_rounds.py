@@ -37,10 +37,8 @@ def first_share(mechanism: RonGauss, ratio: float = 1.0) -> float:
 def first_round(total: Claim, mechanism: RonGauss) -> tuple[Claim, RonGauss]:
     """Return claim and mechanism of the first of two rounds, not yet calibrated.
 
-    `total` is what both rounds promise together; `mechanism` is as one round would have it.
-
-    Raises:
-        InvalidTaskError: the total leaves nothing for one of the rounds, or a coalition has a share of it.
+    `total` is what both rounds promise together; `mechanism` is as one round would have it. Raises InvalidTaskError if
+    the total leaves nothing for one of the rounds, or a coalition has a share of it.
     """
     if fraction(total.delta_coalition):
         raise InvalidTaskError("delta_coalition: in two rounds all of delta belongs to the noise; leave it at 0")
@@ -56,8 +54,7 @@ def mu_of_rounds(total: Claim) -> float:
 def claim_with_mu(total: Claim, mu: float) -> Claim:
     """Return the claim with the largest epsilon of nine digits that `mu` keeps at the same delta.
 
-    Raises:
-        InvalidTaskError: there is none.
+    Raises InvalidTaskError if there is none.
     """
     epsilon = Decimal(discrete_epsilon(mu, total.noise_delta, MAX_SLACK)).quantize(_EPSILON_STEP, ROUND_FLOOR)
     if epsilon <= 0:
@@ -71,11 +68,7 @@ def claim_of_half(total: Claim) -> Claim:
 
 
 def require_together(total: Claim, first: Task, second: Task) -> None:
-    """Refuse two tasks that do not keep one promise together.
-
-    Raises:
-        InvalidTaskError: they do not.
-    """
+    """Refuse, with InvalidTaskError, two tasks that do not keep one promise together."""
     spent = [Spending.of(task.privacy(task.claim.min_clients)) for task in (first, second)]
     found = (spent[0] + spent[1]).delta_at(total.float_epsilon)
     if not found <= total.float_delta:

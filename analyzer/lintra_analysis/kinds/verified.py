@@ -19,21 +19,14 @@ _EACH, _FOR_A_WORD = 12e-6, 0.05e-6
 
 @dataclass(frozen=True)
 class VerifiedOption:
-    """What it takes to have every report of a mechanism verified.
+    """What it takes to have every report of a mechanism verified."""
 
-    Attributes:
-        report_bytes: what one client sends to all servers together, for each form of shares.
-        check_bytes: what each server says of a report to all others, through the analyzer.
-        influence: how far one hostile client may move a sum, in lengths of the longest honest report without noise.
-        price: what its shares cost of delta.
-        server_seconds: of a server, for a seeded report and its check, on one core; opening the seal not counted.
-    """
-
-    report_bytes: dict[str, int]
-    check_bytes: int
+    report_bytes: dict[str, int]  #: what one client sends to all servers together, for each form of shares
+    check_bytes: int  #: what each server says of a report to all others, through the analyzer
+    #: how far one hostile client may move a sum, in lengths of the longest honest report without noise
     influence: float
-    price: float
-    server_seconds: float
+    price: float  #: what its shares cost of delta
+    server_seconds: float  #: of a server, for a seeded report and its check, on one core; opening the seal not counted
 
 
 def verified_option(measurement: Measurement, num_servers: int, max_clients: int) -> VerifiedOption | None:

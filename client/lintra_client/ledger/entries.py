@@ -45,11 +45,7 @@ class Book:
         self._common = _charged_prices(db, _EVERYBODY)
 
     def is_charged(self, report_id: bytes) -> bool:
-        """Return whether a report was charged before.
-
-        Raises:
-            LedgerRefusedError: it was, in another task or batch.
-        """
+        """Return whether a report was charged before; raise LedgerRefusedError if it was, in another task or batch."""
         found = self._db.execute(
             "SELECT task_id, batch FROM charges JOIN reports USING (charge) WHERE report_id = ?", (report_id,)
         ).fetchone()
@@ -60,8 +56,7 @@ class Book:
     def open_charge(self, source: Source) -> int | None:
         """Return the charge that a report of this source joins, or None if it needs one of its own.
 
-        Raises:
-            LedgerRefusedError: the source has, or may have, another report in this batch.
+        Raises LedgerRefusedError if the source has, or may have, another report in this batch.
         """
         task_id = self._batch[0]
         if isinstance(source, Vouched):
@@ -83,8 +78,7 @@ class Book:
     def require_fewer(self, source: Source, most: int) -> None:
         """Check that a source has, for certain, reports in fewer batches of this task than it may.
 
-        Raises:
-            LedgerRefusedError: it has, or may have, as many already.
+        Raises LedgerRefusedError if it has, or may have, as many already.
         """
         # A source has few charges and a task many: the sign keeps the database from looking through the task's.
         charges_of = "SELECT count(*) FROM charges WHERE +task_id = ? AND source = ?"
@@ -186,10 +180,8 @@ class Book:
     def covering(self, pilot: str, source: Source, price: Spending) -> int | None:
         """Return the charge of a pilot that covers this task for a source, or None if it took no part in the pilot.
 
-        `pilot` is the pilot's task; `source` says whose report is about to leave.
-
-        Raises:
-            LedgerRefusedError: the pilot set less aside, or another task has used it.
+        `pilot` is the pilot's task; `source` says whose report is about to leave. Raises LedgerRefusedError if the
+        pilot set less aside, or another task has used it.
         """
         name = _EVERYBODY if isinstance(source, Vouched) else source
         found = self._db.execute(
@@ -299,8 +291,7 @@ def _price(mu_squared: str, slack: str, delta_coalition: str, delta_shares: str)
 def sum_of(prices: tuple[Spending, ...]) -> Spending:
     """Return what all of these spend together, exactly.
 
-    Raises:
-        LedgerRefusedError: too much to be written down.
+    Raises LedgerRefusedError if it is too much to be written down.
     """
     try:
         return reduce(add, prices, Spending.zero())

@@ -76,17 +76,11 @@ _NOTE_CHECK = "INSERT INTO key_check VALUES (?)"
 
 @dataclass(frozen=True)
 class Format:
-    """A kind of database file.
+    """A kind of database file."""
 
-    Attributes:
-        application_id: stands in the file.
-        version: of the file, today's.
-        schema: the statements that make it, today's.
-    """
-
-    application_id: int
-    version: int
-    schema: Sequence[str]
+    application_id: int  #: stands in the file
+    version: int  #: of the file, today's
+    schema: Sequence[str]  #: the statements that make it, today's
 
 
 SCHEMA = (_PRICES, _CHARGES, *_REPORTS, *_STUDIES, _KEY_CHECK)

@@ -44,17 +44,11 @@ OUTBOX = Format(application_id=0x4C4E4F42, version=1, schema=_SCHEMA)
 
 @dataclass(frozen=True)
 class OutboxEntry:
-    """One source's report of a task, as far as it is still here; `repr` does not show messages.
+    """One source's report of a task, as far as it is still here; `repr` does not show messages."""
 
-    Attributes:
-        report_id: 32 bytes.
-        sealed: by server, the upload that it has not acknowledged.
-        receipts: by server, its signed word, encoded.
-    """
-
-    report_id: bytes
-    sealed: dict[int, bytes] = field(repr=False)
-    receipts: dict[int, bytes] = field(repr=False)
+    report_id: bytes  #: 32 bytes
+    sealed: dict[int, bytes] = field(repr=False)  #: by server, the upload that it has not acknowledged
+    receipts: dict[int, bytes] = field(repr=False)  #: by server, its signed word, encoded
 
 
 class Outbox:
@@ -63,10 +57,8 @@ class Outbox:
     def __init__(self, path: Path, names: Pseudonyms) -> None:
         """Open the file at a path on a local disk, or begin one there that only its owner can read.
 
-        `names` are what stands there in place of the sources' names: the ledger's pseudonyms.
-
-        Raises:
-            LedgerRefusedError: it cannot be used.
+        `names` are what stands there in place of the sources' names: the ledger's pseudonyms. Raises LedgerRefusedError
+        if it cannot be used.
         """
         self.path = path.absolute()
         self._names = names

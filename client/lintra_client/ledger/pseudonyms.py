@@ -49,8 +49,7 @@ def key_path(ledger: Path) -> Path:
 def load_pseudonyms(path: Path) -> Pseudonyms:
     """Return the pseudonyms under the key in a file, which afterwards only its owner may read.
 
-    Raises:
-        OSError: it is missing, or holds no key.
+    Raises OSError if it is missing, or holds no key.
     """
     try:
         known = path.stat()

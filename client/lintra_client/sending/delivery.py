@@ -114,9 +114,8 @@ def verified_failures(
 ) -> dict[bytes, LintraError]:
     """Check that an answer accounts for every report of an upload, and return the refusals.
 
-    Raises:
-        InvalidMessageError: refusals of other reports or out of order, or a receipt that does not cover exactly the
-            reports that were not refused.
+    Raises InvalidMessageError if it refuses other reports or is out of order, or its receipt does not cover exactly
+    the reports that were not refused.
     """
     failed = {failure.report_id: failure for failure in answer.failures}
     # Mostly there are none, and nothing has to be spelled out.

@@ -123,9 +123,7 @@ def block_size(task: Task) -> int:
 def report_time(task: Task, now: float) -> int:
     """Return the time that goes into a report, in the task's units, from seconds since the epoch.
 
-    Raises:
-        TaskNotStartedError: the task's window lies ahead.
-        TaskEndedError: the task's window is over.
+    Raises TaskNotStartedError if the task's window lies ahead; TaskEndedError if the task's window is over.
     """
     time = int(now) // task.time_precision
     if time < task.not_before:
@@ -184,8 +182,7 @@ def spelled(report_id: bytes) -> str:
 def tokens_of(task: Task, texts: Sequence[str | None]) -> tuple[Token, ...]:
     """Read the tokens of some reports.
 
-    Raises:
-        TokenInvalidError: the task asks for tokens, and there is none; nothing has left.
+    Raises TokenInvalidError if the task asks for tokens, and there is none; nothing has left.
     """
     if not task.uses_tokens:
         return ()

@@ -225,11 +225,9 @@ async def send_blocks(
 ) -> SendSummary:
     """Encode, charge and deliver blocks, at most `BLOCKS_UNDER_WAY` at once, until they end or one stops the call.
 
-    `encode` turns a block into a parcel. `carry` charges a parcel, takes it to all servers and tells the tally.
-
-    Raises:
-        Exception: whatever the caller's iterable raised, after all rows read before it were dealt with; a note on it
-            says how many were sent.
+    `encode` turns a block into a parcel. `carry` charges a parcel, takes it to all servers and tells the tally. Raises
+    Exception if whatever the caller's iterable raised, after all rows read before it were dealt with; a note on it says
+    how many were sent.
     """
     slots = asyncio.Semaphore(BLOCKS_UNDER_WAY)
 

@@ -23,17 +23,11 @@ _EMPTY = domain_hash("merkle empty")
 
 
 class InclusionProof(NamedTuple):
-    """That a leaf is part of a list, for somebody who knows the list's root and length.
+    """That a leaf is part of a list, for somebody who knows the list's root and length."""
 
-    Attributes:
-        leaf: number of the leaf.
-        leaf_ids: the identifiers of that leaf, one after the other.
-        siblings: hashes beside the way from the leaf to the root, 32 bytes each.
-    """
-
-    leaf: int
-    leaf_ids: bytes
-    siblings: tuple[bytes, ...]
+    leaf: int  #: number of the leaf
+    leaf_ids: bytes  #: the identifiers of that leaf, one after the other
+    siblings: tuple[bytes, ...]  #: hashes beside the way from the leaf to the root, 32 bytes each
 
 
 class Tree:
@@ -42,10 +36,8 @@ class Tree:
     def __init__(self, count: int, nodes: bytes | memoryview) -> None:
         """Take a tree as `nodes` gives it; nothing is checked but its length.
 
-        `nodes` are all hashes, level by level, the leaves first.
-
-        Raises:
-            InventoryMismatchError: these are not as many as a list of this length has.
+        `nodes` are all hashes, level by level, the leaves first. Raises InventoryMismatchError if these are not as many
+        as a list of this length has.
         """
         self.count = count
         self.nodes = nodes
@@ -126,8 +118,7 @@ def prove_inclusion(report_ids: npt.NDArray[np.uint8], position: int) -> Inclusi
 def verify_inclusion(root: bytes, count: int, report_id: bytes, proof: InclusionProof) -> None:
     """Check that an identifier is in the list of this root and length.
 
-    Raises:
-        InventoryMismatchError: the proof does not show it.
+    Raises InventoryMismatchError if the proof does not show it.
     """
     _require_leaf(root, count, proof)
     if not _holds(proof.leaf_ids, report_id):
@@ -138,10 +129,8 @@ def verify_absence(root: bytes, count: int, report_id: bytes, proofs: Sequence[I
     """Check that an identifier is not in the list of this root and length, which is sorted.
 
     The leaf where it would stand shows it, or two neighbours between which it would; of an empty list its root alone.
-    That the list is sorted is the word of those who signed its root; of the leaves shown it is checked.
-
-    Raises:
-        InventoryMismatchError: the proofs do not show it.
+    That the list is sorted is the word of those who signed its root; of the leaves shown it is checked. Raises
+    InventoryMismatchError if the proofs do not show it.
     """
     if not count:
         if proofs or root != _EMPTY:

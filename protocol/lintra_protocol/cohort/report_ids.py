@@ -36,11 +36,7 @@ class ReportIds(Sequence[bytes]):
 
     @classmethod
     def of(cls, report_ids: Iterable[bytes]) -> "ReportIds":
-        """Sort identifiers.
-
-        Raises:
-            InvalidMessageError: one of them is not 32 bytes, or stands twice.
-        """
+        """Sort identifiers; raise InvalidMessageError if one of them is not 32 bytes, or stands twice."""
         listed = list(report_ids)
         if any(len(report_id) != HASH_BYTES for report_id in listed):
             raise InvalidMessageError(f"a report identifier has {HASH_BYTES} bytes")
@@ -55,9 +51,8 @@ class ReportIds(Sequence[bytes]):
     def parse(cls, data: bytes, max_reports: int) -> "ReportIds":
         """Read identifiers that stand one after the other, and check their order.
 
-        Raises:
-            InvalidMessageError: not a whole number of identifiers, not sorted, or one of them stands twice.
-            MessageTooLargeError: more than `max_reports`.
+        Raises InvalidMessageError if it is not a whole number of identifiers, they are not sorted, or one of them stands twice;
+        MessageTooLargeError if there are more than `max_reports`.
         """
         if len(data) % HASH_BYTES:
             raise InvalidMessageError(f"identifiers take {HASH_BYTES} bytes each, got {len(data)} bytes")
@@ -197,8 +192,7 @@ class ListBuilder:
     def tree(self) -> Tree:
         """End the list; return the tree over it.
 
-        Raises:
-            InvalidMessageError: it is not a whole number of identifiers.
+        Raises InvalidMessageError if it is not a whole number of identifiers.
         """
         if self._rest:
             raise InvalidMessageError(f"identifiers take {HASH_BYTES} bytes each, got {self.num_bytes} bytes")
@@ -300,10 +294,7 @@ def apply_difference(own: ReportIds, missing: IntArray, extra: ReportIds) -> Rep
     """Rebuild another server's list from one's own and the difference to it, as a look at one's own.
 
     `own` is this server's list; `missing` holds ascending positions in it, shape `(k,)`. `extra` holds identifiers that
-    are not in it.
-
-    Raises:
-        InventoryMismatchError: the difference does not fit one's own list.
+    are not in it. Raises InventoryMismatchError if the difference does not fit one's own list.
     """
     if not len(missing) and not len(extra):
         return own
@@ -334,8 +325,7 @@ def _leb128(gaps: IntArray) -> bytes:
 def decode_positions(data: bytes) -> IntArray:
     """Parse what `encode_positions` made, to an array of shape `(k,)`.
 
-    Raises:
-        InvalidMessageError: a number is cut off, too long, or spelled with more bytes than it needs.
+    Raises InvalidMessageError if a number is cut off, too long, or spelled with more bytes than it needs.
     """
     read = np.frombuffer(data, np.uint8).astype(np.int64)
     if not len(read):

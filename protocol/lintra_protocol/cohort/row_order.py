@@ -138,11 +138,7 @@ S = TypeVar("S", bound=Sliced)
 
 
 def strictly_ascending(rows: S) -> S:
-    """Return the rows as they are.
-
-    Raises:
-        InvalidMessageError: one of them is not larger than the one before.
-    """
+    """Return the rows as they are; raise InvalidMessageError if one of them is not larger than the one before."""
     for start in range(0, len(rows) - 1, _SLICE):
         piece = rows[start : start + _SLICE + 1]
         first = first_words(piece)

@@ -60,8 +60,7 @@ class SealingKey:
     def open(self, sealed: bytes | memoryview, info: bytes) -> bytes:
         """Open a message that was sealed to this key in the context `info`.
 
-        Raises:
-            DecryptFailedError: another key, another context, or changed bytes.
+        Raises DecryptFailedError if the key or the context is another, or bytes were changed.
         """
         try:
             return _HPKE[self.suite].decrypt(bytes(sealed), self._key, info=info)
@@ -75,8 +74,7 @@ class SealingKey:
 def seal(plaintext: bytes, suite: SuiteName, public_key: bytes, info: bytes) -> bytes:
     """Seal bytes to a public key in the context `info`; the result is `OVERHEAD_BYTES[suite]` longer.
 
-    Raises:
-        InvalidMessageError: the public key is not one of this suite.
+    Raises InvalidMessageError if the public key is not one of this suite.
     """
     key = _load_public(suite, public_key)
     try:

@@ -43,8 +43,7 @@ class Token:
     def parse(cls, text: str, num_servers: int) -> Self:
         """Read a token of a task with N servers.
 
-        Raises:
-            InvalidMessageError: it is not the text of one; the detail does not repeat it.
+        Raises InvalidMessageError if it is not the text of one; the detail does not repeat it.
         """
         try:
             data = parse_base64url(text.strip(), SERIAL_BYTES + MAC_BYTES * num_servers)
@@ -94,11 +93,7 @@ class Admission:
         return state.digest()
 
     def require(self, presented: bytes) -> bytes:
-        """Check a pass, and return its serial.
-
-        Raises:
-            TokenInvalidError: the MAC is not this server's.
-        """
+        """Check a pass, and return its serial; raise TokenInvalidError if the MAC is not this server's."""
         serial = presented[:SERIAL_BYTES]
         if not hmac.compare_digest(self.mac(serial), presented[SERIAL_BYTES:]):
             raise TokenInvalidError

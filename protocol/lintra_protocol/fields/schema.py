@@ -139,11 +139,9 @@ class Schema:
     def row(self, row: Row, *, strict: bool = False) -> FloatArray:
         """Check one row, given by name or in column order; the result has shape `(d,)`, in the user's units.
 
-        What is missing is NaN: a value that is not there, None, or a number that is not finite.
-
-        Raises:
-            InvalidRowError: an unknown column, a wrong length, a value that is not of its column's kind, or, if
-                `strict`, a missing value.
+        What is missing is NaN: a value that is not there, None, or a number that is not finite. Raises InvalidRowError
+        if an unknown column, a wrong length, a value that is not of its column's kind, or, if `strict`, a missing
+        value.
         """
         if isinstance(row, Mapping):
             values = self._by_name(row, strict)
@@ -174,11 +172,8 @@ class Schema:
 
         A category is the number of its level, from 0. What is missing is NaN, as in `row`. `rows` holds numbers;
         objects may be among them, but no texts. `strict` says whether a missing value is refused; `first` is the number
-        that a message gives the first row.
-
-        Raises:
-            InvalidRowError: a wrong shape, a value that is not of its column's kind, or, if `strict`, a missing value;
-                the detail names row and column.
+        that a message gives the first row. Raises InvalidRowError if the shape is wrong, a value is not of its
+        column's kind or, if `strict`, missing; the detail names row and column.
         """
         block = np.asarray(rows)
         if block.ndim != 2 or block.shape[1] != len(self.names):

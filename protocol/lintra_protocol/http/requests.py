@@ -46,11 +46,7 @@ def media_type(name: MessageName) -> str:
 
 
 def require_media_type(content_type: str | None, name: MessageName) -> None:
-    """Check the content type of a body.
-
-    Raises:
-        UnsupportedMediaTypeError: it is another, or none.
-    """
+    """Check the content type of a body; raise UnsupportedMediaTypeError if it is another, or none."""
     if content_type is None or content_type.replace(" ", "") != media_type(name).replace(" ", ""):
         raise UnsupportedMediaTypeError(f"expected {media_type(name)}, got {content_type or 'none'}")
 
@@ -63,11 +59,7 @@ class SignedRequest:
     digest: str
 
     def require_body(self, body: bytes) -> None:
-        """Check that a body is the one that was signed.
-
-        Raises:
-            UnauthorizedError: it is another.
-        """
+        """Check that a body is the one that was signed; raise UnauthorizedError if it is another."""
         require_digest(body, self.digest)
 
     def require_sha256(self, sha256: bytes) -> None:
@@ -101,12 +93,8 @@ def verify_request(public_key: str, method: str, url: str, headers: Mapping[str,
     """Check the headers that `sign_request` made; nothing of the body is needed yet.
 
     The caller refuses a nonce that it saw within the last two replay windows, and a body that is not the signed one
-    (`SignedRequest.require_body`).
-
-    Raises:
-        UnauthorizedError: a header is missing, the time is out of the window, or the signature is another's or covers
-            something else.
-        InvalidMessageError: a header is malformed.
+    (`SignedRequest.require_body`). Raises UnauthorizedError if a header is missing, the time is out of the window, or
+    the signature is another's or covers something else; InvalidMessageError if a header is malformed.
     """
     found = parse_signature(headers)
     digest = headers.get(DIGEST_HEADER)

@@ -55,8 +55,7 @@ def require_digest(body: bytes, value: str) -> None:
 def require_sha256(sha256: bytes, value: str) -> None:
     """Check the hash of a body, which came in pieces, against the header that was signed for it.
 
-    Raises:
-        UnauthorizedError: it is another body, or the digest is another kind's.
+    Raises UnauthorizedError if it is another body, or the digest is another kind's.
     """
     if not hmac.compare_digest(_digest_value(sha256).encode(), value.encode()):
         raise UnauthorizedError(f"the body is not the one that the {DIGEST_HEADER} header was signed for")
@@ -66,10 +65,8 @@ def signature_base(components: Sequence[tuple[str, str]], parameters: str) -> by
     """Return the bytes that are signed (RFC 9421, section 2.5).
 
     `components` are names and values of what is covered, in order; no value holds a line break. `parameters` are what
-    stands behind the label in the header `signature-input`.
-
-    Raises:
-        ValueError: a value holds characters that no header can carry.
+    stands behind the label in the header `signature-input`. Raises ValueError if a value holds characters that no
+    header can carry.
     """
     lines = [f"{_string(name)}: {value}" for name, value in components]
     lines.append(f'"@signature-params": {parameters}')
@@ -88,26 +85,18 @@ def signature_parameters(components: Sequence[str], parameters: Mapping[str, Par
 
 @dataclass(frozen=True)
 class SignatureInput:
-    """One signature's claim about itself.
+    """One signature's claim about itself."""
 
-    Attributes:
-        components: names of what is covered, in order.
-        parameters: by name.
-        serialised: both, as they were received, which is what is signed.
-        signature: the signature's bytes.
-    """
-
-    components: tuple[str, ...]
-    parameters: dict[str, Parameter]
-    serialised: str
-    signature: bytes
+    components: tuple[str, ...]  #: names of what is covered, in order
+    parameters: dict[str, Parameter]  #: by name
+    serialised: str  #: both, as they were received, which is what is signed
+    signature: bytes  #: the signature's bytes
 
 
 def parse_signature(headers: Mapping[str, str]) -> SignatureInput:
     """Read the one signature of a message. `headers` are by name in lower case.
 
-    Raises:
-        InvalidMessageError: it is malformed, in another than the canonical form, or there are several.
+    Raises InvalidMessageError if it is malformed, in another than the canonical form, or there are several.
     """
     described = _INPUT.fullmatch(_header(headers, INPUT_HEADER))
     signed = _BYTES.fullmatch(_header(headers, SIGNATURE_HEADER))

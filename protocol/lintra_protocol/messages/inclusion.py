@@ -59,9 +59,7 @@ class Inclusion(ShownLeaf):
     def verify(self, cohort: NamedCohort, report_id: bytes) -> None:
         """Check that a report is in a cohort.
 
-        Raises:
-            InvalidMessageError: it is not spelled as it must be.
-            InventoryMismatchError: this does not show it.
+        Raises InvalidMessageError if it is not spelled as it must be; InventoryMismatchError if this does not show it.
         """
         _require_of(self, cohort)
         verify_inclusion(parse_base64url(cohort.root), cohort.count, report_id, self.proof)
@@ -89,9 +87,7 @@ class Absence(Frozen):
     def verify(self, cohort: NamedCohort, report_id: bytes) -> None:
         """Check that a report is not in a cohort.
 
-        Raises:
-            InvalidMessageError: it is not spelled as it must be.
-            InventoryMismatchError: this does not show it.
+        Raises InvalidMessageError if it is not spelled as it must be; InventoryMismatchError if this does not show it.
         """
         _require_of(self, cohort)
         proofs = [leaf.proof for leaf in self.leaves]
@@ -112,9 +108,7 @@ class Judged(Frozen):
     def verify(self, cohort: Cohort, verdict: Verdict, report_id: bytes) -> bool:
         """Return whether the report was accepted.
 
-        Raises:
-            InvalidMessageError: it is not spelled as it must be.
-            InventoryMismatchError: this shows neither.
+        Raises InvalidMessageError if it is not spelled as it must be; InventoryMismatchError if this shows neither.
         """
         self.frozen.verify(cohort, report_id)
         judged = cohort.model_copy(update={"root": verdict.root, "count": verdict.count})

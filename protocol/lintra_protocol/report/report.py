@@ -48,17 +48,11 @@ from lintra_protocol.verification.shares import (
 
 @dataclass(frozen=True)
 class Report:
-    """One client's report before it is sealed; `repr` shows the identifier only.
+    """One client's report before it is sealed; `repr` shows the identifier only."""
 
-    Attributes:
-        report_id: 32 bytes.
-        header: the encoded public header.
-        shares: for each server the plaintext blind, form, payload.
-    """
-
-    report_id: bytes
-    header: bytes = field(repr=False)
-    shares: tuple[bytes, ...] = field(repr=False)
+    report_id: bytes  #: 32 bytes
+    header: bytes = field(repr=False)  #: the encoded public header
+    shares: tuple[bytes, ...] = field(repr=False)  #: for each server the plaintext blind, form, payload
 
 
 def make_report(task: Task, noised: IntArray, time: int, random_bytes: RandomBytes) -> Report:
@@ -199,10 +193,8 @@ def shares_words(task: Task, server: int, payloads: bytes | memoryview) -> RingA
 def checks_of(task: Task, server: int, payloads: bytes | memoryview, points: Points) -> ByteRows:
     """Return one server's check shares of stored payloads that stand one after the other, shape `(k, check_bytes)`.
 
-    Each is a function of its own payload and the points, so that any cut into blocks gives the same bytes.
-
-    Raises:
-        ValueError: the task's reports are not verified, or a point does not hide the rows (see `check_shares`).
+    Each is a function of its own payload and the points, so that any cut into blocks gives the same bytes. Raises
+    ValueError if the task's reports are not verified, or a point does not hide the rows (see `check_shares`).
     """
     if task.verified is None:
         raise ValueError("reports of this task carry no proofs")

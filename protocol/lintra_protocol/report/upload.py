@@ -44,19 +44,14 @@ _COMMITMENTS_AT = START_BYTES + TIME_BYTES + 1
 
 @dataclass(frozen=True)
 class SealedBlock:
-    """Reports as one server receives them: their headers in the open, all their shares in one sealed message.
+    """Reports as one server receives them: their headers in the open, all their shares in one sealed message."""
 
-    Attributes:
-        headers: of 1 to `block_capacity` reports, whole; they begin alike.
-        key_id: which of the server's keys it is sealed to.
-        passes: what the server receives of each report's token, in a task that has tokens.
-        known_ids: the identifiers, for whoever made the reports; a server hashes the headers that it received.
-    """
-
-    headers: tuple[bytes, ...]
-    key_id: bytes
+    headers: tuple[bytes, ...]  #: of 1 to `block_capacity` reports, whole; they begin alike
+    key_id: bytes  #: which of the server's keys it is sealed to
     sealed: bytes = field(repr=False)
+    #: what the server receives of each report's token, in a task that has tokens
     passes: tuple[bytes, ...] = field(default=(), repr=False)
+    #: the identifiers, for whoever made the reports; a server hashes the headers that it received
     known_ids: tuple[bytes, ...] = field(default=(), repr=False, compare=False)
 
     @cached_property
@@ -108,8 +103,7 @@ def upload_bytes(task: Task, server: int, blocks: int, count: int) -> int:
 def encode_upload(blocks: Sequence[SealedBlock]) -> bytes:
     """Encode blocks of together 1 to `MAX_REPORTS` reports as one upload.
 
-    Raises:
-        ValueError: there are none, or more.
+    Raises ValueError if there are none, or more.
     """
     count = sum(len(block.headers) for block in blocks)
     if not 1 <= count <= MAX_REPORTS:
@@ -128,8 +122,7 @@ def encode_upload(blocks: Sequence[SealedBlock]) -> bytes:
 def decode_count(data: bytes) -> int:
     """Return the number that an upload begins with: of its blocks, or with tokens of its reports.
 
-    Raises:
-        InvalidMessageError: it has none, or not from 1 to `MAX_REPORTS`.
+    Raises InvalidMessageError if it begins with none, or with one outside 1 to `MAX_REPORTS`.
     """
     if len(data) < _COUNT.size:
         raise InvalidMessageError("an upload begins with the number of its reports or blocks")
@@ -144,8 +137,7 @@ def decode_passes(head: bytes) -> list[bytes]:
 def decode_upload(data: bytes, task: Task, server: int) -> list[SealedBlock]:
     """Cut an upload into its blocks.
 
-    Raises:
-        InvalidMessageError: a number or a length is not one that an upload of this task may have.
+    Raises InvalidMessageError if a number or a length is not one that an upload of this task may have.
     """
     count = decode_count(data)
     passes: list[bytes] = []

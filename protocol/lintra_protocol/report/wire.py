@@ -127,11 +127,7 @@ def encode_sealed_document(document: bytes, sealed: bytes) -> bytes:
 
 
 def decode_sealed_document(data: bytes) -> tuple[bytes, bytes]:
-    """Split what `encode_sealed_document` joined.
-
-    Raises:
-        InvalidMessageError: truncated.
-    """
+    """Split what `encode_sealed_document` joined; raise InvalidMessageError if it is truncated."""
     if len(data) < _LENGTH.size:
         raise InvalidMessageError("a sealed document begins with the length of its description")
     (length,) = _LENGTH.unpack_from(data)

@@ -70,8 +70,7 @@ def verify_inventories(task: Task, batch: int, inventories: Sequence[Signed[Inve
 def verify_list(inventory: Inventory, report_ids: ReportIds) -> None:
     """Check that a list of identifiers is the one an inventory describes (R7).
 
-    Raises:
-        InventoryMismatchError: another count or root.
+    Raises InventoryMismatchError if it has another count or root.
     """
     if inventory.count != len(report_ids) or inventory.root != base64url(report_ids.root):
         raise InventoryMismatchError(f"the list of server {inventory.server} is not the one it signed")

@@ -69,22 +69,14 @@ class BodyHash:
         self._hash.update(piece)
 
     def digest(self) -> bytes:
-        """Return the hash.
-
-        Raises:
-            ChecksMismatchError: more or fewer bytes came.
-        """
+        """Return the hash; raise ChecksMismatchError if more or fewer bytes came."""
         if self._left:
             raise ChecksMismatchError("the body of a check share has another length")
         return self._hash.digest()
 
 
 def parameters_of(task: Task) -> Parameters:
-    """Return the parameters of a verified task.
-
-    Raises:
-        ChecksMismatchError: nobody checks the reports of this task.
-    """
+    """Return the parameters of a verified task; raise ChecksMismatchError if nobody checks the reports of this task."""
     if task.verified is None:
         raise ChecksMismatchError("this task has no verification: there is nothing to check")
     return task.verified
@@ -142,10 +134,8 @@ def judge(
     They are ascending places in the cohort, shape `(k,)`. Memory holds a block of each body. Nothing may be built on
     the result before this has returned: that every body is the one that its server signed shows at the end. `points`
     are those of the check seed that they name. `bodies` are those of all servers, each from its beginning. `tell` is
-    told now and then how much is done, from 0 to 1.
-
-    Raises:
-        ChecksMismatchError: a body is not the one that its server signed.
+    told now and then how much is done, from 0 to 1. Raises ChecksMismatchError if a body is not the one that its server
+    signed.
     """
     parameters, count = parameters_of(task), check_shares[0].count
     hashes = [BodyHash(count * parameters.check_bytes) for _ in bodies]
@@ -173,9 +163,8 @@ def _blocks(count: int, most: int) -> Iterator[tuple[int, int]]:
 def check_accepted(task: Task, count: int, num_rejected: int) -> PrivacyStatement:
     """Decide whether what was accepted of a frozen cohort may be released, and state the privacy to expect (R9 again).
 
-    Raises:
-        TooManyRejectedError: more than `max_rejected`.
-        CohortTooSmallError, RowUnderfilledError, FalseClaimError: too few are left.
+    Raises TooManyRejectedError if there are more than `max_rejected`; CohortTooSmallError, RowUnderfilledError,
+    FalseClaimError if too few are left.
     """
     allowed = count - task.least_accepted(count)
     if num_rejected > allowed:
@@ -293,8 +282,7 @@ class Judgement:
     def verified(self, verdicts: Sequence[Signed[Verdict]]) -> list[bytes]:
         """Check that all servers came to this verdict; return the nonces of the matrix.
 
-        Raises:
-            ChecksMismatchError, UnauthorizedError, InvalidMessageError: see `verify_verdicts`.
+        Raises ChecksMismatchError, UnauthorizedError or InvalidMessageError as `verify_verdicts` does.
         """
         frozen = self.frozen
         own = verdict_of(frozen.task, frozen.batch, 0, self.accepted, self.rejected, self.check_shares, bytes(32))
@@ -324,10 +312,6 @@ def judgement_of(
 
 
 def require_frozen(agreed: Cohort, report_ids: ReportIds) -> None:
-    """Check that what the servers froze is what their inventories have in common.
-
-    Raises:
-        CohortConflictError: it is not.
-    """
+    """Check that what the servers froze is what their inventories have in common, or raise CohortConflictError."""
     if (agreed.root, agreed.count) != (base64url(report_ids.root), len(report_ids)):
         raise CohortConflictError("the servers froze another cohort than their inventories have in common")

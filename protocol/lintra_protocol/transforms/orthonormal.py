@@ -29,10 +29,8 @@ def frame(seed: bytes, rows: int, columns: int) -> IntArray:
     """Return a uniformly random orthonormal frame, shape `(rows, columns)`, in steps of 2^-15, read-only.
 
     The seconds that it takes grow like rows times columns^2: 0.1 at 200 x 105, 8 at 784 x 465. `seed` is 32 public
-    bytes; `rows` is m, dimension of the space. `columns` is p, dimension of the subspace, at most m.
-
-    Raises:
-        ValueError: the shape is not that of a frame.
+    bytes; `rows` is m, dimension of the space. `columns` is p, dimension of the subspace, at most m. Raises ValueError
+    if the shape is not that of a frame.
     """
     if not 1 <= columns <= rows:
         raise ValueError(f"a frame has from 1 to {rows} columns, got {columns}")
@@ -46,10 +44,8 @@ def orthonormal(matrix: IntArray) -> IntArray:
 
     Modified Gram-Schmidt in column order: from each column its component along every earlier one is taken away, one
     after the other, all of them a second time, and what is left is divided by its norm. Products are rounded one by
-    one, sums once. `matrix` is of shape `(m, p)` and full column rank, entries below 2^53.
-
-    Raises:
-        ValueError: a column depends on those before it.
+    one, sums once. `matrix` is of shape `(m, p)` and full column rank, entries below 2^53. Raises ValueError if a
+    column depends on those before it.
     """
     finished: list[FloatArray] = []
     for number, column in enumerate(matrix.astype(np.float64).T):

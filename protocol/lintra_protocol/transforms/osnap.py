@@ -131,8 +131,7 @@ def _spelled(codes: Sequence[Codes]) -> tuple[IntArray, IntArray]:
 def block_bounds(rows: int, sparsity: int) -> list[tuple[int, int]]:
     """Return where each of `sparsity` blocks begins and ends: block j is the rows from floor(j m / s) on.
 
-    Raises:
-        ValueError: there are no blocks, or fewer rows than blocks.
+    Raises ValueError if there are no blocks, or fewer rows than blocks.
     """
     if not 1 <= sparsity <= rows:
         raise ValueError(f"a sketch of {rows} rows has from 1 to {rows} entries in a column, got {sparsity}")

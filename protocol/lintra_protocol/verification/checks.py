@@ -110,8 +110,7 @@ def accepted(parameters: Parameters, shares: Sequence[ByteRows], points: Points)
 def passed_in(parameters: Parameters, shares: Sequence[ByteRows]) -> NDArray[np.bool_]:
     """Say the same for each field by itself, shape `(4, k)`: a report is accepted if it passes in all of them.
 
-    Raises:
-        InvalidMessageError: see `accepted`.
+    Raises InvalidMessageError as `accepted` does.
     """
     count = len(shares[0]) if shares else 0
     if len(shares) != parameters.num_servers or any(each.shape != (count, parameters.check_bytes) for each in shares):
@@ -175,19 +174,14 @@ class _Workspace:
 
 @dataclass(frozen=True)
 class _CheckMatrix:
-    """The public matrix of a check, as limbs; for each prime at r and at 1/r.
-
-    Attributes:
-        values: r^k for the words; for each prime's own blinds r^K + i r^(K+1) and r^(K+2) + i r^(K+3), and zeros at the
-            others'; shape `(4 x 2 x 3, K + 8)`.
-        proof: r^d + r^-d, shape `(4, 3, K + 3)`.
-        offset: O times the sum of the powers of each column's words, shape `(4, 2, 1, L)`.
-    """
+    """The public matrix of a check, as limbs; for each prime at r and at 1/r."""
 
     parameters: Parameters
+    #: r^k for the words; for each prime's own blinds r^K + i r^(K+1) and r^(K+2) + i r^(K+3), and zeros at the others';
+    #: shape `(4 x 2 x 3, K + 8)`
     values: FloatArray
-    proof: FloatArray
-    offset: FieldArray
+    proof: FloatArray  #: r^d + r^-d, shape `(4, 3, K + 3)`
+    offset: FieldArray  #: O times the sum of the powers of each column's words, shape `(4, 2, 1, L)`
 
     @classmethod
     def at(cls, parameters: Parameters, points: Points, roots: Sequence[int]) -> "_CheckMatrix":

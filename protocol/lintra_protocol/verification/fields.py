@@ -193,8 +193,7 @@ def _whole(products: list[tuple[int, FloatArray]]) -> FieldArray:
 def require_exact_sums() -> None:
     """Check once that this machine's matrix products of limbs are the integers that they have to be.
 
-    Raises:
-        RuntimeError: they are not, so that nothing could be proven or checked here.
+    Raises RuntimeError if they are not, so that nothing could be proven or checked here.
     """
     largest = np.full((WEIGHT_LIMBS, _MOST_TERMS), float((1 << WEIGHT_BITS) - 1))
     values = np.full((_MOST_TERMS, 5), float((1 << VALUE_BITS) - 1))

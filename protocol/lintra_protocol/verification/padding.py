@@ -26,8 +26,7 @@ def too_long(noised: IntArray, squared_bound: int) -> NDArray[np.bool_]:
 def padded_rows(parameters: Parameters, noised: IntArray) -> IntArray:
     """Return noised rows of shape `(k, w)` with their padding, shape `(k, w + 7)`: their squared norm is R^2.
 
-    Raises:
-        ValueError: a row is too long; whoever made it draws its noise again.
+    Raises ValueError if a row is too long; whoever made it draws its noise again.
     """
     if too_long(noised, parameters.squared_bound).any():
         raise ValueError("a row is longer than its task allows, and nothing can be proven of it")

@@ -21,16 +21,11 @@ class Parameters:
 
     The row with its padding is a matrix of L columns, word by word: word i stands in column i mod L, in row i // L,
     which is its power in the column's polynomial.
-
-    Attributes:
-        num_words: w.
-        num_servers: N.
-        squared_bound: R^2.
     """
 
-    num_words: int
-    num_servers: int
-    squared_bound: int
+    num_words: int  #: w
+    num_servers: int  #: N
+    squared_bound: int  #: R^2
 
     def __post_init__(self) -> None:
         """Refuse sizes for which nothing is proven.

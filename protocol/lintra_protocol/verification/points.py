@@ -33,8 +33,7 @@ def usable(point: int, prime: int) -> bool:
 def require_usable(points: Points) -> None:
     """Refuse points at which blinds do not hide a column; no server ever computes a check share there.
 
-    Raises:
-        ValueError: one is such a point.
+    Raises ValueError if one is such a point.
     """
     if not all(usable(point, prime) for point, prime in zip(points, PRIMES, strict=True)):
         raise ValueError("a check point has a fourth power of 0 or 1: the check shares would show the rows")
