@@ -17,6 +17,7 @@ from pydantic import Field, StringConstraints, model_validator
 from lintra_protocol.crypto.randomness import RandomBytes
 from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.crypto.sealing import HYBRID, PUBLIC_KEY_BYTES, SuiteName
+from lintra_protocol.crypto.signing import parse_public_key
 from lintra_protocol.encoding.canonical import base64url, domain_hash, parse_base64url
 from lintra_protocol.encoding.documents import Frozen, Key, Printable, Real, fraction
 from lintra_protocol.errors import InvalidMessageError, InvalidRowError, InvalidTaskError, UnsupportedFeatureError
@@ -27,7 +28,8 @@ from lintra_protocol.mechanisms.setting import Setting
 from lintra_protocol.task_terms import MAX_WORDS, TaskTerms
 from lintra_protocol.verification.padding import too_long
 
-Url = Annotated[str, StringConstraints(pattern=r"^https?://[^\s?#]{1,250}[^\s?#/]$")]
+Url = Annotated[str, StringConstraints(pattern=r'^https?://[!"$->@-~]{1,250}[!"$-.0->@-~]$')]
+"""Of visible ASCII, without query and fragment, and without a slash at its end."""
 
 
 class ServerEntry(Frozen):
@@ -171,7 +173,10 @@ class Task(TaskTerms):
         self._require_tokens()
         for name, key, length in self._keys():
             try:
-                parse_base64url(key, length)
+                if name.endswith(("author_key", "identity_key")):
+                    parse_public_key(key)
+                else:
+                    parse_base64url(key, length)
             except InvalidMessageError as error:
                 raise InvalidTaskError(f"{name}: {error.detail}") from None
         if self.num_words > MAX_WORDS:

@@ -13,13 +13,12 @@ from lintra_protocol.crypto.sealing import CLASSICAL, HYBRID, SuiteName
 from lintra_protocol.crypto.signing import SigningKey
 from lintra_protocol.encoding.documents import Key
 from lintra_protocol.privacy.limits import Ceiling
+from lintra_protocol.task import Url
 from lintra_protocol.task_terms import MAX_WORDS
 from lintra_service.secrets import parse_secrets, read_private, read_secret
 from lintra_service.settings import InvalidSettingsError, Port, Section, ServiceSettings
 
 SECRET_BYTES = 32
-
-Url = Annotated[str, StringConstraints(pattern=r"^https?://[^\s?#]{1,250}[^\s?#/]$")]
 
 ExecutorName = Annotated[str, StringConstraints(pattern=r"^(processes:[1-9]\d{0,2}|dask://[^\s/@?#]+:\d{1,5})$")]
 """Who computes releases beside the server's own process."""

@@ -1,13 +1,8 @@
 """Options to replay one simulation, and its count of operations at the end of a run."""
 
-import sys
 from collections import Counter
-from pathlib import Path
 
 import pytest
-
-# The plain reference stands beside the vectors that it writes; here it is asked directly.
-sys.path.append(str(Path(__file__).resolve().parents[1] / "vectors"))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -9,7 +9,7 @@
 | `analyzer_world`, `blocking` | an analyzer among real servers; blocking code against it |
 | `made_releases`, `made_projected_sums` | releases with known rows behind them |
 | `restore_model`, `store_model` | designs as machines whose states are all visited |
-| `noise_reference`, `two_tails` | second implementations that serve as oracles |
+| `two_tails` | a second implementation that serves as an oracle |
 """
 
 from support.examples import few

@@ -12,6 +12,7 @@ from pathlib import Path
 import cases_centred
 import cases_control
 import cases_data
+import cases_devices
 import cases_directions
 import cases_histogram
 import cases_joint
@@ -27,7 +28,12 @@ HERE = Path(__file__).resolve().parent
 
 FILES = {
     "hashing": cases_data.hashing,
-    "canonical_json": cases_data.json_texts,
+    "canonical_json": lambda: cases_data.json_texts() + cases_devices.depths(),
+    "printable": cases_devices.printable,
+    "noise": cases_devices.noise,
+    "promise": cases_devices.promises,
+    "clip_flags": cases_devices.clip_flags,
+    "upload": cases_devices.uploads,
     "base64url": cases_data.base64url_texts,
     "encoding": cases_data.encoding,
     "joint": cases_joint.joint,
@@ -45,7 +51,7 @@ FILES = {
     "release": cases_control.release,
     "messages": cases_control.messages,
     "agreement": cases_control.agreement,
-    "signatures": cases_control.signatures,
+    "signatures": lambda: cases_control.signatures() + cases_devices.signatures(),
     "sealing": cases_control.sealing,
     "windows": lambda: cases_windows.windows() + cases_windows.tasks(),
     "verified": cases_verified.verified_reports,

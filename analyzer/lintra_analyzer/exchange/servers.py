@@ -17,7 +17,7 @@ import stamina
 from lintra_analyzer.exchange.list_download import Arriving, pour
 from lintra_protocol.cohort.report_ids import ReportIds
 from lintra_protocol.crypto.randomness import RandomBytes
-from lintra_protocol.crypto.signing import PUBLIC_KEY_BYTES, SigningKey
+from lintra_protocol.crypto.signing import SigningKey
 from lintra_protocol.encoding.canonical import HASH_BYTES, base64url, parse_base64url
 from lintra_protocol.errors import (
     BatchOpenError,
@@ -215,7 +215,6 @@ class Server:
         with self.blame():
             data = await self.ask("GET", "/v1/keys", "keys")
             signed = Signed[KeyList].from_canonical(data)
-            parse_base64url(signed.message.identity_key, PUBLIC_KEY_BYTES)
             return signed.verified(signed.message.identity_key).identity_key
 
     def blame(self) -> "_Blame":

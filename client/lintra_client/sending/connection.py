@@ -14,6 +14,7 @@ from typing import TypeVar
 import httpx2
 import stamina
 
+from lintra_protocol.encoding.documents import is_printable
 from lintra_protocol.errors import InternalError, InvalidMessageError, LintraError, OverloadedError, UnavailableError
 from lintra_protocol.http.problems import from_problem
 from lintra_protocol.http.requests import MessageName, media_type, require_media_type
@@ -166,7 +167,7 @@ class Channel:
 
 def printable(text: str) -> str:
     """Return a peer's words, cut short and without control characters, so that they are safe on a terminal."""
-    return "".join(letter if letter.isprintable() else "?" for letter in text[:_MAX_DETAIL])
+    return "".join(letter if is_printable(letter) else "?" for letter in text[:_MAX_DETAIL])
 
 
 def _problem(data: bytes) -> LintraError | None:

@@ -24,6 +24,9 @@ MAX_INTEGER = 2**53 - 1
 ByteRows = npt.NDArray[np.uint8]
 """Some strings of bytes of one length, shape `(k, n)`."""
 
+MAX_DEPTH = 64
+"""How many lists and objects of a document may stand one inside the other."""
+
 JsonValue = Mapping[str, "JsonValue"] | Sequence["JsonValue"] | str | int | bool | None
 
 
@@ -122,22 +125,27 @@ def parse_base64url(text: str, length: int | None = None) -> bytes:
     return data
 
 
-def _ordered(value: JsonValue) -> JsonValue:
-    """Return the value with its keys in canonical order, and refuse what has more than one spelling."""
+def _ordered(value: JsonValue, room: int = MAX_DEPTH) -> JsonValue:
+    """Return the value with its keys in canonical order, and refuse what has more than one spelling.
+
+    `room` says how many lists and objects may still stand one inside the other.
+    """
     if value is None or isinstance(value, (str, bool)):
         return value
     if isinstance(value, int):
         if not -MAX_INTEGER <= value <= MAX_INTEGER:
             raise ValueError(f"{value} has no canonical form; integers lie within 2^53 - 1")
         return value
+    if not room:
+        raise ValueError(f"more than {MAX_DEPTH} lists and objects stand one inside the other")
     if isinstance(value, (dict, Mapping)):
         if foreign := [type(key).__name__ for key in value if not isinstance(key, str)]:
             raise ValueError(f"keys are strings, got {foreign[0]}")
         # Letters of ASCII stand in one order, whatever counts as a unit.
         keys = sorted(value) if all(map(str.isascii, value)) else sorted(value, key=_utf_16)
-        return {key: _ordered(value[key]) for key in keys}
+        return {key: _ordered(value[key], room - 1) for key in keys}
     if isinstance(value, (list, tuple)):
-        return [_ordered(item) for item in value]
+        return [_ordered(item, room - 1) for item in value]
     raise ValueError(f"{type(value).__name__} has no canonical form; write reals as decimal strings")
 
 

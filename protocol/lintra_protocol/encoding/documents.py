@@ -42,9 +42,26 @@ ServerIndex = Annotated[int, Field(ge=0, lt=256)]
 Count = Annotated[int, Field(ge=0, lt=2**53)]
 
 
+_UNPRINTABLE = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u2028\u2029"  # controls, and what breaks a line
+    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # what turns the direction of text
+    "\xad\u034f\u115f\u1160\u17b4\u17b5\u180e\u200b\u2060-\u2065\u206a-\u206f\u3164\ufeff\uffa0"  # unseen
+    "\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e00ff\U000e01f0-\U000e0fff"
+    "\ud800-\udfff\ue000-\uf8ff\ufdd0-\ufdef\ufffe\uffff\U000f0000-\U0010ffff"  # surrogates, private, no characters
+    + "".join(f"{chr(plane | 0xFFFE)}{chr(plane | 0xFFFF)}" for plane in range(0x10000, 0xF0000, 0x10000))
+    + "]"
+)
+"""What no text of a document holds: a fixed list, since Unicode's own tables change (docs/reference/protocol.md)."""
+
+
+def is_printable(text: str) -> bool:
+    """Return whether no terminal takes a text for commands, and it reads as it is written, on every machine alike."""
+    return not _UNPRINTABLE.search(text)
+
+
 def _printable(text: str) -> str:
-    """Return a text that no terminal takes for commands, and that reads as it is written."""
-    if not text.isprintable():
+    """Return a text that is printable."""
+    if not is_printable(text):
         raise ValueError("printable characters only")
     return text
 

@@ -25,6 +25,7 @@ from itertools import pairwise
 from typing import Literal
 
 from lintra_protocol.encoding.csv_values import DAYS
+from lintra_protocol.encoding.documents import is_printable
 from lintra_protocol.errors import InvalidTableError
 from lintra_protocol.fields.schema import MAX_NAME, OTHER
 from lintra_protocol.tables.dates import WrittenDate, day_order, written_date
@@ -314,7 +315,7 @@ class _Column:
             counts = Counter(spellings[_folded(cell)] for cell in self.given)
         if self.way is None and len(counts) > max(MAX_LEVELS, len(self.cells) // 2):
             return self.left_out("almost every row has a text of its own in it, as names and identifiers do"), []
-        fitting = {cell for cell in counts if cell.isprintable() and len(self.name) + len(cell) <= MAX_NAME - 2}
+        fitting = {cell for cell in counts if is_printable(cell) and len(self.name) + len(cell) <= MAX_NAME - 2}
         # The most frequent first; ties in the order of the alphabet, so that a file gives one answer.
         levels = sorted(fitting - {OTHER}, key=lambda cell: (-counts[cell], cell))
         kept = sum(counts[cell] for cell in levels[:MAX_LEVELS])

@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from lintra_protocol.crypto.ring import FloatArray, IntArray
+from lintra_protocol.encoding.documents import is_printable
 from lintra_protocol.errors import InvalidTableError
 from lintra_protocol.fields.schema import MAX_NAME
 from lintra_protocol.tables.columns import ColumnReport, Reading, read_column
@@ -262,7 +263,7 @@ def _checked_names(names: Sequence[str]) -> list[str]:
     """Return the names of columns; a first one without a name is the index that a data frame wrote."""
     names = ["Unnamed: 0", *names[1:]] if len(names) > 1 and not names[0] else list(names)
     for name in names:
-        if not (name and name.isprintable() and len(name) <= MAX_NAME):
+        if not (name and is_printable(name) and len(name) <= MAX_NAME):
             raise InvalidTableError(f"a column needs a printable name of at most {MAX_NAME} characters, got {name!r}")
     if twice := [name for name, count in Counter(names).items() if count > 1]:
         raise InvalidTableError(f"two columns are called {twice[0]!r}")

@@ -3,6 +3,7 @@
 import pytest
 
 from lintra_protocol.crypto.signing import SigningKey, verify
+from lintra_protocol.encoding.canonical import base64url
 from lintra_protocol.errors import InvalidMessageError, UnauthorizedError
 from support import identity, source
 
@@ -31,8 +32,10 @@ def test_a_signature_of_another_form_is_malformed(signature: str) -> None:
 
 
 def test_bytes_that_are_no_key_sign_nothing() -> None:
-    for key in ("_" * 42 + "8", "A" * 43):
-        with pytest.raises(UnauthorizedError):
+    """Beyond the field and of small order they are refused as keys; a y without a point verifies nothing."""
+    for key, refusal in (("_" * 42 + "8", InvalidMessageError), ("A" * 43, InvalidMessageError),
+                         (base64url(b"\x02" + bytes(31)), UnauthorizedError)):  # fmt: skip
+        with pytest.raises(refusal):
             verify(key, SIGNATURE, "label", b"a", b"b")
 
 

@@ -5,12 +5,12 @@ import math
 from typing import cast
 
 import numpy as np
+import plain_gaussian as reference
 import pytest
 
 from lintra_protocol.crypto.randomness import RandomBytes, expand
 from lintra_protocol.noise import discrete_gaussian as noise
 from lintra_protocol.noise.discrete_gaussian import MAX_SIGMA, discrete_gaussian
-from support import noise_reference as reference
 
 SEED = bytes(range(32))
 # First 128 bits of exp(-1), from its published hexadecimal expansion.

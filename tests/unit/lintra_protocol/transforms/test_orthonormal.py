@@ -8,11 +8,11 @@ from decimal import Decimal, localcontext
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
+from plain_gaussian import reader, samples
 
 from lintra_protocol.crypto.randomness import expand
 from lintra_protocol.crypto.ring import IntArray
 from lintra_protocol.transforms.orthonormal import frame, frame_digest, orthonormal
-from support.noise_reference import reader, samples
 
 SMALL = np.array([[3, 1], [-1, 2], [2, 2], [0, -4]])
 SHOW_DIGEST = (
