@@ -209,7 +209,7 @@ def _score(task: dict[str, Any], truth: Truth, r2: float, explained: float) -> N
     setting = Setting(ROW_BOUND, EPSILON, DELTA, sketch_rows)
     noise = planned_noise(kind, ROW_BOUND, len(truth.rows), sketch_rows)
     task["ridge"] = {
-        "r2": truth.r2(truth.normalised(np.array(ridge["prediction"][:-1]))),
+        "r2": truth.r2(truth.normalised(np.array([each["value"] for each in ridge["coefficients"]]))),
         "r2_predicted": ridge["r2"],
         "r2_non_private": r2,
         "r2_simulated": vars(simulated(truth, kind, setting, noise)),
@@ -236,8 +236,8 @@ def _coefficients(truth: Truth, ridge: dict[str, Any]) -> dict[str, Any]:
         "names": list(ridge["features"]),
         "non_private": np.linalg.solve(gram, truth.gram[features, truth.target]).tolist(),
         "second_moment": truth.normalised(np.array([each["value"] for each in ridge["coefficients"]])).tolist(),
-        "half_width": [
-            None if each["interval"] is None else float((each["interval"][1] - each["interval"][0]) / 2 * unit)
+        "interval": [
+            None if each["interval"] is None else [float(end * unit) for end in each["interval"]]
             for each, unit in zip(ridge["coefficients"], truth.normalised(np.ones(len(features))), strict=True)
         ],
         "regularised": ridge["regularised"],

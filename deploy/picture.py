@@ -19,7 +19,7 @@ def draw(path: Path, result: dict[str, Any], coefficients: dict[str, Any]) -> No
     Args:
         path: of the PNG file.
         result: as written to result.json.
-        coefficients: `names`, and `non_private`, `second_moment`, `half_width`, `regularised` in normalised units.
+        coefficients: `names`, and `non_private`, `second_moment`, `interval`, `regularised` in normalised units.
     """
     plt.rcParams.update({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "text.color": INK})
     figure, (left, middle, right) = plt.subplots(1, 3, figsize=(12.5, 5.0), width_ratios=(1.15, 0.9, 1.5))
@@ -86,19 +86,20 @@ def draw_coefficients(axes: Axes, coefficients: dict[str, Any]) -> None:
     places = np.arange(len(coefficients["names"]))[::-1]
     axes.axvline(0, color=GREY, linewidth=0.8)
     axes.scatter(coefficients["non_private"], places, marker="|", s=160, color=INK, label="not private", zorder=3)
-    widths = coefficients["half_width"]
-    known = np.array([width is not None for width in widths])
+    points, ends = np.array(coefficients["second_moment"]), coefficients["interval"]
+    known = np.array([each is not None for each in ends])
     if known.any():
+        low, high = np.array([each for each in ends if each is not None]).T
         axes.errorbar(
-            np.array(coefficients["second_moment"])[known],
+            points[known],
             places[known],
-            xerr=[width for width in widths if width is not None],
+            xerr=[points[known] - low, high - points[known]],
             fmt="o", color=BLUE, markersize=4, capsize=2, label="second moments, 95 % interval",
         )  # fmt: skip
     if not known.all():
         unknown = ~known
         axes.scatter(
-            np.array(coefficients["second_moment"])[unknown], places[unknown], color=BLUE, s=16,
+            points[unknown], places[unknown], color=BLUE, s=16,
             label="second moments, no interval: the noise does not tell them",
         )  # fmt: skip
     axes.set_yticks(places, coefficients["names"])

@@ -12,8 +12,14 @@ from lintra_analysis.releases.columns import ScaledColumn, centers, scales
 from lintra_protocol.crypto.ring import FloatArray
 
 _VALUES = ("name", "coefficient", "standard_error", "privacy", "sketching", "sampling", "t", "p_value")
-CSV_HEADER = (*_VALUES, "lower", "upper")
+CSV_HEADER = (*_VALUES, "lower", "upper", "raw", "moved")
 PARTS_NOTE = "the last three columns are the parts of std err; they add up in squares"
+POINT_NOTE = (
+    "coef is drawn towards 0 as far as the noise is large; t, p and interval are those of the unbiased solution, the "
+    "field raw"
+)
+MOVED = "*"
+MOVED_NOTE = f"{MOVED} this point lay outside its interval and was moved to the nearer end"
 
 
 @dataclass(frozen=True)
@@ -39,12 +45,15 @@ class Coefficient:
 
     Attributes:
         name: the feature, or "(intercept)".
-        value: the estimate.
+        value: the point, drawn towards 0 as far as the noise is large.
         standard_error: None if the release does not support one; see the estimate's warnings.
         interval: for the coefficient of whom the estimate is about; None where nothing can be told.
-        statistic: the value over its standard error; None if either is missing or the error is 0.
+        statistic: the raw value over its standard error; None if either is missing or the error is 0.
         degrees_of_freedom: of the t law that `interval` and `p_value` use; None means that it is normal.
         p_value: of a coefficient of 0, two-sided.
+        raw: the value before it was drawn towards 0: without bias, and farther off where the noise is large. None where
+            `value` is that.
+        moved: whether the point lay outside the interval and `value` is the nearer end of it.
     """
 
     name: str
@@ -54,6 +63,8 @@ class Coefficient:
     statistic: float | None = None
     degrees_of_freedom: float | None = None
     p_value: float | None = None
+    raw: float | None = None
+    moved: bool = False
 
     def csv_cells(self) -> list[Cell]:
         """Return what stands under `CSV_HEADER`."""
@@ -61,7 +72,8 @@ class Coefficient:
         parts: list[Cell] = (
             [None] * 4 if error is None else [error.total, error.privacy, error.sketching, error.sampling]
         )
-        return [self.name, self.value, *parts, self.statistic, self.p_value, *(self.interval or (None, None))]
+        ends = self.interval or (None, None)
+        return [self.name, self.value, *parts, self.statistic, self.p_value, *ends, self.raw, self.moved]
 
     def text_cells(self) -> list[str]:
         """Return what stands under `text_header`."""
@@ -71,7 +83,7 @@ class Coefficient:
         t = "-" if self.statistic is None else f"{self.statistic:.3f}"
         p_value = "-" if self.p_value is None else f"{self.p_value:.3f}"
         ends = [number(end, digits_beside(self.value, total)) for end in self.interval or (None, None)]
-        value = number(self.value, digits_beside(self.value, total, 5))
+        value = number(self.value, digits_beside(self.value, total, 5)) + (MOVED if self.moved else "")
         return [self.name, value, number(total), t, p_value, *ends, *map(number, parts)]
 
 

@@ -26,10 +26,6 @@ MEANS_ARE_MISSING = (
     "ones nor how well the score tells them apart is known; plan the next task with an intercept"
 )
 NO_WEIGHTS = "nothing of the score stands out of the noise; it ranks no row before another"
-REPAIRED = (
-    "the weights are those of predictions, for which eigenvalues lost in the noise were raised; p values are of the "
-    "released matrix as it is"
-)
 
 
 def linear_score(
@@ -80,8 +76,6 @@ def linear_score(
     weights = _weights(fit)
     if weights is None:
         warnings.append(NO_WEIGHTS)
-    elif fit.regularised:
-        warnings.append(REPAIRED)
     separation = None if r2 is None or share is None else _separation(r2, share)
     reach = None if within is None or ends is None else _separations(within, ends)
     return LinearScore(

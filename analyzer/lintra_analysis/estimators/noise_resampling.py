@@ -1,16 +1,17 @@
 """Estimates the cost of fits under several penalties by drawing the noise of a release again.
 
 The released matrix M is moved to the nearest second moment, that is, its eigenvalues below 0 are set to 0; then noise
-of the known law is added again and again, every penalty is fitted as `solve` fits it, and its cost is that on the moved
-matrix (a parametric bootstrap; Efron 1982). An unbiased estimate of the cost exists (Stein 1981), but where noise is
-large it varies more from penalty to penalty than the costs themselves do, and chose worse on nearly every table
-(docs/explanation/benchmarks.md).
+of the known law is added again and again, every penalty is fitted as a regression is (point.py), and its cost is that
+on the moved matrix (a parametric bootstrap; Efron 1982). An unbiased estimate of the cost exists (Stein 1981), but
+where noise is large it varies more from penalty to penalty than the costs themselves do, and chose worse on nearly
+every table (docs/explanation/benchmarks.md).
 """
 
 import numpy as np
 
 from lintra_analysis.estimators.design import Design
-from lintra_analysis.estimators.spectral import floor_eigenvalues, smallest_eigenvalue
+from lintra_analysis.estimators.point import drawn_to_zero, released_means, with_intercept
+from lintra_analysis.estimators.spectral import floor_eigenvalues
 from lintra_protocol.crypto.randomness import expand
 from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.encoding.canonical import domain_hash
@@ -31,22 +32,21 @@ def redrawn_costs(design: Design, penalties: FloatArray) -> FloatArray | None:
     size = gram.matrix.shape[0]
     random_bytes = expand(domain_hash("regression path", np.ascontiguousarray(gram.matrix).tobytes()), "perturbations")
     noise = gram.errors.draws(PAIRS, size, random_bytes)
-    if noise is None:
+    sigma = gram.errors.spectral_sigma
+    if noise is None or sigma is None:
         return None
-    truth, floor = floor_eigenvalues(gram.matrix, 0.0), gram.errors.floor(size)
-    unit = design.penalty(1.0)
+    truth, unit = floor_eigenvalues(gram.matrix, 0.0), design.penalty(1.0)
+    constant = design.constant is not None
     costs = np.zeros(penalties.size)
     for one in noise:
         for sign in (1, -1):
-            theta = _fits(truth + sign * one, penalties, unit, floor)
+            theta = _fits(truth + sign * one, penalties[:, np.newaxis] * unit, sigma, constant)
             costs += np.sum(theta @ truth * theta, axis=1) / (2 * PAIRS)
     return costs
 
 
-def _fits(matrix: FloatArray, penalties: FloatArray, unit: FloatArray, floor: float) -> FloatArray:
-    """Return theta = (-b, 1) for every penalty, as `solve` finds b, shape `(k, q)`."""
-    joint = matrix if smallest_eigenvalue(matrix) >= floor else floor_eigenvalues(matrix, floor)
-    left = joint[:-1, :-1] + penalties[:, np.newaxis, np.newaxis] * np.diag(unit)
-    right = np.tile(joint[:-1, -1], (penalties.size, 1))
-    solution = np.linalg.solve(left, right[:, :, np.newaxis])[:, :, 0]
-    return np.column_stack([-solution, np.ones(penalties.size)])
+def _fits(matrix: FloatArray, penalties: FloatArray, sigma: float, constant: bool) -> FloatArray:
+    """Return theta = (-b, 1) for penalties on the diagonal, shape `(k, p)`; theta has shape `(k, p + 1)`."""
+    means = released_means(matrix, sigma) if constant else None
+    solution = with_intercept(drawn_to_zero(matrix, sigma, means, penalties)[0], means)
+    return np.column_stack([-solution, np.ones(len(penalties))])

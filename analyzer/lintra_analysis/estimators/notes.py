@@ -4,6 +4,7 @@ A number whose interval holds 0 is only named among those that are not told apar
 """
 
 from collections.abc import Sequence
+from typing import Protocol
 
 from lintra_analysis.estimators.estimates import Interval
 from lintra_analysis.estimators.solve import Fit
@@ -52,6 +53,25 @@ Found = tuple[str, float | None, Interval | None]
 """A name with its number and interval, each None where nothing can be told."""
 
 
+class Raised(Protocol):
+    """A solution for which eigenvalues below `floor` may have been raised, along the columns `blurred`."""
+
+    @property
+    def floor(self) -> float:
+        """Return the eigenvalue that smaller ones were raised to."""
+        ...
+
+    @property
+    def regularised(self) -> bool:
+        """Return whether one was."""
+        ...
+
+    @property
+    def blurred(self) -> tuple[str, ...]:
+        """Return the columns that lie most in raised directions, most first."""
+        ...
+
+
 def one_variance(most: float | None) -> str:
     """Return what is assumed of residuals for the population, and by how much that may fall short.
 
@@ -71,11 +91,13 @@ def named(columns: tuple[str, ...]) -> str:
     return ", ".join(columns[:_NAMED]) + (" and others" if len(columns) > _NAMED else "")
 
 
-def warnings_of(gram: GramEstimate, fit: Fit, *, known: bool) -> tuple[str, ...]:
+def warnings_of(gram: GramEstimate, fit: Fit, *, known: bool, raised: Raised | None = None) -> tuple[str, ...]:
     """Return what follows from the repair of the matrix.
 
-    `known` says whether the intervals do not rest on the repaired matrix.
+    `known` says whether the intervals do not rest on the repaired matrix. `raised` says which eigenvalues were raised
+    for the coefficients; by default those of the fit.
     """
+    repair = raised or fit
     found = []
     size = gram.matrix.shape[0]
     best_rows = gram.errors.informative_rows(gram.matrix)
@@ -84,11 +106,11 @@ def warnings_of(gram: GramEstimate, fit: Fit, *, known: bool) -> tuple[str, ...]
             f"sketch uninformative: this data and noise support {best_rows:.0f} sketch rows, fewer than "
             f"4 x {size} columns; release second moments instead"
         )
-    if fit.regularised:
-        where = f", mostly along {named(fit.blurred)}" if fit.blurred else ""
+    if repair.regularised:
+        where = f", mostly along {named(repair.blurred)}" if repair.blurred else ""
         found.append(
-            f"noise dominates some directions of the features{where}: eigenvalues below {fit.floor:.4g} were raised "
-            "to it for predictions, which shrinks their coefficients along them"
+            f"noise is large in some directions of the features{where}: eigenvalues below {repair.floor:.4g} were "
+            "raised to it, which draws the coefficients towards 0 along them"
         )
     if fit.regularised and fit.parts is not None and not known:
         found.append("the intervals leave out the bias of that shrinkage; treat them as approximate")

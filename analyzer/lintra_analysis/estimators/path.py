@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from lintra_analysis.estimators.estimates import check_confidence, diagonal_sd
 from lintra_analysis.estimators.figures import Figure, draw_path
 from lintra_analysis.estimators.noise_resampling import redrawn_costs
 from lintra_analysis.estimators.notes import clients, listed, warnings_of
+from lintra_analysis.estimators.point import Point
 from lintra_analysis.estimators.rows import Rows, rows_by_name
 from lintra_analysis.estimators.solve import Fit, solve
 from lintra_analysis.estimators.table import Estimate, Table
@@ -202,8 +204,7 @@ def regression_path(
     check_confidence(confidence)
     chosen = design(release, target, features, intercept)
     penalties = _default(chosen) if regularizations is None else _checked(regularizations)
-    fits = [solve(chosen, penalty) for penalty in penalties.tolist()]
-    return _report(chosen, penalties, fits)
+    return _report(chosen, penalties, [solve(chosen, penalty) for penalty in penalties.tolist()])
 
 
 def _checked(regularizations: Sequence[float]) -> FloatArray:
@@ -229,14 +230,17 @@ def _default(chosen: Design) -> FloatArray:
 def _report(chosen: Design, penalties: FloatArray, fits: list[Fit]) -> RegressionPath:
     """Put the fits into the columns' own units."""
     to_units = unit_map(chosen.gram.columns[:-1], chosen.target)
-    values = np.array([to_units @ fit.solution for fit in fits])
+    points = [Point.of(chosen, penalty, fit) for penalty, fit in zip(penalties.tolist(), fits, strict=True)]
+    values = np.array([to_units @ point.solution for point in points])
     errors = [diagonal_sd(fit.parts.total(to_units, "population"))[:-1] for fit in fits if fit.parts]
     redrawn = redrawn_costs(chosen, penalties)
     costs = (np.array([fit.cost for fit in fits]) if redrawn is None else redrawn) * chosen.target.scale**2
-    warnings = list(dict.fromkeys(warning for fit in fits for warning in warnings_of(chosen.gram, fit, known=False)))
+    pairs = zip(fits, points, strict=True)
+    found = (warnings_of(chosen.gram, fit, known=False, raised=point) for fit, point in pairs)
+    warnings = list(dict.fromkeys(chain.from_iterable(found)))
     warnings += chosen.gram.count_notes
     best = int(costs.argmin())
-    if fits[0].regularised and redrawn is None:
+    if points[0].regularised and redrawn is None:
         warnings.append("costs and the best penalty leave out that eigenvalues were raised; treat them as a hint")
     elif len(fits) > 1 and best == len(fits) - 1:
         warnings.append("the largest penalty has the smallest cost; try larger ones")
@@ -252,8 +256,8 @@ def _report(chosen: Design, penalties: FloatArray, fits: list[Fit]) -> Regressio
         costs=costs,
         cost_note=COST_NOTE if redrawn is None else REDRAWN_NOTE,
         best=best,
-        floor=fits[0].floor,
-        regularised=fits[0].regularised,
+        floor=points[0].floor,
+        regularised=points[0].regularised,
         warnings=tuple(warnings),
         scaled_columns=(*chosen.features, chosen.target),
     )

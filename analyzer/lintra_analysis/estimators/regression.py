@@ -1,8 +1,8 @@
 """Linear regression of any column on any others: least squares or ridge, with the table that statisticians expect.
 
-Every regression on a release is post-processing of it. Coefficients, intervals and tests are those of the released
-matrix as it is (concentrated/); predictions use it with its noise eigenvalues raised (solve.py). Where the law of the
-noise has no closed form, errors are linearised about that repaired matrix instead.
+Every regression on a release is post-processing of it. The coefficients are drawn towards 0 as far as the noise is
+large (point.py); intervals and tests are those of the released matrix as it is (concentrated/). Where the law of the
+noise has no closed form, errors are linearised about a repaired matrix instead (solve.py).
 """
 
 import math
@@ -44,8 +44,8 @@ from lintra_analysis.estimators.notes import (
     one_variance,
     warnings_of,
 )
+from lintra_analysis.estimators.point import Point, with_point
 from lintra_analysis.estimators.regression_estimate import Penalised, RegressionEstimate, Simultaneous
-from lintra_analysis.estimators.simultaneous import simultaneous_intervals
 from lintra_analysis.estimators.solve import Fit, solve
 from lintra_analysis.estimators.spectral import smallest_eigenvalue
 from lintra_analysis.releases.gram_error import HasSecondMoment
@@ -115,10 +115,14 @@ def regression(
     asked = _Options(to_units, offsets, float(regularization), of, float(confidence), sets)
     bounds = None
     if simultaneous:
+        # Loaded only where somebody asks for them.
+        from lintra_analysis.estimators.simultaneous import simultaneous_intervals
+
         bounds = Simultaneous(*simultaneous_intervals(chosen, fit, to_units, offsets, confidence))
-    told = _linearised(chosen, fit, asked) if sets is None else _by_distance(sets, fit)
+    point = Point.of(chosen, float(regularization), fit)
+    told = _linearised(chosen, fit, asked, point) if sets is None else _by_distance(sets, fit, point)
     told = _beside_clipping(told, chosen, fit, to_units)
-    return _report(chosen, fit, told, bounds, asked)
+    return _report(chosen, point, told, bounds, asked)
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,13 +161,13 @@ class _Results:
     clipping: Clipping | None = None
 
 
-def _linearised(chosen: Design, fit: Fit, asked: _Options) -> _Results:
+def _linearised(chosen: Design, fit: Fit, asked: _Options, point: Point) -> _Results:
     """Return what follows from the repaired matrix, to first order."""
     values = asked.to_units @ fit.solution + asked.offsets
     own = coefficients_of(_names(chosen), values, asked.linear(fit.parts))
     covariance = None if fit.parts is None else fit.parts.total(asked.to_units, asked.of)
     errors = chosen.gram.errors
-    warnings = list(warnings_of(chosen.gram, fit, known=False))
+    warnings = list(warnings_of(chosen.gram, fit, known=False, raised=point))
     r2 = fit.r2
     if fit.regularised and r2 is not None:
         r2 = None
@@ -184,9 +188,10 @@ def _linearised(chosen: Design, fit: Fit, asked: _Options) -> _Results:
     )
 
 
-def _by_distance(sets: Regression, fit: Fit) -> _Results:
+def _by_distance(sets: Regression, fit: Fit, point: Point) -> _Results:
     """Return what follows from the noise's own distance; errors are linearised about the raw matrix."""
-    names, warnings = _names(sets.design), list(warnings_of(sets.design.gram, fit, known=True))
+    names, gram = _names(sets.design), sets.design.gram
+    warnings = list(warnings_of(gram, fit, known=True, raised=point))
     statistic, p_value = sets.slopes_test()
     raw = raw_fit(sets)
     told = _Results(
@@ -289,14 +294,14 @@ def _penalised(sets: Regression) -> Penalised | None:
 
 
 def _report(
-    chosen: Design, fit: Fit, told: _Results, bounds: Simultaneous | None, asked: _Options
+    chosen: Design, point: Point, told: _Results, bounds: Simultaneous | None, asked: _Options
 ) -> RegressionEstimate:
     """Put everything into own units and into words."""
     target, freedom = chosen.target, _freedom(chosen)
     square = target.scale**2
-    predicting = told.coefficients
-    if fit.regularised:
-        predicting = coefficients_of(_names(chosen), asked.to_units @ fit.solution + asked.offsets, None)
+    coefficients = told.coefficients
+    if chosen.gram.errors.spectral_sigma:
+        coefficients = with_point(coefficients, point, asked.to_units, asked.offsets)
     warnings = [*told.warnings, *chosen.gram.count_notes]
     if asked.regularization > 0:
         warnings.append(SHRUNK_NOTE)
@@ -311,13 +316,12 @@ def _report(
         of=asked.of,
         regularization=asked.regularization,
         confidence=asked.confidence,
-        coefficients=told.coefficients[:-1],
-        intercept=told.coefficients[-1],
+        coefficients=coefficients[:-1],
+        intercept=coefficients[-1],
         intercept_fitted=chosen.constant is not None,
         bounded=told.bounded,
         undetermined=told.undetermined,
         penalised=told.penalised,
-        prediction=np.array([one.value for one in predicting]),
         covariance=told.covariance,
         residual_freedom=freedom,
         residual_sum_of_squares=None if told.residual is None else told.residual * square,
@@ -330,8 +334,8 @@ def _report(
         f_statistic=told.f_test[0],
         f_freedom=told.f_test[1],
         f_p_value=told.f_test[2],
-        floor=fit.floor,
-        regularised=fit.regularised,
+        floor=point.floor,
+        regularised=point.regularised,
         law=told.law + _about_residuals(told, asked),
         simultaneous=bounds,
         warnings=tuple(warnings),

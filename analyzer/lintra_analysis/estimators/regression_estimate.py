@@ -4,7 +4,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from lintra_analysis.estimators.coefficients import CSV_HEADER, PARTS_NOTE, Coefficient, text_header
+from lintra_analysis.estimators.coefficients import (
+    CSV_HEADER,
+    MOVED_NOTE,
+    PARTS_NOTE,
+    POINT_NOTE,
+    Coefficient,
+    text_header,
+)
 from lintra_analysis.estimators.concentrated.regressions import Regression
 from lintra_analysis.estimators.design import INTERCEPT
 from lintra_analysis.estimators.estimates import Clipping, Interval, Of
@@ -58,13 +65,11 @@ class RegressionEstimate(Estimate):
 
     Attributes:
         of: whether errors, intervals and tests are about the "cohort" or the "population".
-        coefficients: one for each feature; those of the released matrix as it is.
+        coefficients: one for each feature: the point that predictions, tables and pictures have, and its interval.
         intercept: fitted if `intercept_fitted`, else what the public centers imply.
         bounded: whether the noise leaves a bounded set of coefficients; if not, none has an interval.
         undetermined: then, the features that make up the direction nothing is told about.
         penalised: then, coefficients that can be told.
-        prediction: coefficients and intercept of predictions, shape `(p + 1,)`; others than those above where
-            eigenvalues were raised.
         covariance: of coefficients and intercept, all causes together, shape `(p + 1, p + 1)`; None if not available.
             Not part of `to_dict`, since it has p^2 entries.
         regularization: lambda in normalised units; never on a fitted intercept.
@@ -77,8 +82,8 @@ class RegressionEstimate(Estimate):
         r2_standard_error: of the privacy noise and sketching; None where that would mislead.
         f_statistic: of all features' coefficients being 0; over `len(features)` and `f_freedom` degrees of freedom,
             where None means that it is a chi-square over the first.
-        floor: the eigenvalue below which the normalised Gram matrix counts as noise.
-        regularised: whether an eigenvalue lay below it and was raised for predictions.
+        floor: the eigenvalue below which the normalised Gram matrix of the features counts as noise.
+        regularised: whether an eigenvalue lay below it and was raised.
         law: what intervals and tests rest on.
         simultaneous: if it was asked for.
         warnings: in plain words, what the analyst must know before using the numbers.
@@ -98,7 +103,6 @@ class RegressionEstimate(Estimate):
     bounded: bool
     undetermined: tuple[str, ...]
     penalised: Penalised | None
-    prediction: FloatArray
     covariance: FloatArray | None = field(metadata={"plain": False})
     residual_freedom: int
     residual_sum_of_squares: float | None
@@ -134,6 +138,11 @@ class RegressionEstimate(Estimate):
         return {one.name: one.value for one in self.rows}
 
     @property
+    def raw(self) -> dict[str, float]:
+        """The solution of the released matrix as it is, by name: without bias, and farther off where noise is large."""
+        return {one.name: one.value if one.raw is None else one.raw for one in self.rows}
+
+    @property
     def bse(self) -> dict[str, float | None]:
         """Their standard errors by name; None where nothing bounds the coefficient."""
         return {one.name: None if one.standard_error is None else one.standard_error.total for one in self.rows}
@@ -149,13 +158,13 @@ class RegressionEstimate(Estimate):
 
     @property
     def coef_(self) -> FloatArray:
-        """The coefficients of predictions, shape `(p,)`, as scikit-learn names them."""
-        return self.prediction[:-1]
+        """The coefficients, shape `(p,)`, as scikit-learn names them."""
+        return np.array([one.value for one in self.coefficients])
 
     @property
     def intercept_(self) -> float:
-        """The intercept of predictions in the target's unit."""
-        return float(self.prediction[-1])
+        """The intercept in the target's unit."""
+        return self.intercept.value
 
     @property
     def feature_names_in_(self) -> tuple[str, ...]:
@@ -252,25 +261,30 @@ class RegressionEstimate(Estimate):
                 ("Residual sd", "not told" if self.residual_sd is None else number(self.residual_sd)),
             ],
             shown=[(text_header(self.confidence), [one.text_cells() for one in self.rows]), *self._more_shown()],
-            notes=(PARTS_NOTE, self.law, self.r2_note),
+            notes=self._notes(),
             warnings=self.warnings,
             figures={"": self._figure},
         )
+
+    def _notes(self) -> tuple[str, ...]:
+        """Return what the numbers are, the marks in the table included."""
+        shrunk = any(one.raw is not None for one in self.rows)
+        moved = any(one.moved for one in self.rows)
+        return (*[MOVED_NOTE] * moved, *[POINT_NOTE] * shrunk, PARTS_NOTE, self.law, self.r2_note)
 
     def _figure(self) -> Figure:
         """Return each coefficient with its interval, times the public scale of its feature.
 
         So all stand in the target's unit: how much it changes where a feature changes by its scale, which is half of
-        its range unless the task says otherwise. Where nothing can be told, the penalised coefficients are drawn.
+        its range unless the task says otherwise.
         """
-        drawn = self.coefficients if self.penalised is None else self.penalised.coefficients
         marks = []
-        for one, column in zip(drawn, self.scaled_columns, strict=False):
+        for one, column in zip(self.coefficients, self.scaled_columns, strict=False):
             shown = f"{one.name} (x {number(column.scale)})"
             marks.append(Mark(shown, one.value, one.interval).moved(0.0, column.scale))
         unit = f" in {self.scaled_columns[-1].unit}" if self.scaled_columns[-1].unit else ""
-        told = "" if self.penalised is None else ", under a penalty"
-        title = f"Coefficients of {self.target}{told}: {100 * self.confidence:g} % for the {self.of}"
+        told = f"{100 * self.confidence:g} % for the {self.of}" if self.bounded else "the noise bounds none"
+        title = f"Coefficients of {self.target}: {told}"
         return intervals(marks, title, f"change of {self.target}{unit} for one scale of a feature")
 
     def in_words(self) -> str:

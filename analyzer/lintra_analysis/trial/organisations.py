@@ -13,7 +13,6 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from lintra_analysis.estimators.regression_estimate import RegressionEstimate
 from lintra_analysis.kinds.decode import read
 from lintra_analysis.trial.coefficients import (
     RegressionComparison,
@@ -221,7 +220,7 @@ def pooled_of(
         colluding=epsilons_if_colluding(task.measurement, task.claim),
         organisations=len(whose.organisations),
         dropped_rows=dropped_rows,
-        r2=R2OverAll(r2_of_coefficients(_shown(answer.estimate), rows), answer.r2.non_private),
+        r2=R2OverAll(r2_of_coefficients(answer.estimate.params, rows), answer.r2.non_private),
         alone=tuple(alone),
     )
 
@@ -254,13 +253,6 @@ def _by_itself(collected: Collected, contribution: IntArray, random_bytes: Rando
 def _r2_of_release(collected: Collected, rows: EncodedRows) -> float | None:
     """Return R2 over all rows of what a release tells; None if it tells nothing."""
     try:
-        return r2_of_coefficients(_shown(private_regression(collected)[0]), rows)
+        return r2_of_coefficients(private_regression(collected)[0].params, rows)
     except LintraError:
         return None
-
-
-def _shown(estimate: RegressionEstimate) -> dict[str, float]:
-    """Return the coefficients that an analyst would read: under a penalty where nothing else bounds them."""
-    told = estimate.penalised
-    rows = estimate.rows if told is None else (*told.coefficients, told.intercept)
-    return {each.name: each.value for each in rows}

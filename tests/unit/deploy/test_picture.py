@@ -14,19 +14,19 @@ NO_INTERVAL = "second moments, no interval: the noise does not tell them"
 
 
 @pytest.mark.parametrize(
-    ("half_widths", "labels"),
+    ("ends", "labels"),
     [
-        ([0.1, 0.2, 0.3], {"not private", "second moments, 95 % interval"}),
-        ([0.1, None, 0.3], {"not private", "second moments, 95 % interval", NO_INTERVAL}),
+        ([(-0.1, 0.1), (1.0, 1.5), (0.9, 1.2)], {"not private", "second moments, 95 % interval"}),
+        ([(-0.1, 0.1), None, (0.9, 1.2)], {"not private", "second moments, 95 % interval", NO_INTERVAL}),
         ([None, None, None], {"not private", NO_INTERVAL}),
     ],
 )
 def test_the_legend_lies_over_no_row_and_names_what_is_drawn(
-    half_widths: Sequence[float | None], labels: set[str]
+    ends: Sequence[tuple[float, float] | None], labels: set[str]
 ) -> None:
     figure, axes = picture.plt.subplots(figsize=(5, 5))
     shown = {"names": NAMES, "non_private": [0.1, -1.8, 0.9], "second_moment": [0.0, 1.2, 0.9]}
-    picture.draw_coefficients(axes, {**shown, "half_width": half_widths})
+    picture.draw_coefficients(axes, {**shown, "interval": ends})
     figure.tight_layout()
     figure.canvas.draw()
     legend = axes.get_legend()

@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose
 
 from lintra_analysis.estimators.design import design
 from lintra_analysis.estimators.path import regression_path
+from lintra_analysis.estimators.point import Point
 from lintra_analysis.estimators.regression import regression
 from lintra_analysis.estimators.solve import solve
 from lintra_analysis.releases.noise_laws.symmetric_noise import SymmetricNoise
@@ -75,10 +76,11 @@ def test_costs_are_those_of_fits_to_noise_drawn_again_around_the_clipped_release
     assert values[0] < 0
     truth = (vectors * np.maximum(values, 0)) @ vectors.T
     generator, penalties = np.random.default_rng(8), [100.0, 2000.0]
+    unused = solve(design(release, "c4"))
     found = []
     for _ in range(100):
         noised = replace(release, matrix=truth + symmetric_noise(len(truth), 300.0, generator))
-        fits = [solve(design(noised, "c4"), penalty).solution for penalty in penalties]
+        fits = [Point.of(design(noised, "c4"), penalty, unused).solution for penalty in penalties]
         found.append([np.append(-b, 1) @ truth @ np.append(-b, 1) for b in fits])
     path = regression_path(release, "c4", None, penalties)
     # 100 draws here, 20 pairs there: five standard errors of the difference.

@@ -74,17 +74,15 @@ def test_a_picture_can_be_drawn_on_the_axes_of_somebody_else() -> None:
     assert not axes[0].lines
 
 
-def test_where_nothing_can_be_told_the_penalised_coefficients_are_drawn() -> None:
+def test_where_nothing_can_be_told_the_point_is_drawn_without_an_interval() -> None:
     generator = np.random.default_rng(3)
     copied = np.column_stack([ROWS[:, :4], ROWS[:, 2] + 1e-3 * generator.normal(size=len(ROWS)), ROWS[:, 5]])
     estimate = regression(second_moment(copied, 20.0, generator, with_constant(copied[:1, 1:], columns(5))[1]), "c4")
     assert estimate.penalised is not None
     drawn = estimate.plot()
-    assert "under a penalty" in drawn.get_title()
-    assert_allclose(list(points(drawn).values()), [one.value for one in estimate.penalised.coefficients])
-    bare = replace(estimate, penalised=None).plot()
-    assert all("cannot be told" in name for name in points(bare))
-    assert reaches(bare) == []
+    assert "the noise bounds none" in drawn.get_title()
+    assert_allclose(list(points(drawn).values()), list(estimate.coef_))
+    assert reaches(drawn) == []
 
 
 def test_components_are_drawn_by_their_variance() -> None:

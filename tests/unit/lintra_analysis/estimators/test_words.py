@@ -70,7 +70,7 @@ def test_where_nothing_can_be_told_no_number_pretends_to_and_the_columns_are_nam
     assert "penalty" in estimate.summary()
     assert "penalised_lower" in estimate.to_csv()
     assert estimate.regularised
-    assert not np.allclose(estimate.coef_, [one.value for one in estimate.coefficients])
+    assert not np.allclose(list(estimate.params.values()), list(estimate.raw.values()))
 
 
 def test_the_law_behind_the_intervals_is_said() -> None:
