@@ -66,7 +66,7 @@ class Node:
 
         `now` is the machine's clock, in seconds since the epoch; `running` counts seconds, and nobody sets it.
         """
-        self.settings = settings
+        self.settings, self.page_origins = settings, settings.pages.origins
         self._running = running
         folder = lock_folders(settings, random_bytes)
         try:

@@ -86,6 +86,20 @@ class Queue(Section):
     max_registration_bytes: int = Field(default=16 << 20, ge=4 << 20)
 
 
+Origin = Annotated[str, StringConstraints(pattern=r"^https?://[!-.0-~]{1,250}$")]
+"""Scheme, host and port of a site, as browsers send it."""
+
+
+class PageAccess(Section):
+    """Which pages may use this server from a browser (docs/how-to/pages.md).
+
+    Attributes:
+        origins: of these sites only, "any" by default; none with an empty list.
+    """
+
+    origins: tuple[Origin, ...] | Literal["any"] = "any"
+
+
 class KeyPaths(Section):
     """How long the keys live that clients seal to; all in days."""
 
@@ -123,6 +137,7 @@ class Settings(ServiceSettings):
     policy: RegistrationPolicy = RegistrationPolicy()
     queue: Queue = Queue()
     keys: KeyPaths = KeyPaths()
+    pages: PageAccess = PageAccess()
 
     def placed(self, folder: Path) -> Self:
         """Return these settings with relative paths taken from `folder`, and the database's address from its file."""

@@ -4,6 +4,7 @@ Uploads (`POST /v1/tasks/{task_id}/reports`) are answered right here from raw by
 would cost several times as much as storing a report. Everything else goes on to the control plane.
 """
 
+import time
 import traceback
 from typing import Protocol
 
@@ -16,6 +17,7 @@ from lintra_server.batches.intake import Intake, screening
 from lintra_server.batches.registry import RegisteredTask
 from lintra_server.durability.disk_reserve import is_full
 from lintra_server.node import Node
+from lintra_server.web.page_access import Origins, answer_preflight, is_open, page_headers, sent_with
 from lintra_service.access_log import LoggedRequest
 from lintra_service.byte_budget import ByteBudget
 from lintra_service.metrics import RequestMetrics
@@ -23,6 +25,7 @@ from lintra_service.responses import content_headers, problem, read_body, send_m
 
 _PREFIX, _SUFFIX = "/v1/tasks/", "/reports"
 _UPLOAD = "/v1/tasks/{task_id}/reports"
+_PREFLIGHT = "preflight"
 
 log = structlog.get_logger()
 
@@ -64,6 +67,10 @@ class Taker(Protocol):
     def metrics(self) -> RequestMetrics:
         """What is counted."""
 
+    @property
+    def page_origins(self) -> Origins:
+        """Whose pages may use this server."""
+
     def new_request_id(self) -> str:
         """Return a name for one request."""
 
@@ -83,6 +90,12 @@ class Front:
         """Answer one request."""
         if scope["type"] != "http":
             return await self.inner(scope, receive, send)
+        if is_open(scope) and (headers := page_headers(scope, self._taker.page_origins)):
+            if scope["method"] == "OPTIONS":  # browsers ask often: counted, and not logged
+                begun = time.perf_counter()
+                await answer_preflight(headers, send)
+                return self._taker.metrics.observe_request(_PREFLIGHT, 204, time.perf_counter() - begun)
+            send = sent_with(headers, send)
         exchange = LoggedRequest(self._taker.metrics, self._taker.new_request_id(), scope, send)
         try:
             if task_id := _uploaded_task(scope):

@@ -37,6 +37,7 @@ from lintra_server.metrics import Metrics
 from lintra_server.storage.store import StoredUpload
 from lintra_server.storage.writer import Tell
 from lintra_server.web.ipc import IpcChannel, IpcFrame, Words, decode_outcomes, refusal
+from lintra_server.web.page_access import Origins
 from lintra_server.web.request_proxy import RequestProxy
 from lintra_server.web.upload_route import Front
 from lintra_service import process
@@ -290,6 +291,8 @@ class UploadWorker:
         most = int(str(said.words["max_pending_bytes"]))
         self.uploads = ByteBudget(most)
         self.metrics = WorkerMetrics()
+        origins = said.words["page_origins"]
+        self.page_origins: Origins = "any" if origins == "any" else [str(each) for each in _listed(origins)]
         self.intake = WorkerIntake(
             RemoteWriter(gate, most), self.registry.key, self.registry.stored, lambda *_: False,
             self.registry.has_keys, SigningKey(said.data), float(str(said.words["max_wait_seconds"])), time.time,

@@ -269,6 +269,7 @@ def _hello(settings: Settings, share: int, identity: bytes) -> IpcFrame:
         "host": settings.host,
         "max_connections": settings.max_connections,
         "trusted_proxies": [str(each) for each in settings.trusted_proxies],
+        "page_origins": settings.pages.origins if settings.pages.origins == "any" else list(settings.pages.origins),
         "max_pending_bytes": max(1 << 16, settings.queue.max_pending_bytes // share),
         "max_wait_seconds": settings.queue.max_wait_seconds,
         "log_level": settings.log_level,
