@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from lintra_analysis.trial.files.table import Readings, questions_in_words, read_columns
+from lintra_analysis.trial.files.table import FileTable, Readings, questions_in_words, read_columns
 from lintra_protocol.tables.columns import READINGS, ColumnReport
 
 As = Annotated[
@@ -31,6 +31,12 @@ def readings_of(
 ) -> Readings:
     """Return what the options say (see `Readings.from_options` for errors)."""
     return Readings.from_options(as_ or (), missing or (), drop or (), keep or (), guess=guess)
+
+
+def tell_remarks(table: FileTable) -> None:
+    """Say on the standard error what columns of a file lose, and which readings were guessed."""
+    for remark in table.remarks():
+        typer.echo(remark, err=True)
 
 
 def columns(

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from lintra_analysis.access.downloaded import open_release, task_of
+from lintra_analysis.commands.columns import tell_remarks
 from lintra_analysis.trial.default_spec import proposed_document
 from lintra_analysis.trial.error_forecast import foresee
 from lintra_analysis.trial.files.table import FileTable, Readings, read_columns, read_table
@@ -83,7 +84,9 @@ def _sample(file: Path, asked: Mapping[str, Any]) -> FileTable:
             readings[report.name] = Reading("category")
         elif one and report.kind not in ("date", "boolean"):
             readings[report.name] = Reading("number")
-    return read_table(file, Readings(readings, guess=True))
+    table = read_table(file, Readings(readings, guess=True))
+    tell_remarks(table)
+    return table
 
 
 def pilot_file(specification: Path) -> None:

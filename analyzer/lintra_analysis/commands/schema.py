@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from lintra_analysis.commands.columns import AcceptGuesses, As, Drop, Missing, readings_of
+from lintra_analysis.commands.columns import AcceptGuesses, As, Drop, Missing, readings_of, tell_remarks
 from lintra_analysis.trial.files.bounds import bounds_of
 from lintra_analysis.trial.files.schema import column_documents, complete_with, questions
 from lintra_analysis.trial.files.table import FileTable, read_table
@@ -41,8 +41,7 @@ def infer(
     public.
     """
     table = read_table(file, readings_of(as_, missing, drop, None, accept_guesses))
-    if table.note:
-        typer.echo(table.note, err=True)
+    tell_remarks(table)
     documents = column_documents(table) if not bounds_from_file else _from_file(table)
     if ask and not bounds_from_file:
         for name, end in questions(documents):

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from lintra_analysis.commands.columns import AcceptGuesses, As, Drop, Keep, Missing, readings_of
+from lintra_analysis.commands.columns import AcceptGuesses, As, Drop, Keep, Missing, readings_of, tell_remarks
 from lintra_analysis.commands.progress import waiting
 from lintra_analysis.trial.coefficients import RegressionComparison
 from lintra_analysis.trial.files.table import FileTable, Readings, read_table_beside
@@ -92,8 +92,7 @@ def _read(
         raise InvalidTableError("--organisation and --person are two columns")
     beside = [name for name in (organisation, person) if name is not None]
     table, texts = read_table_beside(file, beside, readings)
-    if table.note:
-        typer.echo(table.note, err=True)
+    tell_remarks(table)
     if organisation is None:
         return table, None
     return table, Whose.named(texts[organisation], None if person is None else texts[person])

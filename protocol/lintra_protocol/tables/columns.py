@@ -12,25 +12,35 @@ The rules, in the order in which they are applied:
 6. All else is a category.
 
 Where a rule leaves two readings open, the report has a question, and the values are those of the likelier reading. A
-`Reading` answers it.
+`Reading` answers the questions that offer it, and no others: `number-comma` says that the cells are numbers and what
+their mark is; whether -99 is one of them is said by the missing codes alone.
 """
 
 import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
-from typing import Literal
+from typing import Literal, TypeVar
 
 from lintra_protocol.encoding.csv_values import DAYS
 from lintra_protocol.encoding.documents import is_printable
 from lintra_protocol.errors import InvalidTableError
 from lintra_protocol.fields.schema import MAX_NAME, OTHER
 from lintra_protocol.tables.dates import WrittenDate, day_order, written_date
+from lintra_protocol.tables.doubts import (
+    MAX_LEVELS,
+    OR_NUMBER,
+    Question,
+    counts_rows,
+    doubts_of_numbers,
+    is_rising,
+    missing_codes,
+)
 from lintra_protocol.tables.numbers import DecimalMark, WrittenNumber, decimal_mark, units, written_number
 
+T = TypeVar("T")
 Kind = Literal["real", "integer", "boolean", "date", "category", "left out"]
 
 READINGS = (
@@ -39,13 +49,11 @@ READINGS = (
 )  # fmt: skip
 """What `--as COLUMN=READING` takes; `-point`, `-comma`: the decimal mark; `-merged`: spellings of a level are one."""
 
-SURELY_MISSING = frozenset({"", "na", "n/a", "nan", "null", "#n/a", "k.a."})
+SURELY_MISSING = frozenset({"", "na", "n/a", "nan", "null", "#n/a", "#null!", "k.a."})
 MAYBE_MISSING = frozenset({"none", "nil", "unknown", "missing", "?", ".", "-"})
-CODES = (-9.0, -99.0, -999.0, 99.0, 999.0, 9999.0)
-"""Numbers that often mean that nothing was answered."""
 
-MAX_LEVELS = 12
-"""Most levels that a category of a file gets, `OTHER` not counted; every level but the first costs a column."""
+NO_CODE = ""
+"""The answer of an owner whose column has no code for missing values: `--missing COLUMN=`."""
 
 LEAST_COVERED = 80
 """Per cent of the cells that the levels of a category cover; with less the column is left out."""
@@ -55,10 +63,11 @@ LARGEST = 1e15
 
 _TRUTH = {
     "true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0, "ja": 1.0, "nein": 0.0, "oui": 1.0, "non": 0.0,
-    "si": 1.0, "s\u00ed": 1.0, "s\u00ec": 1.0,
+    "si": 1.0, "s\u00ed": 1.0, "s\u00ec": 1.0, "wahr": 1.0, "falsch": 0.0, "vrai": 1.0, "faux": 0.0,
 }  # fmt: skip
-_IDENTIFIER = re.compile(r"(?:^|[^a-z])(?:id|nr|no|code|zip|plz|postcode|number)(?:$|[^a-z])|(?:Id|ID|Nr|Code)$")
+_TRUTH_IF_SAID = _TRUTH | {"1": 1.0, "0": 0.0}
 _MOST_UNITS = 4
+_SHOWN = 40
 
 
 @dataclass(frozen=True)
@@ -67,7 +76,8 @@ class Reading:
 
     Attributes:
         way: one of `READINGS`; None to decide by the cells.
-        missing: texts of cells that mean that a value is missing, besides those that always do.
+        missing: cells that mean that a value is missing, besides those that always do; numbers are compared as
+            numbers. `NO_CODE` among them says that there are no other codes.
     """
 
     way: str | None = None
@@ -76,6 +86,10 @@ class Reading:
     def __post_init__(self) -> None:
         if self.way is not None and self.way not in READINGS:
             raise InvalidTableError(f"a column can be read as {', '.join(READINGS)}, got {self.way!r}")
+
+    def answers(self, options: Sequence[str]) -> bool:
+        """Return whether this reading ends a question with these options; `number-comma` is a `number`, too."""
+        return self.way is not None and (self.way in options or self.way.partition("-")[0] in options)
 
 
 @dataclass(frozen=True)
@@ -114,7 +128,7 @@ Values = list[float]
 
 
 def read_column(
-    name: str, cells: Sequence[str], reading: Reading, comma_file: bool = False
+    name: str, cells: Sequence[str], reading: Reading, file_mark: DecimalMark | None = None
 ) -> tuple[ColumnReport, Values]:
     """Return how a column is read, and its values; a column that is left out has none.
 
@@ -122,273 +136,302 @@ def read_column(
         name: of the column.
         cells: one for each row, as they stand in the file.
         reading: what its owner says of it.
-        comma_file: whether the rest of the file writes decimal commas, so that `1,234` and `1.234` are open.
+        file_mark: the decimal mark of the rest of the file, if that is known (see `mark_of_file`).
     """
-    found = _Column(name, cells, reading, comma_file)
-    report, values = found.read()
-    return replace(report, examples=tuple(dict.fromkeys(found.given))[:3]), values
+    column = _Column(name, cells, reading, file_mark)
+    report, values = column.read()
+    open_ = [question for question in column.open if not reading.answers(question[1])]
+    if open_:
+        # The options are those of the first; the next call asks what is then still open.
+        report = replace(report, question="; ".join(text for text, _ in open_), options=open_[0][1])
+    return replace(report, examples=tuple(dict.fromkeys(column.given))[:3]), values
+
+
+def mark_of_file(columns: Iterable[Sequence[str]], separator: str) -> DecimalMark | None:
+    """Return the decimal mark of a file; None if no cell shows it, or cells contradict each other.
+
+    Without a cell that shows it, semicolons between cells do: programs write them where the comma is taken.
+    """
+    marks: set[DecimalMark] = set()
+    for cells in columns:
+        for cell in {cell for cell in cells if "," in cell or "." in cell}:
+            if (number := written_number(cell.strip())) is not None and number.tells is not None:
+                marks.add(number.tells)
+        if len(marks) == 2:
+            return None
+    return marks.pop() if marks else "," if separator == ";" else None
 
 
 class _Column:
-    """The cells of one column on their way to values."""
+    """The cells of one column on their way to values, and what is open about them."""
 
-    def __init__(self, name: str, cells: Sequence[str], reading: Reading, comma_file: bool) -> None:
-        self.name, self.way, self.comma_file = name, reading.way, comma_file
+    def __init__(self, name: str, cells: Sequence[str], reading: Reading, file_mark: DecimalMark | None) -> None:
+        self.name, self.reading, self.way, self.file_mark = name, reading, reading.way, file_mark
+        self.open: list[Question] = []
         self.cells = [unicodedata.normalize("NFC", cell).strip() for cell in cells]
-        self.codes = frozenset(reading.missing)
-        self.given = [cell for cell in self.cells if not self.is_missing(cell, SURELY_MISSING)]
-        maybe = MAYBE_MISSING if not self.codes & MAYBE_MISSING else frozenset[str]()
-        self.clear = [cell for cell in self.given if cell.lower() not in maybe]
+        self.codes = frozenset(code.strip() for code in reading.missing) - {NO_CODE}
+        self.numeric_codes = frozenset().union(*map(_values_of, self.codes))
+        missing = {cell for cell in set(self.cells) if cell.lower() in SURELY_MISSING or self.is_code(cell)}
+        self.given = [cell for cell in self.cells if cell not in missing]
+        self.clear = [cell for cell in self.given if cell.lower() not in MAYBE_MISSING]
         """Cells that are missing neither in a column of texts nor in one of numbers."""
 
-    def is_missing(self, cell: str, words: frozenset[str]) -> bool:
-        return cell in self.codes or cell.lower() in words
+    def is_code(self, cell: str) -> bool:
+        """Return whether a cell is a code for a missing value; -99.0 is the code -99, too."""
+        return cell in self.codes or bool(self.numeric_codes and self.numeric_codes & _values_of(cell))
 
     def read(self) -> tuple[ColumnReport, Values]:
         if self.way == "drop":
-            return self.left_out("it was dropped"), []
+            return self.left_out("it was dropped")
         if not self.given:
-            return self.left_out("it is empty"), []
+            return self.left_out("it is empty")
         if len(set(self.given)) == 1 and len(self.given) == len(self.cells):
-            return self.left_out("it is the same in every row"), []
+            return self.left_out("it is the same in every row")
         if self.way is not None:
-            return self._as_told(self.way)
+            return self._as_said(self.way)
         words = {cell.lower() for cell in self.clear}
-        if words and len(words) <= 2 and words <= _TRUTH.keys():
-            return self._truth()
-        numbers = {cell: written_number(cell) for cell in dict.fromkeys(self.clear)}
-        numeric = sum(numbers[cell] is not None for cell in self.clear)
-        if numeric and 2 * numeric >= len(self.clear) and len(units([n for n in numbers.values() if n])) <= _MOST_UNITS:
-            return self._numbers({cell: number for cell, number in numbers.items() if number is not None})
-        dates = {cell: written_date(cell) for cell in dict.fromkeys(self.clear)}
-        dated = sum(dates[cell] is not None for cell in self.clear)
-        if dated and 2 * dated >= len(self.clear):
-            return self._dates({cell: written for cell, written in dates.items() if written is not None})
-        return self._category(merged=None)
+        if words and words <= _TRUTH.keys() and len({_TRUTH[word] for word in words}) == len(words) <= 2:
+            return self._yes_or_no(words)
+        if words == {"1"} and len(self.given) == len(self.clear):
+            return self._yes_or_no(words)
+        numbers = self._parsed(written_number)
+        share = sum(cell in numbers for cell in self.clear)
+        if share and 2 * share >= len(self.clear) and len(units(numbers.values())) <= _MOST_UNITS:
+            return self._numbers(numbers)
+        dates = self._parsed(written_date)
+        share = sum(cell in dates for cell in self.clear)
+        if share and 2 * share >= len(self.clear):
+            return self._dates(dates)
+        return self._category()
 
-    def _as_told(self, way: str) -> tuple[ColumnReport, Values]:
+    def _as_said(self, way: str) -> tuple[ColumnReport, Values]:
         if way.startswith("category"):
-            return self._category(merged=way == "category-merged")
+            return self._category()
         if way == "yes-no":
-            known = any(cell.lower() in _TRUTH for cell in self.clear)
-            return self._truth() if known else (self.left_out("none of its cells says yes or no"), [])
+            return self._yes_or_no({cell.lower() for cell in self.clear})
         if way.startswith("number"):
-            numbers = {
-                cell: number for cell in dict.fromkeys(self.clear) if (number := written_number(cell)) is not None
-            }
-            return self._numbers(numbers) if numbers else (self.left_out("none of its cells is a number"), [])
-        dates = {cell: written for cell in dict.fromkeys(self.clear) if (written := written_date(cell)) is not None}
-        return self._dates(dates) if dates else (self.left_out("none of its cells is a date"), [])
+            return self._numbers(self._parsed(written_number))
+        return self._dates(self._parsed(written_date))
+
+    def _parsed(self, parse: Callable[[str], T | None]) -> dict[str, T]:
+        """Return each different cell that can be parsed, with its parts."""
+        return {cell: parts for cell in dict.fromkeys(self.clear) if (parts := parse(cell)) is not None}
 
     # --- numbers -----------------------------------------------------------------------------------------------
 
     def _numbers(self, numbers: dict[str, WrittenNumber]) -> tuple[ColumnReport, Values]:
-        open_: list[tuple[str, tuple[str, ...]]] = []
-        found = [numbers[cell] for cell in self.clear if cell in numbers]
-        mark, contradiction = decimal_mark(found)
-        ambiguous = next((cell for cell in self.clear if cell in numbers and numbers[cell].ambiguous_mark), None)
-        told: DecimalMark | None = {"number-point": ".", "number-comma": ","}.get(self.way or "")  # type: ignore[assignment]
-        if told is None and contradiction:
-            open_.append(
-                ("some cells have a decimal point and others a decimal comma", ("number-point", "number-comma"))
-            )
-        elif (
-            told is None
-            and mark is None
-            and ambiguous is not None
-            and (self.comma_file or numbers[ambiguous].ambiguous_mark == ",")
-        ):
-            text = f"{ambiguous!r} may have a decimal mark or one between thousands"
-            open_.append((text, ("number-point", "number-comma")))
-        decimal = told or mark or ("," if self.comma_file else ".")
+        decimal = self._decimal(numbers)
         values = {cell: value for cell, number in numbers.items() if (value := number.value(decimal)) is not None}
         if not values:
-            return self.left_out("none of its cells is a number"), []
-        known = units([numbers[cell] for cell in self.clear if cell in values])
-        unit = max(known, key=lambda each: (each != "", known[each]))
-        if len(known) > 1 and self.way is None:
-            names = " and ".join(repr(each or "no unit") for each in sorted(known))
-            open_.append((f"its cells have several units: {names}", ("number", "category", "drop")))
+            return self.left_out("none of its cells is a number")
+        known = units([numbers[cell] for cell in values])
+        names = " and ".join(repr(each or "no unit") for each in sorted(known))
+        if len(known.keys() - {""}) > 1:
+            several = f"its cells have several units: {names}"
+            self.open = [] if self.way else [(several, ("category", "drop"))]
+            return self.left_out(several)
+        if len(known) > 1:
+            self.open.append((f"its cells have several units: {names}", OR_NUMBER))
+        if max(abs(value) for value in values.values()) > LARGEST:
+            return self.left_out(f"its numbers are beyond {LARGEST:g}; choose a larger unit")
+        if len(set(values.values())) == 1:
+            return self.left_out("every number in it is the same")
         floats = [values.get(cell, math.nan) for cell in self.cells]
-        if self.way is None and _counts_rows(floats):
-            if _is_rising(floats):
-                return self.left_out("it numbers the rows, as identifiers do"), []
-            open_.append(("every row has another whole number, as identifiers do", ("number", "drop")))
-        elif self.way is None:
-            open_ += self._doubts_of_numbers(numbers, values)
-        others = [cell for cell in self.clear if cell not in values]
-        if others and self.way is None:
-            first = f"the first is {others[0][:40]!r} in row {self.cells.index(others[0]) + 1}"
-            open_.append((f"{len(others)} of its cells are no number, {first}", ("number", "category", "drop")))
-        if max((abs(value) for value in values.values()), default=0.0) > LARGEST:
-            return self.left_out(f"its numbers are beyond {LARGEST:g}; choose a larger unit"), []
+        if counts_rows(floats):
+            if is_rising(floats) and self.way is None:
+                return self.left_out("it numbers the rows, as identifiers do")
+            self.open.append(("every row has another whole number, as identifiers do", ("number", "drop")))
+        else:
+            self.open += doubts_of_numbers(self.name, numbers, values)
+        self._ask_for_codes(values)
+        others = self._others(values)
+        if others:
+            first = f"the first is {others[0][:_SHOWN]!r} in row {self.cells.index(others[0]) + 1}"
+            self.open.append((f"{len(others)} of its cells are no number, {first}", OR_NUMBER))
         report = ColumnReport(
             self.name,
             _kind_of(values.values()),
-            unit=unit,
-            decimal_mark=decimal if any(number.digits.count(decimal) for number in numbers.values()) else "",
-            missing_codes=self._codes_in(values),
+            unit=max(known, key=lambda each: (each != "", known[each])),
+            decimal_mark=decimal if any(decimal in numbers[cell].digits for cell in values) else "",
+            missing_codes=self._missing_texts(values),
             why="its cells are numbers",
             lost=f"{len(others)} cells are no numbers and count as missing" if others else "",
         )
-        return _asking(report, open_), floats
+        return report, floats
 
-    def _doubts_of_numbers(
-        self, numbers: dict[str, WrittenNumber], values: dict[str, float]
-    ) -> list[tuple[str, tuple[str, ...]]]:
-        open_: list[tuple[str, tuple[str, ...]]] = []
-        cells = [cell for cell in self.clear if cell in values]
-        if (bracketed := [cell for cell in cells if numbers[cell].in_parentheses]) and not any(
-            "." in cell or "," in cell or numbers[cell].unit for cell in cells
-        ):
-            open_.append((f"{bracketed[0]!r} may be a negative number or a remark", ("number", "category", "drop")))
-        if zeros := [cell for cell in cells if re.fullmatch(r"0\d+", cell)]:
-            open_.append((f"{zeros[0]!r} has leading zeros, as codes have", ("number", "category", "drop")))
-        elif all(re.fullmatch(r"\d+E\d+", cell) for cell in cells):
-            open_.append((f"{cells[0]!r} may be a number or a code", ("number", "category", "drop")))
-        elif _IDENTIFIER.search(self.name) or _IDENTIFIER.search(self.name.lower()):
-            whole = {value for value in values.values() if value == round(value)}
-            if len(whole) > MAX_LEVELS and len(whole) == len(set(values.values())):
-                text = "its name is that of an identifier or a code, and its cells are whole numbers"
-                open_.append((text, ("number", "category", "drop")))
-        if codes := _codes(Counter(values[cell] for cell in cells)):
-            text = f"{' and '.join(f'{code:g}' for code in codes)} may mean that the value is missing"
-            open_.append((text, (*(f"missing {code:g}" for code in codes), "number")))
-        return open_
+    def _decimal(self, numbers: Mapping[str, WrittenNumber]) -> DecimalMark:
+        """Return the decimal mark that the owner or the cells decide; asks where neither does."""
+        marks = ("number-point", "number-comma")
+        if self.way in marks:
+            return "." if self.way == "number-point" else ","
+        mark, contradiction = decimal_mark(list(numbers.values()))
+        ambiguous = next((cell for cell, number in numbers.items() if number.ambiguous_mark), None)
+        if contradiction:
+            self.open.append(("some cells have a decimal point and others a decimal comma", marks))
+        elif mark is None and ambiguous and self._may_group(numbers, numbers[ambiguous].ambiguous_mark):
+            self.open.append((f"{ambiguous!r} may have a decimal mark or one between thousands", marks))
+        return mark or self.file_mark or "."
+
+    def _may_group(self, numbers: Mapping[str, WrittenNumber], mark: str) -> bool:
+        """Return whether the mark of cells such as 1.234 may stand between thousands.
+
+        A point does not, if the file has points elsewhere, or nothing but numbers of three decimals in this column.
+        """
+        if mark == "," or self.file_mark is not None:
+            return mark == "," or self.file_mark == ","
+        return not all("." in number.digits for number in numbers.values())
+
+    def _ask_for_codes(self, values: Mapping[str, float]) -> None:
+        if NO_CODE in self.reading.missing:
+            return
+        if codes := missing_codes(Counter(values[cell] for cell in self.clear if cell in values)):
+            names = [f"{code:g}" for code in codes]
+            text = f"{' and '.join(names)} may mean that the value is missing"
+            self.open.append((text, (*(f"missing {name}" for name in names), f"missing {NO_CODE}")))
 
     # --- dates, yes and no, levels -----------------------------------------------------------------------------
 
     def _dates(self, dates: dict[str, WrittenDate]) -> tuple[ColumnReport, Values]:
         order, contradiction = day_order(list(dates.values()))
-        open_: list[tuple[str, tuple[str, ...]]] = []
         orders = ("date-day-first", "date-month-first")
         if self.way in orders:
             order = "day-first" if self.way == orders[0] else "month-first"
         elif contradiction:
-            open_.append(("some cells have the day first and others the month", (*orders, "drop")))
+            self.open.append(("some cells have the day first and others the month", (*orders, "drop")))
         elif order is None and (some := next((cell for cell in dates if dates[cell].mark), None)):
-            open_.append((f"{some!r} may have the day or the month first", orders))
+            self.open.append((f"{some!r} may have the day or the month first", orders))
         values = {
             cell: days for cell, written in dates.items() if (days := written.days(order or "day-first")) is not None
         }
+        short = [cell for cell in dates if dates[cell].short_year]
+        timed = sum(cell in values and dates[cell].has_time for cell in self.clear)
         for text, cells in (
-            ("is no day of the calendar", [cell for cell in dates if cell not in values]),
-            ("has a year of two digits", [cell for cell in dates if dates[cell].short_year]),
-            ("has a time of day, which is left aside", [cell for cell in dates if dates[cell].has_time]),
+            ("is no day of the calendar", [cell for cell in dates if cell not in values and cell not in short]),
+            ("has a year of two digits, its century is open", short),
+            ("has a time of day, which is left aside", [cell for cell in values if dates[cell].has_time]),
             ("is no date", [cell for cell in self.clear if cell not in dates]),
         ):
-            if cells and self.way is None:
-                open_.append((f"{cells[0][:40]!r} {text}", ("date", "category", "drop")))
-        lost = sum(cell not in values for cell in self.clear)
+            if cells:
+                self.open.append((f"{cells[0][:_SHOWN]!r} {text}", ("date", "category", "drop")))
+        if not values:
+            return self.left_out("none of its cells is a date with a year of four digits")
+        others = self._others(values)
+        lost = [f"{len(others)} cells are no dates and count as missing"] * bool(others)
+        lost += [f"the time of day of {timed} cells is left aside"] * bool(timed)
         report = ColumnReport(
             self.name,
             "date",
             unit=DAYS,
-            missing_codes=self._codes_in(values),
+            missing_codes=self._missing_texts(values),
             why="its cells are dates",
-            lost=f"{lost} cells are no dates and count as missing" if lost else "",
+            lost="; ".join(lost),
         )
-        return _asking(report, open_), [values.get(cell, math.nan) for cell in self.cells]
+        return report, [values.get(cell, math.nan) for cell in self.cells]
 
-    def _truth(self) -> tuple[ColumnReport, Values]:
-        values = [_TRUTH.get(cell.lower(), math.nan) for cell in self.cells]
-        codes = self._codes_in(dict.fromkeys(self.clear, 0.0))
-        lost = sum(cell.lower() not in _TRUTH for cell in self.clear)
-        text = f"{lost} cells say neither yes nor no and count as missing" if lost else ""
-        return ColumnReport(self.name, "boolean", missing_codes=codes, why="its cells say yes or no", lost=text), values
+    def _yes_or_no(self, words: set[str]) -> tuple[ColumnReport, Values]:
+        """Read words for yes and no; where there is one word only, the empty cell stands for the other one."""
+        truth = {word: _TRUTH_IF_SAID[word] for word in words if word in _TRUTH_IF_SAID}
+        if not truth:
+            return self.left_out("none of its cells says yes or no")
+        values = [truth.get(cell.lower(), math.nan) for cell in self.cells]
+        others = [cell for cell in self.clear if cell.lower() not in truth]
+        lost = [f"{len(others)} cells say neither yes nor no and count as missing"] * bool(others)
+        if len(set(truth.values())) == 1 and not others:
+            (only,) = set(truth.values())
+            empty = self.cells.count("")
+            text = f"its only word is {self.clear[0]!r}: an empty cell may mean the opposite, or be missing"
+            self.open.append((text, ("yes-no", "category", "drop")))
+            values = [1.0 - only if cell == "" else value for cell, value in zip(self.cells, values, strict=True)]
+            lost = [f"{empty} empty cells count as {'no' if only else 'yes'}"]
+        elif maybe := sorted(set(self.given) - set(self.clear)):
+            text = f"{maybe[0]!r} may be an answer or mean that the value is missing"
+            self.open.append((text, ("yes-no", "category", "drop")))
+        report = ColumnReport(
+            self.name,
+            "boolean",
+            missing_codes=self._missing_texts(dict.fromkeys(self.clear, 0.0)),
+            why="its cells say yes or no",
+            lost="; ".join(lost),
+        )
+        return report, values
 
-    def _category(self, *, merged: bool | None) -> tuple[ColumnReport, Values]:
-        open_: list[tuple[str, tuple[str, ...]]] = []
-        codes = {cell for cell in self.given if re.fullmatch(r"[A-Z]{2}", cell)}
-        absent = [cell for cell in self.cells if cell == "NA" and cell not in self.codes]
-        if self.way is None and absent and codes and codes == set(self.given):
-            open_.append(("'NA' may be one of its codes of two letters or mean missing", ("missing NA", "category")))
-        counts = Counter(self.given)
+    def _category(self) -> tuple[ColumnReport, Values]:
+        given, kept_apart = self._level_cells(), self.way == "category"
+        counts = Counter(given)
         spellings: dict[str, str] = {}
         for cell, _ in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
-            spellings.setdefault(_folded(cell), cell)
-        alike = [cell for cell in counts if spellings[_folded(cell)] != cell]
-        if alike and merged is None:
-            pair = f"{alike[0]!r} and {spellings[_folded(alike[0])]!r}"
-            open_.append((f"levels differ in case or spaces only: {pair}", ("category-merged", "category")))
-        if alike and merged is not False:
-            counts = Counter(spellings[_folded(cell)] for cell in self.given)
+            spellings.setdefault(folded(cell), cell)
+        alike = [cell for cell in counts if spellings[folded(cell)] != cell]
+        if alike:
+            pair = f"{alike[0]!r} and {spellings[folded(alike[0])]!r}"
+            self.open.append((f"levels differ in case or spaces only: {pair}", ("category-merged", "category")))
+        if alike and not kept_apart:
+            counts = Counter(spellings[folded(cell)] for cell in given)
         if self.way is None and len(counts) > max(MAX_LEVELS, len(self.cells) // 2):
-            return self.left_out("almost every row has a text of its own in it, as names and identifiers do"), []
+            return self.left_out("almost every row has a text of its own in it, as names and identifiers do")
         fitting = {cell for cell in counts if is_printable(cell) and len(self.name) + len(cell) <= MAX_NAME - 2}
         # The most frequent first; ties in the order of the alphabet, so that a file gives one answer.
         levels = sorted(fitting - {OTHER}, key=lambda cell: (-counts[cell], cell))
-        kept = sum(counts[cell] for cell in levels[:MAX_LEVELS])
-        if self.way is None and len(levels) > MAX_LEVELS and 100 * kept < LEAST_COVERED * len(self.given):
-            reason = f"its {MAX_LEVELS} most frequent values cover {100 * kept / len(self.given):.0f} % of the cells"
-            return self.left_out(f"{reason}; read it with --as {self.name}=category to have it all the same"), []
+        covered = sum(counts[cell] for cell in levels[:MAX_LEVELS])
+        if self.way is None and len(levels) > MAX_LEVELS and 100 * covered < LEAST_COVERED * len(given):
+            reason = f"its {MAX_LEVELS} most frequent values cover {100 * covered / len(given):.0f} % of the cells"
+            return self.left_out(f"{reason}; read it with --as {self.name}=category to have it all the same")
         levels = [*levels[:MAX_LEVELS], OTHER]
         if len(levels) < 2:
-            return self.left_out("none of its values can be the name of a level"), []
+            return self.left_out("none of its values can be the name of a level")
         number = {level: float(position) for position, level in enumerate(levels)}
-        read_as = self.cells if merged is False else [spellings.get(_folded(cell), cell) for cell in self.cells]
-        values = [number.get(cell, len(levels) - 1.0) for cell in read_as]
-        others = len(self.given) - kept
-        lost = f"{others} cells are none of the most frequent levels and count as {OTHER}" if others else ""
+        read_as = self.cells if kept_apart else [spellings.get(folded(cell), cell) for cell in self.cells]
+        others = len(given) - covered
         report = ColumnReport(
             self.name,
             "category",
             levels=tuple(levels),
-            missing_codes=self._codes_in(()),
+            missing_codes=tuple(sorted(set(self.cells) - set(given) - {""})),
             why="its cells are texts",
-            lost=lost,
+            lost=f"{others} cells are none of the most frequent levels and count as {OTHER}" if others else "",
         )
-        return _asking(report, open_), values
+        return report, [number.get(cell, len(levels) - 1.0) for cell in read_as]
+
+    def _level_cells(self) -> list[str]:
+        """Return the cells that are levels: NA among codes of two letters is one, if the owner says category."""
+        if "NA" not in self.cells or "NA" in self.codes or not self.given:
+            return self.given
+        if not all(re.fullmatch(r"[A-Z]{2}", cell) for cell in set(self.given)):
+            return self.given
+        self.open.append(("'NA' may be one of its codes of two letters or mean missing", ("missing NA", "category")))
+        if self.way is None:
+            return self.given
+        given = set(self.given) | {"NA"}
+        return [cell for cell in self.cells if cell in given]
 
     # --- shared ------------------------------------------------------------------------------------------------
 
-    def left_out(self, why: str) -> ColumnReport:
-        return ColumnReport(self.name, "left out", why=why)
+    def left_out(self, why: str) -> tuple[ColumnReport, Values]:
+        return ColumnReport(self.name, "left out", why=why), []
 
-    def _codes_in(self, values: object) -> tuple[str, ...]:
-        """Return the texts that count as missing: in numbers and dates those of `MAYBE_MISSING`, too."""
-        words = {cell for cell in self.cells if cell and cell not in self.given}
-        if isinstance(values, dict):
-            words |= set(self.given) - set(self.clear)
-        return tuple(sorted(words))
+    def _others(self, values: Mapping[str, float]) -> list[str]:
+        """Return the cells that have no value and yet do not say that it is missing."""
+        return [cell for cell in self.clear if cell not in values]
 
-
-def _asking(report: ColumnReport, open_: Sequence[tuple[str, tuple[str, ...]]]) -> ColumnReport:
-    """Return a report with all that is open as one question; the options are those of the first."""
-    if not open_:
-        return report
-    return replace(report, question="; ".join(text for text, _ in open_), options=open_[0][1])
+    def _missing_texts(self, values: Mapping[str, float]) -> tuple[str, ...]:
+        """Return the texts, the empty one apart, that count as missing among numbers and dates."""
+        return tuple(sorted(set(self.cells) - values.keys() - set(self.clear) - {""}))
 
 
-def _folded(cell: str) -> str:
+def folded(cell: str) -> str:
+    """Return a cell without its case, its superfluous spaces and its Unicode form, in which spellings may differ."""
     return " ".join(unicodedata.normalize("NFKC", cell).casefold().split())
 
 
-def _kind_of(values: object) -> Kind:
-    known = set(values)  # type: ignore[call-overload]
+def _values_of(cell: str) -> frozenset[float]:
+    """Return the numbers that a cell may mean, by one decimal mark or the other."""
+    number = written_number(cell)
+    both = () if number is None else (number.value("."), number.value(","))
+    return frozenset(value for value in both if value is not None)
+
+
+def _kind_of(values: Iterable[float]) -> Kind:
+    known = set(values)
     if known <= {0.0, 1.0}:
         return "boolean"
     return "integer" if all(value == round(value) and abs(value) < 2**53 for value in known) else "real"
-
-
-def _counts_rows(values: Sequence[float]) -> bool:
-    """Return whether whole numbers, each of them once, leave hardly one out: of their range half are there."""
-    whole = len(values) > 3 and all(value == value and value == round(value) for value in values)
-    if not whole or len(set(values)) < len(values):
-        return False
-    width = max(values) - min(values)
-    return width == len(values) - 1 or (len(values) >= 50 and width < 2 * len(values))
-
-
-def _is_rising(values: Sequence[float]) -> bool:
-    return all(before < after for before, after in pairwise(values))
-
-
-def _codes(counts: Counter[float]) -> list[float]:
-    """Return the codes that stand in at least three rows, outside the other values' range by over half of it."""
-    others = [value for value in counts if value not in CODES]
-    if len(others) < 2:
-        return []
-    lower, upper = min(others), max(others)
-    far = (upper - lower) / 2
-    return [code for code in CODES if counts[code] >= 3 and not lower - far <= code <= upper + far]

@@ -10,7 +10,8 @@ from lintra_protocol.encoding.csv_values import days_of
 
 DayOrder = Literal["day-first", "month-first"]
 
-_ISO = re.compile(r"^(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})(?P<time>[T ]\d{1,2}:\d{2}.*)?$")
+_ISO = re.compile(r"^(\d{4})([-/.])(\d{1,2})\2(\d{1,2})(?P<time>[T ]\d{1,2}:\d{2}.*)?$")
+_COMPACT = re.compile(r"^((?:19|20)\d\d)(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])$")
 _MIDNIGHT = re.compile(r"[T ,]+0?0:00(:00(\.0+)?)?$")
 _OTHER = re.compile(r"^(\d{1,2})([./-])(\d{1,2})\2(\d{4}|\d{2})(?P<time>[T ,]+\d{1,2}:\d{2}.*)?$")
 
@@ -42,7 +43,9 @@ class WrittenDate:
         return "month-first" if second > 12 >= first else None
 
     def days(self, order: DayOrder) -> float | None:
-        """Return the days since 1970-01-01, or None if there is no such day."""
+        """Return the days since 1970-01-01, or None if there is no such day, or the year's century is open."""
+        if self.short_year:
+            return None
         year, month, day = self.numbers
         if self.mark:
             first, second, year = self.numbers
@@ -60,9 +63,13 @@ def written_date(cell: str) -> WrittenDate | None:
     (18627.0, 'day-first')
     >>> written_date("2020-13-45").days("day-first"), written_date("1/2/2020").tells, written_date("12")
     (None, None, None)
+    >>> written_date("31.12.20").days("day-first"), written_date("20201231").days("day-first")
+    (None, 18627.0)
     """
     if match := _ISO.match(cell):
-        return WrittenDate((int(match[1]), int(match[2]), int(match[3])), "", False, _has_time(match["time"]))
+        return WrittenDate((int(match[1]), int(match[3]), int(match[4])), "", False, _has_time(match["time"]))
+    if match := _COMPACT.match(cell):
+        return WrittenDate((int(match[1]), int(match[2]), int(match[3])), "", False, False)
     if match := _OTHER.match(cell):
         numbers = (int(match[1]), int(match[3]), int(match[4]))
         return WrittenDate(numbers, match[2], len(match[4]) == 2, _has_time(match["time"]))

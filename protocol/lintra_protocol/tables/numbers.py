@@ -3,23 +3,30 @@
 import math
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 DecimalMark = Literal[".", ","]
 
-_CURRENCY = "€$£¥"
+_SYMBOLS = "€$£¥₹"
+_CURRENCY = (
+    rf"[{_SYMBOLS}]|(?:CHF|EUR|USD|GBP|JPY|INR|CNY|SEK|NOK|DKK|PLN|CZK|HUF|CAD|AUD|BRL)(?=[\s\d\-])|R\$|Rs\.?|Fr\."
+)
+_SPACE = "[ \u00a0\u202f\u2009'\u2019]"
+_MINUS = r"\-\u2212\u2013"
 _NUMBER = re.compile(
-    rf"""^(?P<open>\()?\s*(?P<sign>[+\-\u2212])?\s*(?P<before>[{_CURRENCY}])?\s*(?P<sign2>[+\-\u2212])?
-    (?P<body>\d[\d.,'\u2019]*|\d{{1,3}}(?:[ \u00a0\u202f\u2009]\d{{3}})+(?:[.,]\d+)?|[.,]\d+)
+    rf"""^(?P<open>\()?\s*(?P<sign>[+{_MINUS}])?\s*(?:(?P<before>{_CURRENCY})\s*)?(?P<sign2>[+{_MINUS}])?
+    (?P<body>\d{{1,3}}(?P<space>{_SPACE})\d{{3}}(?:(?P=space)\d{{3}})*(?:[.,]\d+)?|\d[\d.,]*|[.,]\d+)
     (?P<exponent>[eE][+-]?\d+)?
-    (?:\s*(?P<symbol>[%‰{_CURRENCY}°]\w?)|[\s\u00a0](?P<unit>[^\W\d_][^\s\d]{{0,7}}))?\s*(?P<close>\))?$""",
+    (?:\s*(?P<symbol>[%‰{_SYMBOLS}°]\w?)|[\s](?P<unit>[^\W\d_][^\s\d]{{0,7}}))?\s*(?P<close>\))?$""",
     re.VERBOSE,
 )
-_SPACES = re.compile(r"[ \u00a0\u202f\u2009'\u2019]")
+_SPACES = re.compile(_SPACE)
 _ONE_MARK = re.compile(r"^(\d*)([.,])(\d+)$")
 _GROUPED = re.compile(r"^[1-9]\d{0,2}(?:([.,])\d{3})(?:\1\d{3})*$")
+_INDIAN = re.compile(r"^[1-9]\d?(?:,\d\d)+,\d{3}$")
+"""Lakhs and crores: 12,34,567."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +69,7 @@ class WrittenNumber:
         """Return the number with this decimal mark; None if its other marks are not between thousands."""
         whole, mark, part = self.digits.partition(decimal)
         thousands = "," if decimal == "." else "."
-        if thousands in part or (thousands in whole and not _GROUPED.match(whole)):
+        if thousands in part or (thousands in whole and not (_GROUPED.match(whole) or _INDIAN.match(whole))):
             return None
         try:
             value = float(whole.replace(thousands, "") + (f".{part}" if mark else "") + self.exponent)
@@ -87,8 +94,8 @@ def written_number(cell: str) -> WrittenNumber | None:
     unit = match["before"] or match["symbol"] or match["unit"] or ""
     negative = (match["sign"] or match["sign2"] or "+") != "+"
     digits = _SPACES.sub("", match["body"])
-    if digits.count(".") + digits.count(",") > 0 and digits[-1] in ".,":
-        digits = digits[:-1]
+    if digits.endswith(".") and digits.count(".") + digits.count(",") == 1:
+        digits = digits[:-1]  # Fortran writes 12. for 12; 24.12. is a day
     number = WrittenNumber(digits, match["exponent"] or "", negative, bool(match["open"]), unit.strip())
     return number if number.value(".") is not None or number.value(",") is not None else None
 
@@ -99,6 +106,6 @@ def decimal_mark(numbers: Sequence[WrittenNumber]) -> tuple[DecimalMark | None, 
     return (next(iter(marks)) if len(marks) == 1 else None), len(marks) > 1
 
 
-def units(numbers: Sequence[WrittenNumber]) -> Counter[str]:
+def units(numbers: Iterable[WrittenNumber]) -> Counter[str]:
     """Return how many cells have each unit; the empty one for cells without."""
     return Counter(number.unit for number in numbers)

@@ -8,8 +8,11 @@ from io import BytesIO, TextIOWrapper
 
 from lintra_protocol.errors import InvalidTableError
 
-SEPARATORS = (",", ";", "\t")
+SEPARATORS = (",", ";", "\t", "|")
+_SEP_LINE = re.compile("^sep=(.)\r?\n?$", re.IGNORECASE)
+"""What Excel writes and reads before the line of names."""
 
+_LOOKED_AT = 1000
 _WORD = re.compile(r"\w*[^\W\d_a-zA-Z]\w*")
 """A word with a letter beyond ASCII."""
 
@@ -20,13 +23,16 @@ class TextFormat:
 
     Attributes:
         encoding: UTF-8, UTF-16, or else Windows-1252.
-        separator: a comma, or a semicolon or a tab where the first line has no comma outside quotes.
+        separator: what stands between cells: the one of `SEPARATORS` that the first line has outside quotes, or that
+            gives every line as many cells, or that the file states by a line `sep=;`.
         note: what its owner should check, such as an encoding that was inferred; empty if there is nothing.
+        skipped: lines before the names, which is 1 if there is such a line.
     """
 
     encoding: str
     separator: str
     note: str
+    skipped: int = 0
 
 
 def lines_of(content: bytes, text_format: TextFormat, name: str) -> Iterator[list[str]]:
@@ -39,6 +45,8 @@ def lines_of(content: bytes, text_format: TextFormat, name: str) -> Iterator[lis
     """
     text = TextIOWrapper(BytesIO(content), encoding=text_format.encoding, newline="")
     try:
+        for _ in range(text_format.skipped):
+            text.readline()
         yield from filter(None, csv.reader(text, delimiter=text_format.separator))
     except csv.Error as error:
         raise InvalidTableError(f"{name} is no CSV file: {error}") from None
@@ -82,8 +90,26 @@ def format_of(content: bytes, name: str) -> TextFormat:
 
 def _format(content: bytes, encoding: str, note: str, name: str) -> TextFormat:
     try:
-        first = next(iter(content.decode(encoding).splitlines()), "")
+        text = content.decode(encoding)
     except UnicodeDecodeError as error:
         raise InvalidTableError(f"{name} is no text file: {error}; save it as CSV with the encoding UTF-8") from None
-    separator = next((mark for mark in SEPARATORS if len(next(csv.reader([first], delimiter=mark), [])) > 1), ",")
-    return TextFormat(encoding, separator, note)
+    first, _, rest = text.partition("\n")
+    if stated := _SEP_LINE.match(first):
+        return TextFormat(encoding, stated[1], note, skipped=1)
+    possible = [mark for mark in SEPARATORS if _cells(first, mark) > 1]
+    if len(possible) > 1:
+        # A name such as "height, cm" in a file of semicolons: the other lines decide.
+        lines = [line for line in rest.splitlines() if line.strip()][:_LOOKED_AT]
+        fitting = [mark for mark in possible if all(_cells(line, mark) == _cells(first, mark) for line in lines)]
+        if lines and len(fitting) > 1:
+            marks = " or ".join(map(repr, fitting))
+            raise InvalidTableError(f"the cells of {name} may be separated by {marks}: write sep=; as its first line")
+        possible = fitting or possible
+    return TextFormat(encoding, possible[0] if possible else ",", note)
+
+
+def _cells(line: str, separator: str) -> int:
+    try:
+        return len(next(csv.reader([line.strip("\r\n")], delimiter=separator), []))
+    except csv.Error:
+        return 0

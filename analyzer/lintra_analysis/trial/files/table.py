@@ -4,7 +4,7 @@ How cells are read follows from the rules of `lintra_protocol.tables.columns`.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -15,8 +15,8 @@ from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.encoding.documents import is_printable
 from lintra_protocol.errors import InvalidTableError
 from lintra_protocol.fields.schema import MAX_NAME
-from lintra_protocol.tables.columns import ColumnReport, Reading, read_column
-from lintra_protocol.tables.numbers import written_number
+from lintra_protocol.tables.columns import LARGEST, NO_CODE, ColumnReport, Reading, mark_of_file, read_column
+from lintra_protocol.tables.numbers import DecimalMark
 from lintra_protocol.tables.text_file import read_csv
 
 FileKind = Literal["real", "integer", "boolean", "date", "category"]
@@ -108,6 +108,19 @@ class FileTable:
     def __repr__(self) -> str:
         return f"FileTable({self.num_rows} rows, {len(self.columns)} columns)"
 
+    def remarks(self) -> Iterator[str]:
+        """Yield what the owner should hear: what columns lose, and which readings were guessed."""
+        if self.note:
+            yield self.note
+        for report in self.reports:
+            if report.question:
+                taken = "it was left out" if report.kind == "left out" else f"it was read as {report.kind}"
+                yield f"{report.name}: guessed, since {report.question}; {taken}"
+            if report.lost:
+                yield f"{report.name}: {report.lost}"
+            if report.missing_codes and report.kind != "category":
+                yield f"{report.name}: {', '.join(map(repr, report.missing_codes))} count as missing"
+
     def column(self, name: str) -> FileColumn:
         """Return the column of a name.
 
@@ -142,6 +155,76 @@ class FileTable:
         return block[whole], int((~whole).sum())
 
 
+@dataclass(frozen=True, repr=False)
+class FileCells:
+    """The cells of a file or a data frame, as texts.
+
+    Attributes:
+        names: of the columns.
+        columns: the cells of each.
+        typed: names of columns that hold numbers, not texts: their decimal mark is known.
+        mark: the decimal mark of the texts, if that is known.
+        note: what its owner should check of the file as a whole.
+    """
+
+    names: tuple[str, ...]
+    columns: tuple[Sequence[str], ...]
+    typed: frozenset[str]
+    mark: DecimalMark | None
+    note: str = ""
+
+    @classmethod
+    def of(cls, rows: Any) -> "FileCells":
+        """Return the cells of a CSV or Parquet file, or of a data frame of pandas.
+
+        Raises:
+            InvalidTableError: it cannot be read, it has no rows, or a column has no name of its own.
+        """
+        if hasattr(rows, "columns"):
+            return cls._of_frame(rows)
+        file = Path(rows)
+        if file.suffix.lower() in {".parquet", ".pq"}:
+            return cls._of_frame(_parquet(file))
+        names, lines, text = read_csv(file.read_bytes(), file.name)
+        columns = tuple(zip(*lines, strict=True))
+        return cls(
+            _checked_names(names, columns), columns, frozenset(), mark_of_file(columns, text.separator), text.note
+        )
+
+    @classmethod
+    def _of_frame(cls, frame: Any) -> "FileCells":
+        names = tuple(str(name) for name in frame.columns)
+        gone = frame.isna()
+        columns = tuple(
+            tuple("" if empty else _as_text(cell) for cell, empty in zip(frame[name], gone[name], strict=True))
+            for name in frame.columns
+        )
+        kinds = [getattr(dtype, "kind", "O") for dtype in frame.dtypes]
+        typed = frozenset(name for name, kind in zip(names, kinds, strict=True) if kind in "iufb")
+        texts = [cells for name, cells in zip(names, columns, strict=True) if name not in typed]
+        return cls(_checked_names(names, columns), columns, typed, mark_of_file(texts, ","))
+
+    def read(self, readings: Readings, beside: Sequence[str] = ()) -> tuple[list[ColumnReport], list[list[float]]]:
+        """Return how each column is read that is not `beside`, and its values.
+
+        Raises:
+            InvalidTableError: a reading names a column that is not there.
+        """
+        for name in (*sorted(readings.columns.keys() | set(readings.keep or ())), *beside):
+            if name not in self.names:
+                raise InvalidTableError(f"the file has no column {name!r}; it has {', '.join(self.names)}")
+        reports, values = [], []
+        for name, cells in zip(self.names, self.columns, strict=True):
+            if name in beside:
+                continue
+            dropped = readings.keep is not None and name not in readings.keep
+            reading = Reading("drop") if dropped else readings.columns.get(name, Reading())
+            report, numbers = read_column(name, cells, reading, "." if name in self.typed else self.mark)
+            reports.append(report)
+            values.append(numbers)
+        return reports, values
+
+
 def read_table(file: Path, readings: Readings = Readings()) -> FileTable:
     """Read a CSV file with a first line of names, or a Parquet file (which needs the extra `frames`)."""
     return read_table_beside(file, (), readings)[0]
@@ -157,23 +240,13 @@ def read_table_beside(
     `beside` holds names of columns that say whose rows these are, such as an organisation or a person.
 
     Raises:
-        InvalidTableError: as `table_of_cells`; or one of these columns is not there, or empty in some row.
+        InvalidTableError: as `table_of`; or one of these columns is not there, or empty in some row.
     """
-    if file.suffix.lower() in {".parquet", ".pq"}:
-        names, columns = _cells_of_frame(_parquet(file))
-        note, separator = "", ","
-    else:
-        names, rows, text = read_csv(file.read_bytes(), file.name)
-        columns, note, separator = list(zip(*rows, strict=True)), text.note, text.separator
-    if absent := [name for name in beside if name not in names]:
-        raise InvalidTableError(f"the file has no column {absent[0]!r}; it has {', '.join(names)}")
-    names = _checked_names(names)
-    texts = {name: _given(name, cells) for name, cells in zip(names, columns, strict=False) if name in beside}
-    rest = [(name, cells) for name, cells in zip(names, columns, strict=False) if name not in beside]
-    if not columns:
-        raise InvalidTableError("the file has no rows under its line of names")
-    reports, values = read_cells([name for name, _ in rest], [cells for _, cells in rest], readings, separator)
-    return table_of(reports, values, len(columns[0]), readings, note), texts
+    cells = FileCells.of(file)
+    reports, values = cells.read(readings, beside)
+    named = zip(cells.names, cells.columns, strict=True)
+    texts = {name: _given(name, column) for name, column in named if name in beside}
+    return table_of(reports, values, len(cells.columns[0]), readings, cells.note), texts
 
 
 def read_columns(rows: Any, readings: Readings = Readings()) -> tuple[ColumnReport, ...]:
@@ -187,37 +260,7 @@ def read_columns(rows: Any, readings: Readings = Readings()) -> tuple[ColumnRepo
     >>> [(column.name, column.kind, column.unit) for column in read_columns(frame)]
     [('share', 'integer', '%'), ('smokes', 'boolean', '')]
     """
-    if hasattr(rows, "columns"):
-        names, columns = _cells_of_frame(rows)
-        separator = ","
-    elif Path(rows).suffix.lower() in {".parquet", ".pq"}:
-        names, columns = _cells_of_frame(_parquet(Path(rows)))
-        separator = ","
-    else:
-        names, cells, text = read_csv(Path(rows).read_bytes(), Path(rows).name)
-        columns, separator = list(zip(*cells, strict=True)), text.separator
-    return tuple(read_cells(_checked_names(names), columns, readings, separator)[0])
-
-
-def read_cells(
-    names: Sequence[str], columns: Sequence[Sequence[str]], readings: Readings, separator: str
-) -> tuple[list[ColumnReport], list[list[float]]]:
-    """Return how each column is read, and its values.
-
-    Raises:
-        InvalidTableError: a reading names a column that is not there.
-    """
-    if absent := sorted((readings.columns.keys() | set(readings.keep or ())) - set(names)):
-        raise InvalidTableError(f"the file has no column {absent[0]!r}; it has {', '.join(names)}")
-    comma = _writes_commas(columns, separator)
-    reports, values = [], []
-    for name, cells in zip(names, columns, strict=True):
-        dropped = readings.keep is not None and name not in readings.keep
-        reading = Reading("drop") if dropped else readings.columns.get(name, Reading())
-        report, numbers = read_column(name, cells, reading, comma)
-        reports.append(report)
-        values.append(numbers)
-    return reports, values
+    return tuple(FileCells.of(rows).read(readings)[0])
 
 
 def table_of(
@@ -250,35 +293,27 @@ def questions_in_words(reports: Sequence[ColumnReport]) -> str:
 
 
 def _answers(report: ColumnReport) -> str:
-    options = [
-        f"--missing '{report.name}={option.removeprefix('missing ')}'"
-        if option.startswith("missing ")
-        else f"--as '{report.name}={option}'"
-        for option in report.options
-    ]
+    options = []
+    for option in report.options:
+        word, _, code = option.partition(" ")
+        if word != "missing":
+            options.append(f"--as '{report.name}={option}'")
+        else:
+            options.append(f"--missing '{report.name}={code}'" + " if it means nothing of the kind" * (code == NO_CODE))
     return f"answer {' or '.join(options)}"
 
 
-def _checked_names(names: Sequence[str]) -> list[str]:
+def _checked_names(names: Sequence[str], columns: Sequence[Sequence[str]]) -> tuple[str, ...]:
     """Return the names of columns; a first one without a name is the index that a data frame wrote."""
-    names = ["Unnamed: 0", *names[1:]] if len(names) > 1 and not names[0] else list(names)
+    names = ("Unnamed: 0", *names[1:]) if len(names) > 1 and not names[0] else tuple(names)
     for name in names:
         if not (name and is_printable(name) and len(name) <= MAX_NAME):
             raise InvalidTableError(f"a column needs a printable name of at most {MAX_NAME} characters, got {name!r}")
     if twice := [name for name, count in Counter(names).items() if count > 1]:
         raise InvalidTableError(f"two columns are called {twice[0]!r}")
+    if not columns or not columns[0]:
+        raise InvalidTableError("the file has no rows under its line of names")
     return names
-
-
-def _writes_commas(columns: Sequence[Sequence[str]], separator: str) -> bool:
-    """Return whether the file writes decimal commas: a cell shows it, or semicolons do where no cell shows a point."""
-    marks = {
-        number.tells
-        for cells in columns
-        for cell in cells[:200]
-        if (number := written_number(cell.strip())) is not None
-    }
-    return "," in marks or (separator == ";" and "." not in marks)
 
 
 def _given(name: str, column: Sequence[str]) -> tuple[str, ...]:
@@ -313,11 +348,7 @@ def _parquet(file: Path) -> Any:
         raise InvalidTableError(f"{file.name} is no Parquet file that can be read: {complaint}") from None
 
 
-def _cells_of_frame(frame: Any) -> tuple[list[str], list[tuple[str, ...]]]:
-    names = [str(name) for name in frame.columns]
-    gone = frame.isna()
-    columns = [
-        tuple("" if empty else str(cell) for cell, empty in zip(frame[name], gone[name], strict=True))
-        for name in frame.columns
-    ]
-    return names, columns
+def _as_text(cell: object) -> str:
+    """Return a cell of a frame as a file would have it: 7 also where a gap in the column made it 7.0."""
+    whole = isinstance(cell, float) and cell.is_integer() and abs(cell) < LARGEST
+    return str(int(cell) if whole else cell)  # type: ignore[call-overload]

@@ -11,15 +11,17 @@ from numpy.testing import assert_array_equal
 
 from lintra_protocol.errors import InvalidTableError
 from lintra_protocol.fields.schema import OTHER
-from lintra_protocol.tables.columns import MAX_LEVELS, READINGS, ColumnReport, Reading, read_column
+from lintra_protocol.tables.columns import READINGS, ColumnReport, Reading, mark_of_file, read_column
+from lintra_protocol.tables.doubts import MAX_LEVELS
+from lintra_protocol.tables.numbers import DecimalMark
 
 NAN = math.nan
 
 
 def read(
-    cells: list[str], way: str | None = None, *missing: str, name: str = "x", comma_file: bool = False
+    cells: list[str], way: str | None = None, *missing: str, name: str = "x", mark: DecimalMark | None = None
 ) -> tuple[ColumnReport, list[float]]:
-    return read_column(name, cells, Reading(way, missing), comma_file)
+    return read_column(name, cells, Reading(way, missing), mark)
 
 
 def values(cells: list[str], way: str | None = None, *missing: str, **options: object) -> list[float]:
@@ -40,7 +42,7 @@ def values(cells: list[str], way: str | None = None, *missing: str, **options: o
         (["1,234.5", "2,000", "3"], [1234.5, 2000, 3], ""),
         (["1.234", "0.5", "2"], [1.234, 0.5, 2], ""),
         (["1'000", "12'000'000", "5"], [1000, 12_000_000, 5], ""),
-        (["\u22123", "4", "1e3"], [-3, 4, 1000], ""),
+        (["\u22123", "4", "1e+3"], [-3, 4, 1000], ""),
         (["3", "none", "?", ".", "-", "unknown", "5"], [3, NAN, NAN, NAN, NAN, NAN, 5], ""),
         (["3", "#N/A", "k.A.", "NaN", "null", "5"], [3, NAN, NAN, NAN, NAN, 5], ""),
     ],
@@ -55,6 +57,7 @@ def test_numbers_are_read_as_people_write_them(cells: list[str], numbers: list[f
     ("cells", "question", "options"),
     [
         (["1,234", "5", "6"], "'1,234' may have a decimal mark or one between thousands", "number-comma"),
+        (["1.234", "5.678", "6"], "'1.234' may have a decimal mark or one between thousands", "number-point"),
         (["1.5", "2,5", "3"], "some cells have a decimal point and others a decimal comma", "number-comma"),
         (["5 kg", "11 lb", "6 kg"], "several units: 'kg' and 'lb'", "drop"),
         (["53%", "7", "12"], "several units: 'no unit' and '%'", "number"),
@@ -62,6 +65,14 @@ def test_numbers_are_read_as_people_write_them(cells: list[str], numbers: list[f
         (["1", "2", "3", "many", "3"], "1 of its cells are no number, the first is 'many' in row 4", "category"),
         (["0012", "0405", "17"], "'0012' has leading zeros", "category"),
         (["1E5", "2E4", "3E7", "1E5"], "'1E5' may be a number or a code", "category"),
+        (["1e5", "456", "789"], "'1e5' may be a number or a code", "category"),
+        (["+41791234567", "+4915112345678"], "may be a telephone number", "category"),
+        (["20200131", "20211231", "20200131"], "as many digits", "date"),
+        (["01.2020", "12.2021"], "may be a month of a year", "category"),
+        (["192.168.100.101", "192.168.100.250"], "may be an address of a computer", "category"),
+        (["1", "", "1"], "its only word is '1': an empty cell may mean the opposite", "yes-no"),
+        (["yes", "", "Yes"], "its only word is 'yes'", "yes-no"),
+        (["yes", "no", "unknown"], "'unknown' may be an answer", "yes-no"),
         (["1", "2", "3", "4", "-99", "-99", "-99"], "-99 may mean that the value is missing", "missing -99"),
         (["1", "5", "3", "5", "9999"] + ["9999"] * 2, "9999 may mean", "missing 9999"),
         (["1/2/2020", "3/4/2020"], "'1/2/2020' may have the day or the month first", "date-day-first"),
@@ -84,6 +95,76 @@ def test_what_could_mean_two_things_is_asked_and_each_answer_ends_the_question(
         missing = option.removeprefix("missing ")
         answered, _ = read(cells, None, missing) if option.startswith("missing ") else read(cells, option)
         assert not answered.question, (option, answered.question)
+
+
+def test_an_answer_ends_no_question_that_does_not_offer_it() -> None:
+    cells = ["1,5", "2.5", "0012", "4", "-99", "-99", "-99"]
+    assert "decimal comma" in read(cells, "number")[0].question
+    assert "-99 may mean" in read(cells, "number-comma")[0].question
+    assert not read(cells, "number-comma", "-99")[0].question
+    assert not read(cells, "number-comma", "")[0].question  # there is no such code
+    assert "the day or the month first" in read(["1/2/2020", "3/4/2020", "soon"], "date")[0].question
+    coded = ["1", "2", "3", "2", "-99", "-99", "-99", "999", "999", "999"]
+    assert "999 may mean" in read(coded, None, "-99")[0].question
+
+
+def test_namibia_is_a_level_if_the_owner_says_that_the_column_holds_codes() -> None:
+    cells = ["DE", "NA", "FR", "DE", "", "NA"]
+    report, numbers = read(cells, "category")
+    assert (report.levels, report.missing_codes) == (("DE", "NA", "FR", OTHER), ())
+    assert_array_equal(numbers, [0, 1, 2, 0, 3, 1])
+    assert read(cells, None, "NA")[0].levels == ("DE", "FR", OTHER)
+
+
+def test_numbers_in_several_units_are_never_one_column_of_numbers() -> None:
+    cells = ["5 kg", "11 lb", "6 kg"]
+    assert read(cells)[0].options == ("category", "drop")
+    assert read(cells, "number")[0].why == "its cells have several units: 'kg' and 'lb'"
+    assert values(["5 kg", "6", "7 kg"], "number") == [5, 6, 7]
+    assert read(["5 kg", "6", "7 kg"], "number")[0].unit == "kg"
+
+
+def test_a_year_of_two_digits_is_no_year_and_is_lost_aloud() -> None:
+    report, days = read(["1.2.20", "2.2.2020", "3.2.2020"], "date")
+    assert_array_equal(days, [NAN, 18294, 18295])
+    assert report.lost == "1 cells are no dates and count as missing"
+    assert read(["1.2.20", "2.2.20"], "date")[0].kind == "left out"
+    assert "its century is open" in read(["1.2.20", "2.2.2020"])[0].question
+
+
+@pytest.mark.parametrize("cells", [["yes", "ja", "yes"], ["no", "non", "non"], ["yes", "no", "ja"]])
+def test_two_words_for_one_answer_are_no_boolean(cells: list[str]) -> None:
+    assert read(cells)[0].kind == "category"
+
+
+def test_where_only_one_word_stands_the_owner_says_what_an_empty_cell_means() -> None:
+    cells = ["yes", "", "yes", "NA"]
+    report, numbers = read(cells, "yes-no")
+    assert_array_equal(numbers, [1, 0, 1, NAN])
+    assert report.lost == "1 empty cells count as no"
+    assert read(["1", "", "1"], "yes-no")[1] == [1, 0, 1]
+    assert read(cells, "category")[0].levels == ("yes", OTHER)
+
+
+@pytest.mark.parametrize(("code", "cell"), [("-99", "-99.0"), ("-99.0", "-99"), ("-99", "\u221299"), ("-99", "-99,0")])
+def test_missing_codes_are_compared_as_numbers(code: str, cell: str) -> None:
+    assert_array_equal(values(["1", "2", cell, "3"], None, code), [1, 2, NAN, 3])
+    assert_array_equal(values(["no", "yes", cell], None, code), [0, 1, NAN])
+
+
+def test_a_stated_code_leaves_the_words_that_may_mean_missing_as_they_are() -> None:
+    assert_array_equal(values(["1", "2", "none", "?", "3"], None, "?"), [1, 2, NAN, NAN, 3])
+
+
+def test_the_mark_of_a_file_is_that_of_all_its_cells_and_decides_what_a_column_leaves_open() -> None:
+    late = ["1"] * 500 + ["2,5"]
+    assert mark_of_file([late, ["x"]], ",") == ","
+    assert mark_of_file([late, ["1.5"]], ",") is None
+    assert (mark_of_file([["1"]], ";"), mark_of_file([["1"]], ","), mark_of_file([["1.5"]], ";")) == (",", None, ".")
+    assert values(["1.234", "5.678", "6"], mark=".") == [1.234, 5.678, 6]
+    assert values(["1.234", "5.678"]) == [1.234, 5.678]  # as programs write three decimals
+    assert "may have a decimal mark" in read(["1.234", "5.678"], mark=",")[0].question
+    assert "may have a decimal mark" in read(["1,234", "5,678"], mark=".")[0].question
 
 
 @pytest.mark.parametrize("name", ["id", "patient_id", "PLZ", "zip code", "customerId", "Nr"])
@@ -183,4 +264,19 @@ def test_numbers_come_back_whatever_their_mark_and_unit(numbers: list[float], ma
 def test_any_cells_are_read_or_left_out_and_a_reading_leaves_no_question(cells: list[str], way: str | None) -> None:
     report, found = read(cells, way)
     assert report.kind == "left out" or len(found) == len(cells)
-    assert way is None or not report.question
+    assert way is None or way not in report.options
+
+
+@given(
+    st.lists(
+        st.sampled_from(["1,5", "2.5", "-99", "07", "x", "", "yes", "1/2/2020", "1.2.20", "5 kg", "NA"]), min_size=3
+    )
+)
+def test_answers_to_what_is_asked_come_to_an_end(cells: list[str]) -> None:
+    way, missing, asked = None, (), 0
+    while (report := read(cells, way, *missing)[0]).question:
+        first, asked = report.options[0], asked + 1
+        way, missing = (
+            (way, (*missing, first.removeprefix("missing "))) if first.startswith("missing ") else (first, missing)
+        )
+        assert asked < 6, report.question

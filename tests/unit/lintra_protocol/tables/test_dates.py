@@ -16,6 +16,8 @@ from lintra_protocol.tables.dates import day_order, written_date
         ("2-13-2020", "month-first", None, 18305),
         ("2020-13-45", None, None, None),
         ("29/2/2021", "day-first", None, None),
+        ("31.12.20", "day-first", None, None),
+        ("20201231", None, 18627, 18627),
     ],
 )
 def test_a_date_has_a_day_in_each_order(
@@ -35,7 +37,9 @@ def test_years_of_two_digits_and_times_of_day_are_seen_and_midnight_is_none() ->
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("cell", ["", "12", "2020", "1.2", "1.2/2020", "2020-12", "x2020-01-01"])
+@pytest.mark.parametrize(
+    "cell", ["", "12", "2020-01/02", "20201301", "2020", "1.2", "1.2/2020", "2020-12", "x2020-01-01"]
+)
 def test_what_is_no_date_is_none(cell: str) -> None:
     assert written_date(cell) is None
 

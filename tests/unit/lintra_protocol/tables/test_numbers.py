@@ -21,6 +21,10 @@ from lintra_protocol.tables.numbers import decimal_mark, written_number
         ("0,234", "", ",", None, 0.234),
         ("1234,567", "", ",", None, 1234.567),
         ("(12.5)", "", ".", -12.5, None),
+        ("12,34,567.5", "", ".", 1234567.5, None),
+        ("CHF 1'200.50", "CHF", ".", 1200.5, None),
+        ("\u20135", "", None, -5.0, -5.0),
+        ("12.", "", None, 12.0, 12.0),
         (".5", "", ".", 0.5, None),
         ("1e-3", "", None, 0.001, 0.001),
     ],
@@ -35,7 +39,26 @@ def test_a_cell_has_a_unit_and_a_value_for_each_decimal_mark(
 
 @pytest.mark.parametrize(
     "cell",
-    ["", "1_000", "0x10", "inf", "nan", "12A", "(5", "5)", "1.2.2020", "1,5,6", "--5", "12 14", "1 2345", "2020-01-01"],
+    [
+        "",
+        "24.12.",
+        "5'11",
+        "1,2,3",
+        "1.2.3.4",
+        "1_000",
+        "0x10",
+        "inf",
+        "nan",
+        "12A",
+        "(5",
+        "5)",
+        "1.2.2020",
+        "1,5,6",
+        "--5",
+        "12 14",
+        "1 2345",
+        "2020-01-01",
+    ],
 )
 def test_what_only_looks_like_a_number_is_none(cell: str) -> None:
     assert written_number(cell) is None

@@ -32,6 +32,17 @@ def test_a_separator_inside_quotes_separates_nothing() -> None:
     assert format_of(b"alone\n", "rows.csv").separator == ","
 
 
+def test_a_line_that_states_the_separator_is_no_line_of_names() -> None:
+    for encoding in ("utf-8", "utf-8-sig", "utf-16", "cp1252"):
+        assert read_csv("sep=;\r\na;b, c\r\n1;2\r\n".encode(encoding), "x.csv")[:2] == (["a", "b, c"], [["1", "2"]])
+
+
+def test_where_names_have_two_separators_the_other_lines_decide_or_the_owner_does() -> None:
+    assert read_csv(b"town;size, cm\nBern;2\nGenf;3\n", "x.csv")[0] == ["town", "size, cm"]
+    with pytest.raises(InvalidTableError, match="separated by ',' or ';': write sep=; as its first line"):
+        read_csv(b"town;size, cm\nBern;2,5\nGenf;3,5\n", "x.csv")  # else the sizes were 5 and 5
+
+
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [

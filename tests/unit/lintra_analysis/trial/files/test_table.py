@@ -12,7 +12,7 @@ from lintra_analysis.trial.files.table import FileTable, Readings, read_columns,
 from lintra_protocol.encoding.csv_values import DAYS
 from lintra_protocol.errors import InvalidRowError, InvalidTableError
 from lintra_protocol.fields.schema import OTHER
-from lintra_protocol.tables.columns import MAX_LEVELS
+from lintra_protocol.tables.doubts import MAX_LEVELS
 
 TEXT = """\
 age,weight,smokes,town,joined,id,same
@@ -232,7 +232,7 @@ def test_parquet_gives_what_csv_gives(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("separator", "decimal"), [(",", "."), (";", "."), (";", ","), ("\t", ".")])
 def test_semicolons_tabs_and_decimal_commas_are_read_alike(tmp_path: Path, separator: str, decimal: str) -> None:
-    lines = [["a", "b", "when"], ["1.5", "-2", "2024-01-02"], ["-.25", "3e2", "2024-02-03"], ["", "7", "2024-03-04"]]
+    lines = [["a", "b", "when"], ["1.5", "-2", "2024-01-02"], ["-.25", "3e+2", "2024-02-03"], ["", "7", "2024-03-04"]]
     text = "\n".join(separator.join(cell.replace(".", decimal) for cell in line) for line in lines)
     file = tmp_path / "rows.csv"
     file.write_text(text, "utf-8")

@@ -1,0 +1,23 @@
+"""No column of a foreign file is misread in silence, and what is written plainly is read without a question."""
+
+import pytest
+
+from support.foreign_tables import FAMILIES, attack
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_what_people_and_programs_write_is_read_as_they_meant_it_or_asked_about(family: str) -> None:
+    assert [each for each in attack({family: FAMILIES[family]}, seed=1) if each.misread] == []
+
+
+@pytest.mark.parametrize(
+    "family",
+    [
+        "thousands of the dialect", "plain numbers of the dialect", "French thousands", "NBSP thousands", "percent",
+        "Swiss francs", "euros behind", "dollars before", "kilograms", "accountants' losses", "minus sign U+2212",
+        "Indian thousands", "scientific, as Excel", "missing as NA", "ISO dates", "German dates", "US dates",
+        "yes and no", "none is a level",
+    ],
+)  # fmt: skip
+def test_what_is_written_plainly_is_read_without_a_question(family: str) -> None:
+    assert [each for each in attack({family: FAMILIES[family]}, seed=1) if each.asked] == []
