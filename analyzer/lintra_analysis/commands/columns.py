@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from lintra_analysis.trial.files.table import FileTable, Readings, questions_in_words, read_columns
-from lintra_protocol.tables.columns import READINGS, ColumnReport
+from lintra_protocol.tables.readings import READINGS, ColumnReport
 
 As = Annotated[
     list[str] | None,

@@ -17,7 +17,7 @@ from lintra_analysis.trial.pilot import main_document, pilot_document
 from lintra_analysis.trial.plan_text import document, show
 from lintra_protocol.crypto.randomness import system_randomness
 from lintra_protocol.errors import InvalidTaskError
-from lintra_protocol.tables.columns import Reading
+from lintra_protocol.tables.readings import Reading
 
 PublicSample = Annotated[
     Path | None, typer.Option(metavar="FILE", help="With SPEC.json: public or synthetic rows, CSV or Parquet.")

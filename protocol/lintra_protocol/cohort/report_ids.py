@@ -51,8 +51,8 @@ class ReportIds(Sequence[bytes]):
     def parse(cls, data: bytes, max_reports: int) -> "ReportIds":
         """Read identifiers that stand one after the other, and check their order.
 
-        Raises InvalidMessageError if it is not a whole number of identifiers, they are not sorted, or one of them stands twice;
-        MessageTooLargeError if there are more than `max_reports`.
+        Raises InvalidMessageError if it is not a whole number of identifiers, they are not sorted, or one of them
+        stands twice; MessageTooLargeError if there are more than `max_reports`.
         """
         if len(data) % HASH_BYTES:
             raise InvalidMessageError(f"identifiers take {HASH_BYTES} bytes each, got {len(data)} bytes")

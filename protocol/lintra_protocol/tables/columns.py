@@ -21,12 +21,11 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal, TypeVar
+from dataclasses import replace
+from typing import TypeVar
 
 from lintra_protocol.encoding.csv_values import DAYS
 from lintra_protocol.encoding.documents import is_printable
-from lintra_protocol.errors import InvalidTableError
 from lintra_protocol.fields.schema import MAX_NAME, OTHER
 from lintra_protocol.tables.dates import WrittenDate, day_order, written_date
 from lintra_protocol.tables.doubts import (
@@ -39,22 +38,17 @@ from lintra_protocol.tables.doubts import (
     missing_codes,
 )
 from lintra_protocol.tables.numbers import DecimalMark, WrittenNumber, decimal_mark, units, written_number
+from lintra_protocol.tables.readings import (
+    MAYBE_MISSING,
+    NO_CODE,
+    SURELY_MISSING,
+    ColumnReport,
+    Kind,
+    Reading,
+    Values,
+)
 
 T = TypeVar("T")
-Kind = Literal["real", "integer", "boolean", "date", "category", "left out"]
-
-READINGS = (
-    "number", "number-point", "number-comma", "yes-no", "date", "date-day-first", "date-month-first",
-    "category", "category-merged", "drop",
-)  # fmt: skip
-"""What `--as COLUMN=READING` takes; `-point`, `-comma`: the decimal mark; `-merged`: spellings of a level are one."""
-
-SURELY_MISSING = frozenset({"", "na", "n/a", "nan", "null", "#n/a", "#null!", "k.a."})
-MAYBE_MISSING = frozenset({"none", "nil", "unknown", "missing", "?", ".", "-"})
-
-NO_CODE = ""
-"""The answer of an owner whose column has no code for missing values: `--missing COLUMN=`."""
-
 LEAST_COVERED = 80
 """Per cent of the cells that the levels of a category cover; with less the column is left out."""
 
@@ -68,63 +62,6 @@ _TRUTH = {
 _TRUTH_IF_SAID = _TRUTH | {"1": 1.0, "0": 0.0}
 _MOST_UNITS = 4
 _SHOWN = 40
-
-
-@dataclass(frozen=True)
-class Reading:
-    """How the author of a task wants a column to be read: the answer to its question.
-
-    Attributes:
-        way: one of `READINGS`; None to decide by the cells.
-        missing: cells that mean that a value is missing, besides those that always do; numbers are compared as
-            numbers. `NO_CODE` among them says that there are no other codes.
-    """
-
-    way: str | None = None
-    missing: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        if self.way is not None and self.way not in READINGS:
-            raise InvalidTableError(f"a column can be read as {', '.join(READINGS)}, got {self.way!r}")
-
-    def answers(self, options: Sequence[str]) -> bool:
-        """Return whether this reading ends a question with these options; `number-comma` is a `number`, too."""
-        return self.way is not None and (self.way in options or self.way.partition("-")[0] in options)
-
-
-@dataclass(frozen=True)
-class ColumnReport:
-    """How a column was read, in terms that its owner can check.
-
-    Attributes:
-        name: of the column.
-        kind: what it holds; "left out" if it cannot be collected.
-        unit: of its numbers; empty if there is none.
-        decimal_mark: of its numbers; empty where no cell has one.
-        levels: of a category, the most frequent first and `OTHER` last.
-        missing_codes: texts that were taken for missing values, the empty cell apart.
-        examples: up to three different cells.
-        why: why it is read so, or why it is left out.
-        lost: what the reading loses, such as "3 cells are no numbers"; empty if nothing.
-        question: what only its owner can know; empty if nothing is open.
-        options: answers to the question, as `--as` or `--missing` takes them.
-    """
-
-    name: str
-    kind: Kind
-    unit: str = ""
-    decimal_mark: str = ""
-    levels: tuple[str, ...] = ()
-    missing_codes: tuple[str, ...] = ()
-    examples: tuple[str, ...] = ()
-    why: str = ""
-    lost: str = ""
-    question: str = ""
-    options: tuple[str, ...] = ()
-
-
-Values = list[float]
-"""A number for each row: NaN if it is missing; for a category the number of the level."""
 
 
 def read_column(

@@ -15,8 +15,9 @@ from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.encoding.documents import is_printable
 from lintra_protocol.errors import InvalidTableError
 from lintra_protocol.fields.schema import MAX_NAME
-from lintra_protocol.tables.columns import LARGEST, NO_CODE, ColumnReport, Reading, mark_of_file, read_column
+from lintra_protocol.tables.columns import LARGEST, mark_of_file, read_column
 from lintra_protocol.tables.numbers import DecimalMark
+from lintra_protocol.tables.readings import NO_CODE, ColumnReport, Reading
 from lintra_protocol.tables.text_file import read_csv
 
 FileKind = Literal["real", "integer", "boolean", "date", "category"]

@@ -11,9 +11,10 @@ from numpy.testing import assert_array_equal
 
 from lintra_protocol.errors import InvalidTableError
 from lintra_protocol.fields.schema import OTHER
-from lintra_protocol.tables.columns import READINGS, ColumnReport, Reading, mark_of_file, read_column
+from lintra_protocol.tables.columns import mark_of_file, read_column
 from lintra_protocol.tables.doubts import MAX_LEVELS
 from lintra_protocol.tables.numbers import DecimalMark
+from lintra_protocol.tables.readings import READINGS, ColumnReport, Reading
 
 NAN = math.nan
 
