@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from lintra_protocol.errors import InvalidTableError
 from lintra_protocol.fields.schema import OTHER
 from lintra_protocol.tables.columns import mark_of_file, read_column
 from lintra_protocol.tables.doubts import MAX_LEVELS
@@ -241,11 +240,6 @@ def test_codes_inside_the_range_of_the_others_are_numbers() -> None:
 def test_few_numbers_among_texts_are_levels_and_half_are_not() -> None:
     assert read(["several"] * 3 + ["3", "4"])[0].levels == ("several", "3", "4", OTHER)
     assert "no number" in read(["several"] * 2 + ["3", "4"])[0].question
-
-
-def test_a_reading_that_nobody_knows_is_refused_with_those_that_there_are() -> None:
-    with pytest.raises(InvalidTableError, match="number-comma"):
-        Reading("numbers")
 
 
 @given(
