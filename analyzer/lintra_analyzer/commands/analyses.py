@@ -1,5 +1,6 @@
 """The commands that analyse releases; none of them costs privacy."""
 
+from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import Annotated
 
@@ -19,6 +20,7 @@ from lintra_analyzer.commands.asking import (
     give_up,
     print_json,
 )
+from lintra_analyzer.web.analyses import ANALYSES
 
 app = typer.Typer()
 
@@ -32,39 +34,41 @@ Confidence = Annotated[
 ]
 
 
-@app.command(context_settings=IDENTIFIERS)
+def flags() -> list[Parameter]:
+    """Return the options of all analyses as parameters of a command; a list may be repeated, as `--column` too."""
+    found: dict[str, tuple[bool, str, str]] = {}
+    for analysis in ANALYSES.values():
+        for name in analysis.arguments:
+            found.setdefault(name, (*analysis.type_of(name), analysis.help_of(name)))
+    return [_flag(name, *option, name.removesuffix("s") in found) for name, option in found.items()]
+
+
+def _flag(name: str, several: bool, kind: str, text: str, singular_is_another: bool) -> Parameter:
+    words, type_ = name.replace("_", "-"), {"string": str, "number": float, "integer": int, "boolean": bool}[kind]
+    spelled = [f"--{words}/--no-{words}" if kind == "boolean" else f"--{words}"]
+    if several and not singular_is_another:
+        spelled.append(f"--{words.removesuffix('s')}")
+    annotation = Annotated[(list[type_] if several else type_) | None, typer.Option(*spelled, help=text)]  # type: ignore[valid-type]
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+
+
 def analyse(
     release_id: ReleaseId,
-    kind: Annotated[
-        str, typer.Option("--kind", help="One of regression, pca, correlation, means, histogram and others.")
-    ],
+    kind: Annotated[str, typer.Option("--kind", help=f"One of {', '.join(ANALYSES)}.")],
     url: Url = DEFAULT_URL,
     token: Token = "",
-    target: Annotated[str | None, typer.Option("--target", help="The column that a regression explains.")] = None,
-    feature: Features = None,
-    regularization: Annotated[
-        float | None, typer.Option("--regularization", help="The penalty of a regression.")
-    ] = None,
-    components: Annotated[
-        int | None, typer.Option("--components", help="How many components pca has; all by default.")
-    ] = None,
-    column: Annotated[
-        list[str] | None, typer.Option("--column", help="A column that takes part; may be repeated; all by default.")
-    ] = None,
-    confidence: Confidence = None,
     as_json: AsJson = False,
     as_csv: AsCsv = False,
+    **given: object,
 ) -> None:
-    """Analyse a release; it costs no privacy."""
-    given: dict[str, object] = {
-        "target": target,
-        "features": feature or None,
-        "regularization": regularization,
-        "components": components,
-        "columns": column or None,
-        "confidence": confidence,
-    }
+    """Analyse a release; it costs no privacy. Every analysis has some of the options, and refuses the others."""
     _answer(url, token, release_id, kind, given, as_json=as_json, as_csv=as_csv)
+
+
+# Typer reads flags from a signature: this one has the options of the table behind those of every command.
+_usual = [one for one in signature(analyse).parameters.values() if one.kind != Parameter.VAR_KEYWORD]
+analyse.__signature__ = Signature([*_usual, *flags()])  # type: ignore[attr-defined]
+app.command(context_settings=IDENTIFIERS)(analyse)
 
 
 @app.command(context_settings=IDENTIFIERS)
@@ -167,7 +171,7 @@ def _answer(
 ) -> None:
     """Ask for an analysis with what was given, and print it."""
     _one_of(as_json, as_csv)
-    arguments = {name: value for name, value in given.items() if value is not None}
+    arguments = {name: value for name, value in given.items() if value not in (None, [])}
     with client_of(url, token) as client:
         if as_csv:
             typer.echo(client.analysis_text(release_id, kind, "text/csv", **arguments), nl=False)

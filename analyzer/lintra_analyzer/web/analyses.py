@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 from operator import methodcaller, or_
 from typing import Annotated, Any
 
@@ -119,9 +119,18 @@ class Analysis:
 
     def type_of(self, name: str) -> tuple[bool, str]:
         """Return whether an option is a list, and the type of its values in JSON."""
-        schema = self.options.model_json_schema()["properties"][name]
+        schema = self._properties[name]
         own = next(one for one in schema.get("anyOf", [schema]) if one.get("type") != "null")
         return "items" in own, own.get("items", own).get("type", "string")
+
+    def help_of(self, name: str) -> str:
+        """Return what an option means, in a sentence."""
+        text: str = self._properties[name]["description"]
+        return text
+
+    @cached_property
+    def _properties(self) -> dict[str, Any]:
+        return self.options.model_json_schema()["properties"]  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True)

@@ -32,87 +32,100 @@ Quantile = Annotated[Number, Field(gt=0, lt=1)]
 Power = Annotated[int, Field(ge=1, le=MOST_POWER, strict=True)]
 Penalty = Annotated[Number, Field(ge=0, allow_inf_nan=False)]
 
+# What is said of an option is its help on the command line, and stands in the interface description.
+Target = Annotated[str, Field(description="The column to explain.")]
+Features = Annotated[list[str] | None, Field(description="The columns that explain the target; by default all others.")]
+Columns = Annotated[list[str] | None, Field(description="The columns that take part; by default all.")]
+Ridge = Annotated[Penalty, Field(description="The penalty of a ridge regression, in normalised units; 0 by default.")]
+Intercept = Annotated[bool | None, Field(description="Fit an intercept; by default where the release can.")]
+Components = Annotated[int | None, Field(ge=1, strict=True, description="How many components; the usual by default.")]
+Centre = Annotated[About, Field(description="What variances are about: means, where they are released, or centers.")]
+
 
 class _Asked(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    confidence: Number = Field(default=0.95, gt=0, lt=1)
+    confidence: Number = Field(default=0.95, gt=0, lt=1, description="The confidence of intervals; 0.95 by default.")
 
 
 class _AskedOf(_Asked):
     """An analysis whose errors are about the population or about the cohort's own rows."""
 
-    of: Of = "population"
+    of: Of = Field(default="population", description="Whom errors are about: population or cohort.")
 
 
 class RegressionRequest(_AskedOf):
     """Least squares or ridge of one column on others, with tests; by default on all others."""
 
     kind: Literal["regression"]
-    target: str
-    features: list[str] | None = None
-    regularization: Penalty = 0.0
-    intercept: bool | None = None
-    simultaneous: bool = False
-    residuals: Residuals = "alike"
+    target: Target
+    features: Features = None
+    regularization: Ridge = 0.0
+    intercept: Intercept = None
+    simultaneous: bool = Field(default=False, description="Add bounds that hold for all regressions at once.")
+    residuals: Residuals = Field(default="alike", description="What is assumed of their variances: alike or any.")
 
 
 class RegressionPathRequest(_Asked):
     """The same regression under many penalties, by default 25 of them."""
 
     kind: Literal["regression-path"]
-    target: str
-    features: list[str] | None = None
-    regularizations: list[Penalty] | None = None
-    intercept: bool | None = None
+    target: Target
+    features: Features = None
+    regularizations: list[Penalty] | None = Field(default=None, description="The penalties; 25 of them by default.")
+    intercept: Intercept = None
 
 
 class LinearScoreRequest(_AskedOf):
     """A ranking of rows by how likely a boolean column is 1; no odds ratios and no probabilities."""
 
     kind: Literal["linear-score"]
-    target: str
-    features: list[str] | None = None
+    target: Target
+    features: Features = None
 
 
 class PcaRequest(_AskedOf):
     """Principal components about the means where the release holds them, by default all up to 20."""
 
     kind: Literal["pca"]
-    components: int | None = Field(default=None, ge=1, strict=True)
-    columns: list[str] | None = None
-    about: About = "means"
+    components: Components = None
+    columns: Columns = None
+    about: Centre = "means"
 
 
 class CorrelationRequest(_AskedOf):
     """Correlations about the means where the release holds them, by default of all columns."""
 
     kind: Literal["correlation"]
-    columns: list[str] | None = None
-    about: About = "means"
+    columns: Columns = None
+    about: Centre = "means"
 
 
 class MeansRequest(_AskedOf):
     """Means, from a sum or a constant column, by default of all columns."""
 
     kind: Literal["means"]
-    columns: list[str] | None = None
+    columns: Columns = None
 
 
 class HistogramRequest(_AskedOf):
     """Shares of cells and quantiles of a `histogram` release, by default of all columns."""
 
     kind: Literal["histogram"]
-    columns: list[str] | None = None
-    quantiles: list[Quantile] = Field(default=list(USUAL_QUANTILES), max_length=MAX_QUANTILES)
+    columns: Columns = None
+    quantiles: list[Quantile] = Field(
+        default=list(USUAL_QUANTILES), max_length=MAX_QUANTILES, description="Which, as parts of the rows such as 0.5."
+    )
 
 
 class PowerSumsRequest(_Asked):
     """Sums of |x|^k over the cohort from a `histogram` release, by default for k = 1 to 4 of all numbers."""
 
     kind: Literal["power-sums"]
-    columns: list[str] | None = None
-    powers: list[Power] = Field(default=[1, 2, 3, 4], min_length=1, max_length=MOST_POWER)
+    columns: Columns = None
+    powers: list[Power] = Field(
+        default=[1, 2, 3, 4], min_length=1, max_length=MOST_POWER, description="The powers k; 1 to 4 by default."
+    )
 
 
 class WideComponentsRequest(BaseModel):
@@ -121,16 +134,16 @@ class WideComponentsRequest(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: Literal["wide-components"]
-    components: int | None = Field(default=None, ge=1, strict=True)
-    about: About = "means"
+    components: Components = None
+    about: Centre = "means"
 
 
 class WideVariancesRequest(_Asked):
     """Directions of a `range_finder` release with intervals of the variances along them."""
 
     kind: Literal["wide-variances"]
-    components: int | None = Field(default=None, ge=1, strict=True)
-    about: About = "means"
+    components: Components = None
+    about: Centre = "means"
 
 
 class WideRidgeRequest(BaseModel):
@@ -139,9 +152,9 @@ class WideRidgeRequest(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: Literal["wide-ridge"]
-    target: str
-    regularization: Penalty = 0.0
-    about: About = "means"
+    target: Target
+    regularization: Ridge = 0.0
+    about: Centre = "means"
 
 
 class SyntheticRequest(BaseModel):
@@ -150,9 +163,9 @@ class SyntheticRequest(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: Literal["synthetic"]
-    num_rows: int = Field(ge=1, le=MAX_SYNTHETIC_ROWS, strict=True)
-    seed: int = Field(ge=0, lt=2**256, strict=True)
-    space: Space = "columns"
+    num_rows: int = Field(ge=1, le=MAX_SYNTHETIC_ROWS, strict=True, description="How many rows to draw.")
+    seed: int = Field(ge=0, lt=2**256, strict=True, description="The same seed gives the same rows.")
+    space: Space = Field(default="columns", description="Rows as columns, or projected as the coordinates h1 ..")
 
 
 class FidelityRequest(_Asked):
