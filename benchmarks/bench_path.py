@@ -23,6 +23,7 @@ from showing import BENCHMARKS, Shown, write
 
 from lintra_analysis.estimators.design import design
 from lintra_analysis.estimators.path import regression_path
+from lintra_analysis.estimators.point import Point
 from lintra_analysis.estimators.solve import solve
 from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.errors import InvalidAnalysisError
@@ -42,7 +43,7 @@ class Choice:
         chosen: by the costs that `regression_path` reports.
         error: simulation error of `chosen` less `oracle`.
         residuals: by the costs read on the repaired matrix (Mallows 1973).
-        none: without a penalty, eigenvalues raised.
+        none: without a penalty, the point of a regression.
         oracle: of the best penalty in each draw.
         refused: draws in which noise had swallowed the features.
     """
@@ -81,8 +82,10 @@ def measure_choice(name: str, held: Cohort, epsilon: float, draws: int, generato
             path = regression_path(chosen.gram, "y")
         except InvalidAnalysisError:
             continue
-        fits = [solve(chosen, penalty) for penalty in (0.0, *path.regularizations.tolist())]
-        theta = np.array([np.append(-fit.solution, 1.0) for fit in fits])
+        penalties = (0.0, *path.regularizations.tolist())
+        fits = [solve(chosen, penalty) for penalty in penalties]
+        points = [Point.of(chosen, penalty, fit).solution for penalty, fit in zip(penalties, fits, strict=True)]
+        theta = np.array([np.append(-point, 1.0) for point in points])
         shares = 1 - np.sum(theta @ gram * theta, axis=1) / about
         residuals = int(np.argmin([fit.cost for fit in fits[1:]]))
         found.append((shares[1 + path.best], shares[1 + residuals], shares[0], shares[1:].max()))

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -65,6 +65,15 @@ class Coefficient:
     p_value: float | None = None
     raw: float | None = None
     moved: bool = False
+
+    def at_confidence(self, confidence: float) -> Interval | None:
+        """Return the interval about the raw value that its standard error gives; None without one."""
+        if self.standard_error is None:
+            return None
+        freedom = math.inf if self.degrees_of_freedom is None else self.degrees_of_freedom
+        middle, reach = self.value if self.raw is None else self.raw, self.standard_error.total
+        reach *= quantile(confidence, freedom)
+        return middle - reach, middle + reach
 
     def csv_cells(self) -> list[Cell]:
         """Return what stands under `CSV_HEADER`."""
@@ -148,17 +157,16 @@ class LinearErrors:
         if math.isinf(freedom) and sampling > 0:
             # Satterthwaite (1946): only the sampling part is estimated, from the residuals.
             freedom = self.parts.residual_freedom * (total / sampling) ** 4
-        reach = quantile(self.confidence, freedom) * total
         statistic = value / total if total > 0 else None
-        return Coefficient(
+        found = Coefficient(
             name=name,
             value=value,
             standard_error=error,
-            interval=(value - reach, value + reach),
             statistic=statistic,
             degrees_of_freedom=None if math.isinf(freedom) else freedom,
             p_value=None if statistic is None else two_sided(statistic, freedom),
         )
+        return replace(found, interval=found.at_confidence(self.confidence))
 
 
 def unit_map(features: Sequence[ScaledColumn], target: ScaledColumn) -> FloatArray:

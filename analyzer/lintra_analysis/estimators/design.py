@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lintra_analysis.releases.columns import INTERCEPT as INTERCEPT
-from lintra_analysis.releases.columns import MAGNITUDE, ScaledColumn, positions
+from lintra_analysis.releases.columns import MAGNITUDE, ScaledColumn, listed_names, positions
 from lintra_analysis.releases.gram_error import GramEstimate, HasSecondMoment
 from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.errors import InvalidAnalysisError
@@ -76,7 +76,8 @@ def design(
     constant = constants[0] if constants and intercept is not False else None
     if features is None:
         features = [column.name for column in gram.columns if column is not chosen and column not in constants]
-    if isinstance(features, Sequence) and not features:
+    features = listed_names(features)
+    if not features:
         raise InvalidAnalysisError(f"there is no column besides the target {target!r} to explain it with")
     explaining = tuple(gram.columns[i] for i in positions(gram.columns, features))
     if chosen in explaining:

@@ -25,7 +25,7 @@ from lintra_analysis.estimators.spectral import floor_eigenvalues
 from lintra_analysis.estimators.table import Estimate, Table
 from lintra_analysis.estimators.tabular import Cell, digits_beside, levels, number
 from lintra_analysis.releases.column_sums import Totals
-from lintra_analysis.releases.columns import INTERCEPT, ScaledColumn, centers, positions, scales
+from lintra_analysis.releases.columns import INTERCEPT, ScaledColumn, centers, listed_names, positions, scales
 from lintra_analysis.releases.gram_error import GramEstimate, HasSecondMoment
 from lintra_protocol.errors import InvalidAnalysisError
 
@@ -252,7 +252,7 @@ def _of_second_moment(gram: GramEstimate, columns: Sequence[str] | None, confide
     if columns is not None:
         constant = [column.name for column in gram.columns if column.constant and column.name not in columns]
         positions(gram.columns, columns)
-        gram = gram.restrict([*constant, *columns])
+        gram = gram.restrict([*constant, *listed_names(columns)])
     moments = centred(gram, columns)
     squares = _mean_squares(centred(gram, columns, "centers"), confidence, of)
     found = _means(moments, confidence, of)

@@ -113,7 +113,7 @@ class RegressionPath(Estimate):
         """Return the target, shape `(k,)`, at one penalty; by default at the best.
 
         Args:
-            rows: a frame or a mapping, whose columns are taken by name; or an array of shape `(k, p)`.
+            rows: as for the regression's `predict`.
             position: of the penalty.
 
         Raises:

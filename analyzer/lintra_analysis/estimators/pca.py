@@ -51,6 +51,7 @@ def pca(
     *,
     about: About = "means",
     of: Of = "population",
+    n_components: int | None = None,
 ) -> PcaEstimate:
     """Return the leading principal components.
 
@@ -65,12 +66,16 @@ def pca(
         confidence: of the intervals.
         about: the "means" where the release holds them, or the public "centers" in any case.
         of: whom the errors are about: the "population" or the "cohort".
+        n_components: scikit-learn's name of `components`.
 
     Raises:
         InvalidAnalysisError: the release holds no second moments, or an argument does not fit it.
     """
     check_confidence(confidence)
     check_of(of)
+    if n_components is not None and components is not None:
+        raise InvalidAnalysisError("components and n_components are the same; name one of them")
+    components = n_components if components is None else components
     moments = centred(release, columns, about)
     size = len(moments.columns)
     rank = min(size, DEFAULT_COMPONENTS) if components is None else components

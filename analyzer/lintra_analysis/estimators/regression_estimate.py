@@ -14,7 +14,7 @@ from lintra_analysis.estimators.coefficients import (
 )
 from lintra_analysis.estimators.concentrated.regressions import Regression
 from lintra_analysis.estimators.design import INTERCEPT
-from lintra_analysis.estimators.estimates import Clipping, Interval, Of
+from lintra_analysis.estimators.estimates import Clipping, Interval, Of, check_confidence
 from lintra_analysis.estimators.figures import Figure, Mark, intervals
 from lintra_analysis.estimators.notes import apart_from_zero, clients, listed, with_interval
 from lintra_analysis.estimators.rows import Rows, rows_by_name
@@ -22,6 +22,11 @@ from lintra_analysis.estimators.table import Estimate, Shown, Table
 from lintra_analysis.estimators.tabular import Cell, number
 from lintra_analysis.releases.columns import ScaledColumn
 from lintra_protocol.crypto.ring import FloatArray
+
+NO_ROWS = (
+    "a release holds no rows, so there are no residuals and no fitted values; `residual_sd` is their deviation, and "
+    "`predict(rows)` and `score(rows, target)` take rows that you hold yourself"
+)
 
 
 @dataclass(frozen=True)
@@ -152,9 +157,72 @@ class RegressionEstimate(Estimate):
         """The p values of coefficients of 0, by name."""
         return {one.name: one.p_value for one in self.rows}
 
-    def conf_int(self) -> dict[str, Interval | None]:
-        """Return the intervals by name, at the confidence that was asked for; None where nothing is told."""
-        return {one.name: one.interval for one in self.rows}
+    @property
+    def tvalues(self) -> dict[str, float | None]:
+        """The unbiased coefficients over their standard errors, by name; None where nothing bounds the coefficient."""
+        return {one.name: one.statistic for one in self.rows}
+
+    def conf_int(self, alpha: float | None = None) -> dict[str, Interval | None]:
+        """Return the intervals by name, None where nothing is told; `alpha` is 1 less the confidence.
+
+        By default the confidence is what the regression was asked for; a narrower interval may not hold the point.
+
+        Raises:
+            InvalidAnalysisError: `alpha` does not lie strictly between 0 and 1.
+        """
+        if alpha is None:
+            return {one.name: one.interval for one in self.rows}
+        check_confidence(1 - alpha)
+        if self.sets is not None:
+            return dict(zip(self.params, self.sets.intervals(1 - alpha), strict=True))
+        return {one.name: one.at_confidence(1 - alpha) for one in self.rows}
+
+    def cov_params(self) -> FloatArray | None:
+        """Return the covariance of the coefficients, the intercept last, shape `(p + 1, p + 1)`; None if not known."""
+        return self.covariance
+
+    @property
+    def rsquared(self) -> float | None:
+        """The share explained, as statsmodels names it; see `r2_note`."""
+        return self.r2
+
+    @property
+    def rsquared_adj(self) -> float | None:
+        """The share explained, less what the degrees of freedom took."""
+        return self.adjusted_r2
+
+    @property
+    def nobs(self) -> int:
+        """The number of clients whose rows were added up."""
+        return self.num_clients
+
+    @property
+    def fvalue(self) -> float | None:
+        """The statistic of all features' coefficients being 0."""
+        return self.f_statistic
+
+    @property
+    def f_pvalue(self) -> float | None:
+        """Its p value."""
+        return self.f_p_value
+
+    @property
+    def resid(self) -> FloatArray:
+        """Raise, since there are no residuals of rows that nobody has.
+
+        Raises:
+            AttributeError: always.
+        """
+        raise AttributeError(NO_ROWS)
+
+    @property
+    def fittedvalues(self) -> FloatArray:
+        """Raise, as `resid`.
+
+        Raises:
+            AttributeError: always.
+        """
+        raise AttributeError(NO_ROWS)
 
     @property
     def coef_(self) -> FloatArray:
@@ -185,8 +253,9 @@ class RegressionEstimate(Estimate):
         """Return the target, shape `(k,)`, for rows of features, all in their own units.
 
         Args:
-            rows: a frame or a mapping with a column for each feature, in any order and beside any others; or an array
-                of shape `(k, p)`. A category may stand in a frame as it is, or as its indicators.
+            rows: a frame or a mapping with a column for each feature, in any order and beside any others; a series
+                with a value for each, which is one row; or an array of shape `(k, p)`. A category may stand in a frame
+                as it is, or as its indicators.
 
         Raises:
             ValueError: a feature is missing, the shape does not fit, a number is not finite, or a level is unknown.

@@ -81,6 +81,19 @@ class Table:
             lines += table(header, rows)
         return "\n".join([*lines, *closing(privacy, self.warnings, self.notes)]) + "\n"
 
+    def html(self) -> str:
+        """Return the text as HTML for a notebook: facts, tables, notes and warnings."""
+        pairs = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in self.facts)
+        parts = [f"<h4>{escape(self.title)}</h4>", f"<table>{pairs}</table>" if pairs else ""]
+        for header, rows in self.shown:
+            head = "".join(f"<th>{escape(cell.strip())}</th>" for cell in header)
+            body = ("".join(f"<td>{escape(cell.strip())}</td>" for cell in row) for row in rows)
+            lines = "".join(f"<tr>{cells}</tr>" for cells in body)
+            parts.append(f"<table><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table>")
+        parts += [f"<p>{escape(note)}.</p>" for note in self.notes]
+        parts += [f"<p><strong>Warning:</strong> {escape(warning)}.</p>" for warning in self.warnings]
+        return f"<div>{''.join(parts)}</div>"
+
     def figure(self, name: str) -> Figure:
         """Return a figure.
 
@@ -141,7 +154,7 @@ class Estimate(Answer, ABC):
         return self.table().figure(picture).on
 
     def _repr_html_(self) -> str:
-        return f"<pre>{escape(self.summary())}</pre>"
+        return self.table().html()
 
     def npz(self) -> bytes | None:
         """Return the answer as a file of NumPy; None, as mostly, if it has no such form."""

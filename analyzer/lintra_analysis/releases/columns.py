@@ -95,13 +95,17 @@ def require_workable(values: FloatArray, noise: float | FloatArray, row_bound: f
             )
 
 
+def listed_names(names: Sequence[str]) -> Sequence[str]:
+    """Return names as a list; a text is the name of one column."""
+    return [names] if isinstance(names, str) else names
+
+
 def positions(columns: Sequence[ScaledColumn], names: Sequence[str]) -> IntArray:
-    """Return where the named columns are, shape `(k,)`, in the order of `names`.
+    """Return where the named columns are, shape `(k,)`, in the order of `names`; a text is the name of one.
 
     Raises InvalidAnalysisError if no name is given, one is unknown, or one is given twice.
     """
-    if isinstance(names, str):
-        raise InvalidAnalysisError(f"columns are given as a list of names, got the text {names!r}")
+    names = listed_names(names)
     known = {column.name: position for position, column in enumerate(columns)}
     if unknown := [name for name in names if name not in known]:
         raise InvalidAnalysisError(f"unknown columns: {', '.join(map(str, unknown))}; known are: {', '.join(known)}")

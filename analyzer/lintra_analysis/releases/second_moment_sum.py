@@ -55,7 +55,7 @@ class SecondMomentSum:
         """Return the release of the named columns only, in that order."""
         index = positions(self.columns, names)
         columns = tuple(self.columns[i] for i in index)
-        exact = self.exact if self.exact in names else ""
+        exact = self.exact if self.exact in [column.name for column in columns] else ""
         return replace(self, columns=columns, values=self.values[np.ix_(index, index)], exact=exact)
 
     def second_moment(self) -> GramEstimate:

@@ -4,7 +4,7 @@ Intervals, tests and residuals are minima of Q (equations.py). Standard errors a
 belong to the answer only where the confidence sets are bounded.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -178,6 +178,15 @@ class Regression:
             )
             for one, (low, high), p_value in zip(linear, ends.tolist(), p_values.tolist(), strict=True)
         )
+
+    def intervals(self, confidence: float) -> list[Interval | None]:
+        """Return the accepted values of the rows at another confidence; None where the sets are not bounded."""
+        beside = replace(self, confidence=confidence)
+        if not beside.bounded:
+            return [None] * len(self.rows)
+        ends = np.column_stack([self.offsets, self.offsets])
+        ends[self.told] += self.statements.intervals(beside.limit)
+        return [_finite(low, high) for low, high in ends.tolist()]
 
     def at_rows(self, rows: FloatArray) -> FloatArray:
         """Return intervals of linear functions of what is reported, shape `(j, 2)`.

@@ -238,7 +238,6 @@ def test_a_floored_sketch_has_coefficients_and_no_errors_in_every_dress() -> Non
         ({"features": ["c0", "c4"]}, "own features"),
         ({"features": ["c0", "c0"]}, "once"),
         ({"features": []}, "no column besides"),
-        ({"features": "c0"}, "list of names"),
         ({"features": ["c0", "one"]}, "'one' is the same for everybody, so it explains nothing"),
         ({"target": "one"}, "the target 'one' is the same for everybody"),
         ({"regularization": -1.0}, "at least 0, got -1.0"),

@@ -222,7 +222,6 @@ def test_an_r2_that_noise_has_swallowed_is_none() -> None:
         ({"features": ["c0", "c4"]}, "own features"),
         ({"features": ["c0", "c0"]}, "once"),
         ({"features": []}, "no column besides"),
-        ({"features": "c0"}, "list of names"),
         ({"regularization": -1.0}, "at least 0, got -1.0"),
         ({"regularization": math.nan}, "finite"),
         ({"confidence": 1.0}, "strictly between 0 and 1"),

@@ -12,6 +12,7 @@ from lintra_analysis.estimators.means import means
 from lintra_analysis.estimators.pca import pca
 from lintra_analysis.estimators.regression import regression
 from lintra_analysis.releases.columns import ScaledColumn
+from lintra_protocol.errors import InvalidAnalysisError
 from support.made_releases import columns, in_units, mixed_columns, regression_rows, second_moment, with_constant
 
 ROWS, NAMED = with_constant(regression_rows(4096, np.random.default_rng(1)), mixed_columns())
@@ -30,7 +31,81 @@ def test_a_regression_has_the_words_of_statsmodels_by_name() -> None:
         assert interval[0] < estimate.params[name] < interval[1]
         assert interval[1] - interval[0] == pytest.approx(2 * 1.96 * error, rel=0.05)
     assert_allclose(estimate.coef_, [estimate.params[name] for name in names[:-1]])
-    assert "<pre>" in estimate._repr_html_()
+    assert "<table>" in estimate._repr_html_()
+
+
+def test_what_one_types_after_fitting_with_statsmodels_works() -> None:
+    fit = regression(RELEASE, "c4")
+    error = {name: value for name, value in fit.bse.items() if value is not None}
+    assert fit.tvalues == {name: pytest.approx(fit.raw[name] / error[name]) for name in fit.params}
+    assert (fit.rsquared, fit.rsquared_adj) == (fit.r2, fit.adjusted_r2)
+    assert (fit.nobs, fit.fvalue, fit.f_pvalue) == (4096, fit.f_statistic, fit.f_p_value)
+    covariance = fit.cov_params()
+    assert covariance is not None
+    assert_allclose(np.sqrt(np.diagonal(covariance)), list(error.values()))
+
+
+@pytest.mark.parametrize("gaussian", [True, False])
+def test_conf_int_takes_alpha_as_statsmodels_does(gaussian: bool) -> None:
+    release = replace(RELEASE, gaussian=gaussian)
+    fit, asked = regression(release, "c4"), regression(release, "c4", confidence=0.8)
+    for name, interval in fit.conf_int(alpha=0.2).items():
+        assert interval == pytest.approx(asked.conf_int()[name], rel=1e-6)
+    for name, interval in fit.conf_int(0.05).items():
+        assert interval == pytest.approx(fit.conf_int()[name], rel=1e-6)
+    with pytest.raises(InvalidAnalysisError, match="strictly between 0 and 1"):
+        fit.conf_int(alpha=0)
+
+
+def test_conf_int_says_nothing_at_a_confidence_that_the_noise_does_not_allow() -> None:
+    noisy = second_moment(ROWS, 250.0, np.random.default_rng(2), NAMED)
+    fit = regression(noisy, "c4", confidence=0.5)
+    assert fit.bounded
+    assert None not in fit.conf_int().values()
+    assert set(fit.conf_int(alpha=1e-6).values()) == {None}
+
+
+@pytest.mark.parametrize("name", ["resid", "fittedvalues"])
+def test_residuals_are_refused_in_words_since_nobody_has_the_rows(name: str) -> None:
+    fit = regression(RELEASE, "c4")
+    with pytest.raises(AttributeError, match="a release holds no rows, so there are no residuals"):
+        getattr(fit, name)
+
+
+def test_pca_takes_n_components_as_scikit_learn_does() -> None:
+    assert pca(RELEASE, n_components=2).components.shape == (2, 5)
+    with pytest.raises(InvalidAnalysisError, match="name one of them"):
+        pca(RELEASE, 2, n_components=3)
+
+
+def test_one_feature_is_named_by_a_text() -> None:
+    assert regression(RELEASE, "c4", features="c1").params == regression(RELEASE, "c4", features=["c1"]).params
+    assert means(RELEASE, "c1").columns == ("c1",)
+    assert pca(RELEASE, columns="c1").feature_names_in_ == ("c1",)
+
+
+def test_predict_takes_an_array_a_list_a_series_or_a_row_of_a_frame() -> None:
+    fit, alone = regression(RELEASE, "c4", ["c3", "c0"]), regression(RELEASE, "c4", "c0")
+    frame = pandas.DataFrame(HELD, columns=[f"c{i}" for i in range(5)])
+    expected = fit.predict(HELD[:1, [3, 0]])
+    for row in (HELD[0, [3, 0]], HELD[0, [3, 0]].tolist(), frame.iloc[0], frame.loc[0, ["c0", "c3"]]):
+        assert_allclose(fit.predict(row), expected)
+    for column in (HELD[:, 0], HELD[:, 0].tolist(), frame["c0"], frame[["c0"]]):
+        assert_allclose(alone.predict(column), alone.predict(HELD[:, [0]]))
+    assert_allclose(alone.predict({"c0": HELD[0, 0]}), alone.predict(HELD[:1, [0]]))
+    with pytest.raises(ValueError, match="the rows lack the columns c3"):
+        fit.predict(frame.iloc[0].drop("c3"))
+    with pytest.raises(ValueError, match=r"shape \(k, 2\)"):
+        fit.predict(HELD[:7, 0])
+
+
+def test_a_notebook_shows_tables_and_no_column_name_becomes_markup() -> None:
+    named = (*NAMED[:-1], replace(NAMED[-1], name="<b>pay</b>"))
+    shown = regression(replace(RELEASE, columns=named), "<b>pay</b>")._repr_html_()
+    assert shown.count("<table>") == 2
+    assert "<b>" not in shown
+    assert "&lt;b&gt;pay&lt;/b&gt;" in shown
+    assert "<th>coef</th>" in shown
 
 
 def test_predictions_go_by_the_names_of_columns_and_not_by_their_order() -> None:
