@@ -208,20 +208,7 @@ class RegressionEstimate(Estimate):
 
     @property
     def resid(self) -> FloatArray:
-        """Raise, since there are no residuals of rows that nobody has.
-
-        Raises:
-            AttributeError: always.
-        """
-        raise AttributeError(NO_ROWS)
-
-    @property
-    def fittedvalues(self) -> FloatArray:
-        """Raise, as `resid`.
-
-        Raises:
-            AttributeError: always.
-        """
+        """Raise AttributeError, since nobody has the rows."""
         raise AttributeError(NO_ROWS)
 
     @property
@@ -243,11 +230,6 @@ class RegressionEstimate(Estimate):
     def n_features_in_(self) -> int:
         """The number of features."""
         return len(self.features)
-
-    @property
-    def r2_(self) -> float | None:
-        """The share explained in the release; see `r2_note`."""
-        return self.r2
 
     def predict(self, rows: Rows) -> FloatArray:
         """Return the target, shape `(k,)`, for rows of features, all in their own units.

@@ -90,7 +90,7 @@ def test_a_noiseless_release_gives_ordinary_least_squares_with_its_whole_table(f
     assert_allclose(errors(estimate, "sampling"), errors(estimate))
     about = target - (target.mean() if fitted else 0.0)
     r2 = 1 - residuals @ residuals / (about @ about)
-    assert estimate.r2_ == pytest.approx(r2)
+    assert estimate.rsquared == pytest.approx(r2)
     assert estimate.adjusted_r2 == pytest.approx(1 - (1 - r2) * (599 if fitted else 600) / freedom)
     assert estimate.f_statistic == pytest.approx(r2 / (1 - r2) * freedom / 4)
     assert estimate.residual_sum_of_squares == pytest.approx(residuals @ residuals)
