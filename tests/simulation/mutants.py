@@ -101,7 +101,7 @@ def no_serials(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
         store,
         "_chosen",
-        lambda merged_batches, closed, stored, _, space: chosen(merged_batches, closed, stored, Forgetful(), space),
+        lambda uploads, closed, stored, _, space: chosen(uploads, closed, stored, Forgetful(), space),
     )
 
 
@@ -112,7 +112,7 @@ def answer_first(patch: pytest.MonkeyPatch) -> None:
         outcomes: list[list[store.Outcome]] = [[True] * len(upload.report_ids) for upload, _ in group]
         with suppress(Exception):
             outcomes = self._commit([upload for upload, _ in group])
-        for (_, tell), outcome in zip(merged_batches, outcomes, strict=True):
+        for (_, tell), outcome in zip(group, outcomes, strict=True):
             tell(outcome)
 
     patch.setattr(Writer, "_store", stored)
