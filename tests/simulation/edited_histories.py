@@ -7,7 +7,7 @@ He puts back what he changed or not, the server starts again or not, its operato
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,7 +21,9 @@ from lintra_protocol.task import Task
 from lintra_server import node
 from lintra_server.operations.manifests import DoctoredBackupError
 from lintra_server.storage import identity
+from lintra_server.storage import segments as segment_rows
 from lintra_service.settings import InvalidSettingsError
+from simulation.attacks import ATTACKS, Attack
 from simulation.books import Course, law
 from simulation.editor import STANDING, Editor
 from simulation.edits import edit
@@ -48,6 +50,9 @@ LONGEST = 160
 HISTORIES = 40
 """Of one set of stages; then another is made."""
 
+WITH_ATTACK, UNJOINED = 0.25, 0.25
+"""Of all histories: those that begin with an attack, and those whose rows are too large to be joined."""
+
 HOUR = 3600
 REPLAY = "again: .venv/bin/python -m pytest -n 0 tests/simulation/test_editor.py --seed"
 
@@ -62,8 +67,12 @@ class Result:
     histories: int = 0
 
 
-async def edited_histories(seed: int, edits: int, kind: type[InsideServer] = InsideServer) -> Result:
+async def edited_histories(
+    seed: int, edits: int, kind: type[InsideServer] = InsideServer, begins: Sequence[Attack] = ()
+) -> Result:
     """Run histories from one seed until there were enough edits.
+
+    Each begins with one of the attacks in `begins`; without them one in `WITH_ATTACK` begins with any.
 
     Raises:
         ViolationError: a law was broken; its notes say in which history.
@@ -78,21 +87,24 @@ async def edited_histories(seed: int, edits: int, kind: type[InsideServer] = Ins
             with _folder() as folder, listening([]):
                 stages = await new_stages(folder, seed * 1000 + part, trouble, kind)
                 try:
-                    await _some_histories(stages, seed, edits, result)
+                    await _some_histories(stages, seed, edits, result, begins)
                 finally:
                     stages.world.close()
             part += 1
     return result
 
 
-async def _some_histories(stages: Stages, seed: int, edits: int, result: Result) -> None:
+async def _some_histories(stages: Stages, seed: int, edits: int, result: Result, begins: Sequence[Attack]) -> None:
     for number in range(HISTORIES):
         if result.edits >= edits:
             return
         world, editor = stages.again(number)
+        attack = world.chance.choice(begins or ATTACKS) if begins or world.maybe(WITH_ATTACK) else None
         try:
-            with listening(world.logged):
-                await _history(world, editor)
+            with listening(world.logged), pytest.MonkeyPatch.context() as patch:
+                if world.maybe(UNJOINED):
+                    patch.setattr(segment_rows, "MAX_STEP_BYTES", 1)
+                await _history(world, editor, attack)
         except Exception as error:
             error.add_note(f"after {result.edits + editor.edits} edits of seed {seed}, the last one: {editor.last}")
             error.add_note(f"{REPLAY} {seed} --operations {edits}")
@@ -117,12 +129,15 @@ def _folder() -> Iterator[Path]:
 # --- one history ------------------------------------------------------------------------------------------------------
 
 
-async def _history(world: World, editor: Editor) -> None:
+async def _history(world: World, editor: Editor, attack: Attack | None) -> None:
     most = world.chance.choice([10, 30, 80, LONGEST])
     for server in range(len(world.servers)):
-        if world.maybe(0.5):
+        if attack is None and world.maybe(0.5):
             _edit(world, editor, server, _focus(world, server), most)
         _begin(world, server)
+    if attack is not None:
+        await attack(world, editor)
+        _require_standing(world)
     while editor.edits < most:
         await _round(world, editor, most)
     if world.maybe(0.15):

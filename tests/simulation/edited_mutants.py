@@ -28,6 +28,15 @@ from lintra_server.storage.history import BatchHistory, History, edited
 from lintra_server.storage.marks import NO_CHAIN, End, Marks, Row
 from lintra_server.storage.store import Store
 from lintra_server.storage.tasks import TOKEN_KEY, StoredTasks, TaskRow
+from simulation.attacks import (
+    Attack,
+    look_changed,
+    look_taken_away,
+    payloads_of_another_row,
+    row_of_a_failed_commit_at_the_last_moment,
+    rows_of_another_batch,
+    victim_left_alone,
+)
 from simulation.mutants import LATE, SILENT, TWO, UNLISTED, UNSTORED, Mutant, no_notes
 
 STRANGERS = "an inventory lists reports that never arrived"
@@ -308,10 +317,14 @@ def any_schema(patch: Patch) -> None:
 
 @dataclass(frozen=True)
 class Believing:
-    """A server without a rule, or without two, and how the laws begin of which one must find it."""
+    """A server without a rule, or without two, and how the laws begin of which one must find it.
+
+    Its histories begin with the attacks in `begins`, if there are any.
+    """
 
     plants: tuple[Mutant, ...]
     found_by: tuple[str, ...]
+    begins: tuple[Attack, ...] = ()
 
 
 EDITED: dict[str, Believing] = {
@@ -322,16 +335,18 @@ EDITED: dict[str, Believing] = {
     "chain values at ends, and not counts": Believing((counted_ends,), (UNLISTED, STRANGERS, OTHER_LIST)),
     "notes": Believing((no_notes,), (UNLISTED, SILENT, UNSTORED)),
     "ends noted by a start": Believing((unnoted_start,), (UNLISTED, SILENT, UNSTORED)),
-    "the mark in payloads": Believing((payloads_unbound,), (*OTHER_SUM, OTHER_CHECK)),
-    "marks kept from the pass that was checked": Believing((marks_read_again,), (*OTHER_SUM, OTHER_CHECK)),
+    "the mark in payloads": Believing((payloads_unbound,), (*OTHER_SUM, OTHER_CHECK), (payloads_of_another_row,)),
+    "marks kept from the pass that was checked": Believing(
+        (marks_read_again,), (*OTHER_SUM, OTHER_CHECK), (row_of_a_failed_commit_at_the_last_moment,)
+    ),
     "marks of rows that are joined": Believing((joined_unchecked,), (UNLISTED, STRANGERS, TWICE)),
     "the end of a pass": Believing((unended,), (UNLISTED,)),
     "columns held against lines": Believing((columns_believed,), (TWO,)),
     "places from the journal": Believing((places_believed,), (STRANGERS, TWICE, UNLISTED)),
     "the state of a closing in memory": Believing((states_believed,), (LATE, UNLISTED)),
-    "lost reports counted as missing": Believing((lost_forgotten,), (LEFT_OUT,)),
-    "MACs of looks": Believing((looks_believed,), (TWO, *FALSE_CENSUS)),
-    "the last look in its note": Believing((looks_told_again,), (TWO,)),
+    "lost reports counted as missing": Believing((lost_forgotten,), (LEFT_OUT,), (victim_left_alone,)),
+    "MACs of looks": Believing((looks_believed,), (TWO, *FALSE_CENSUS), (look_changed,)),
+    "the last look in its note": Believing((looks_told_again,), (TWO,), (look_taken_away,)),
     "the manifest of a backup": Believing((any_backup,), (DOCTORED,)),
 }
 """By the rule that is missing."""
@@ -340,7 +355,9 @@ COVERED: dict[str, Believing] = {
     "the task in a token key's encryption, and the key that the task names": Believing(
         (tokens_unbound, any_token_key), (OTHER_KEY,)
     ),
-    "task and batch in keys and marks, and notes": Believing((unbound, no_notes), (STRANGERS, TWICE)),
+    "task and batch in keys and marks, and notes": Believing(
+        (unbound, no_notes), (STRANGERS, TWICE), (rows_of_another_batch,)
+    ),
     "the line `migrated`, and the version that the software needs": Believing((any_migration, any_version), (OLDER,)),
 }
 """Two rules of which each finds what the other one lets pass; only without both there is an attack."""

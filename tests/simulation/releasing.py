@@ -37,6 +37,7 @@ def check_share(world: World, course: Course, server: int, document: bytes) -> N
     cohort = (
         own if course.hostile is None else next((ids for ids in course.claims if plain.merkle_root(ids) == root), own)
     )
+    require_few_left_out(world, course, server, set(cohort))
     cohort = verified.accepted(course, cohort) if task.verified is not None else cohort
     law(plain.b64(plain.merkle_root(cohort)) == record.cohort_root, "a release is of another cohort", course.key)
     words = ring_from_bytes(opened).reshape(record.rows, record.words)
@@ -73,7 +74,6 @@ def finish(world: World, course: Course) -> None:
     """Check a whole release, and say of every acknowledged report whether it is in it, or why not."""
     frozen = cohort_of(course)
     cohort = verified.accepted(course, frozen) if course.task.verified is not None else frozen
-    require_few_left_out(world, course, set(frozen))
     record = json.loads(decode_sealed_document(course.documents[0, "aggregate"])[0])["message"]
     seed, root = parse_base64url(record["seed"]), parse_base64url(record["cohort_root"])
     revealed = "cohort" if course.task.verified is None else "verdict"
@@ -101,9 +101,9 @@ def finish(world: World, course: Course) -> None:
     course.over = True
 
 
-def require_few_left_out(world: World, course: Course, cohort: set[bytes]) -> None:
-    """(law) Of a task with tokens a release lacks few of any server's reports; those that it lost are among them."""
-    for server in course.servers if course.task.uses_tokens else ():
+def require_few_left_out(world: World, course: Course, server: int, cohort: set[bytes]) -> None:
+    """(law) Of a task with tokens a release lacks few of its server's reports; those that it lost are among them."""
+    if course.task.uses_tokens:
         lost = set().union(*(world.seats[server].cut.get(key, set()) for key in course.keys))
         own = lost.union(course.lists[server])
         most = floor(fraction(course.task.max_missing) * len(own))

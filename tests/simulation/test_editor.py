@@ -61,7 +61,7 @@ async def found(believing: Believing, patch: pytest.MonkeyPatch, seeds: int = MU
         planted.setattr(books, "HEARD", believing.found_by)
         for seed in range(seeds):
             try:
-                await edited_histories(seed, MUTANT_EDITS)
+                await edited_histories(seed, MUTANT_EDITS, begins=believing.begins)
             except ViolationError:
                 return seed  # only the laws that are meant for it are heard
             except Exception:  # a broken server whose breach no law was allowed to name: the next seed
