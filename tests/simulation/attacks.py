@@ -12,6 +12,7 @@ from lintra_protocol.rules.release import fewest_reports
 from lintra_server.storage import segments as segment_rows
 from simulation.books import Course
 from simulation.editor import SPAN, Editor, Row
+from simulation.edits import fits
 from simulation.faults import mend
 from simulation.requesting import census, hostile_question, judge_upload, next_question, parcel_of, upload_one
 from simulation.stages import places
@@ -27,7 +28,7 @@ async def payloads_of_another_row(world: World, editor: Editor) -> None:
     """Copy the payloads of one row over those of another, of the same length, and let the batch be released."""
     for server, place, course in _open(world, editor):
         rows = list(editor.read(server, "segments", place).items())
-        pairs = [(key, row, other) for key, row in rows for _, other in rows if _fits(row, other)]
+        pairs = [(key, row, other) for key, row in rows for _, other in rows if fits(row, other)]
         if pairs:
             key, row, other = world.chance.choice(pairs)
             _edited(editor, server, key, row | {"payloads": other["payloads"]}, "payloads of another row")
@@ -43,7 +44,7 @@ async def row_of_a_failed_commit_at_the_last_moment(world: World, editor: Editor
             (key, row | {"mark": other["mark"], "payloads": other["payloads"]})
             for key, row in rows.items()
             for other in editor.versions.get((-1, "segments", key), ())
-            if _fits(row, other) and other["ids"] != row["ids"]
+            if fits(row, other) and other["ids"] != row["ids"]
         ]
         if not found:
             continue
@@ -172,12 +173,6 @@ def _open(world: World, editor: Editor) -> Iterator[tuple[int, int, Course]]:
     ]
     world.chance.shuffle(found)
     yield from found
-
-
-def _fits(row: Row, other: Row) -> bool:
-    """Return whether the payloads of one row could be those of another."""
-    mine, theirs = row["payloads"], other["payloads"]
-    return bool(mine and theirs) and len(mine) == len(theirs) and mine != theirs
 
 
 def _edited(editor: Editor, server: int, key: object, row: Row | None, kind: str, table: str = "segments") -> None:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from lintra_protocol.errors import LintraError
 from lintra_protocol.task import Task
-from simulation.editor import KEYS, OF_BATCHES, SPAN, Editor
+from simulation.editor import KEYS, OF_BATCHES, SPAN, Editor, Row
 from simulation.world import mark_edited
 
 
@@ -112,10 +112,15 @@ def _payloads_moved(editor: Editor, server: int, place: int) -> None:
     if rows:
         key, row = chance.choice(rows)
         known = [*(each for _, each in rows), *editor.known(server, "segments", key)]
-        alike = [each["payloads"] for each in known if each["payloads"] != row["payloads"]]
-        alike = [each for each in alike if each and row["payloads"] and len(each) == len(row["payloads"])]
+        alike = [each["payloads"] for each in known if fits(row, each)]
         if alike:
             editor.put(server, "segments", key, row | {"payloads": chance.choice(alike)})
+
+
+def fits(row: Row, other: Row) -> bool:
+    """Return whether the payloads of one row could be those of another; he may have made a number of them."""
+    mine, theirs = row["payloads"], other["payloads"]
+    return isinstance(mine, bytes) and isinstance(theirs, bytes) and 0 < len(mine) == len(theirs) and mine != theirs
 
 
 def _rows_cut(editor: Editor, server: int, place: int) -> None:

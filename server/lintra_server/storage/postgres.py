@@ -95,16 +95,16 @@ class PostgresDatabase(AnyDatabase):
         options = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
         with self._answering(), self._engine.connect() as connection:
             connection = connection.execution_options(**options)
+            self._require_place(connection)  # before the transaction, which sees nothing that is committed meanwhile
             with connection.begin():
-                self._require_place(connection)
                 yield connection
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
         """Give the only transaction that may write now; it is durable when the block has ended without error."""
         with self._answering(), self._engine.connect() as connection:
+            self._require_place(connection)
             with connection.begin():
-                self._require_place(connection)
                 connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_WRITERS_LOCK})")
                 self._require_head(connection)
                 yield connection
@@ -169,12 +169,7 @@ class PostgresDatabase(AnyDatabase):
             return
         if self._place is not None:
             with self._ending():
-                try:
-                    self._require_same(place, connection)
-                except ForkedError:
-                    if place == self._place:
-                        return  # somebody else compared it, and more was stored since
-                    raise
+                self._require_same(place, connection)
             log.warning("another PostgreSQL answers; nothing is missing", before=self._place, now=place)
         self._place = place
 
@@ -182,7 +177,8 @@ class PostgresDatabase(AnyDatabase):
         if self._place is not None and place.cluster != self._place.cluster:
             raise ForkedError("another database cluster answers than the one that this process began with")
         for check in self._expected:
-            check(connection)
+            with connection.begin():  # each in its own: it compares with what was known before
+                check(connection)
 
     def _begin_looking(self) -> None:
         """Note nothing: the first connection said which PostgreSQL this is."""
@@ -263,6 +259,7 @@ def _engine(url: str) -> Engine:
         return create_engine(
             _with_search_path(parsed).set(drivername="postgresql+psycopg"),
             connect_args={"connect_timeout": _CONNECT_SECONDS},
+            isolation_level="READ COMMITTED",  # whatever the cluster's default: who waited for a lock looks anew
             hide_parameters=True,
         )
     except ArgumentError:

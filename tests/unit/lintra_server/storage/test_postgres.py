@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import psycopg
 import pytest
-from sqlalchemy import insert, inspect
+from sqlalchemy import event, func, insert, inspect, select
 
 from lintra_protocol.errors import UnavailableError
 from lintra_protocol.messages.documents import AggregateRequest, Cohort, Signed
@@ -149,6 +149,45 @@ def test_after_a_failover_everything_that_this_process_knows_is_compared_first(s
     with pytest.raises(UnavailableError):
         store.report_ids(1)
     assert "another database cluster" in halts[-1]
+
+
+def test_what_is_stored_while_another_postgresql_is_compared_is_seen_by_who_asked_for_it(stored: Stored) -> None:
+    """Whoever reads first after a failover knows of all that is stored until then; it must not miss that."""
+    store, halts = stored.open(), list[str]()
+    database = store.database
+    assert isinstance(database, PostgresDatabase)
+    add(store, 1)
+    database.halt, waiting = halts.append, [2]
+
+    def meanwhile(_connection: object, _cursor: object, statement: str, *_: object) -> None:
+        if "journal" in statement and waiting:
+            assert add(store, waiting.pop()) == [True]
+
+    here = database._place
+    assert here is not None
+    database._place = JournalPosition(here.cluster, "00000000")
+    event.listen(database._engine, "after_cursor_execute", meanwhile)
+    try:
+        with database.reading() as connection:
+            seen = connection.execute(select(func.max(segments.c.total))).scalar()
+    finally:
+        event.remove(database._engine, "after_cursor_execute", meanwhile)
+    assert seen == 2
+    assert not waiting
+    assert halts == []
+
+
+def test_who_waited_for_a_lock_sees_what_was_committed_meanwhile_whatever_the_clusters_default_is() -> None:
+    url = postgres.fresh("servers")
+    name = psycopg.conninfo.conninfo_to_dict(url)["dbname"]
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f"ALTER DATABASE {name} SET default_transaction_isolation = 'serializable'")
+    database = PostgresDatabase(url)
+    for use in (database.writing, database.appending):
+        with use() as connection:
+            level = connection.exec_driver_sql("SHOW transaction_isolation").scalar_one()
+        assert level == "read committed"
+    database.close()
 
 
 @pytest.mark.slow  # two clusters of its own
