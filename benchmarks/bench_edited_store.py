@@ -111,7 +111,7 @@ class Server:
         """Return the CPU seconds of what a release asks of the store: lists, ranks, joined rows, and all payloads."""
         try:
             from lintra_server.batches import merged_batches as group
-        except ModuleNotFoundError:  # an older tree
+        except ImportError:  # an older tree
             from lintra_server.batches import group
 
         store = self.node.store
