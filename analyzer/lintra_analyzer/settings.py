@@ -7,7 +7,7 @@ from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 from pydantic_settings import NoDecode, SettingsConfigDict
 
 from lintra_protocol.encoding.documents import Key
-from lintra_protocol.mechanisms.noise_law import MAX_SERVERS
+from lintra_protocol.mechanisms.floor import MAX_SERVERS
 from lintra_protocol.task import Url
 from lintra_service.settings import InvalidSettingsError, Port, Section, ServiceSettings
 

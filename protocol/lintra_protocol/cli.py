@@ -15,6 +15,7 @@ from lintra_protocol.fields.schema import Column
 from lintra_protocol.mechanisms.collusion import epsilons_if_colluding, in_words
 from lintra_protocol.privacy.statement import PrivacyStatement
 from lintra_protocol.task import Task
+from lintra_protocol.trust import trust_in_words
 
 task = typer.Typer(no_args_is_help=True, help="Read and check task definitions.")
 
@@ -73,7 +74,7 @@ def describe(definition: Task) -> Iterable[str]:
     yield f"Columns ({definition.num_columns}); a value x enters as (x - center) / scale:"
     yield from (_described(column) for column in definition.columns)
     who = _senders(definition)
-    adds = "server" if definition.noise == "servers" else who[:-1]
+    adds = {"servers": "server", "both": f"{who[:-1]} and every server"}.get(definition.noise, who[:-1])
     yield f"Mechanism {mechanism.kind}: {definition.measurement.clipping_rule()}, then every {adds} adds noise"
     yield f"  sigma {mechanism.sigma} in steps of 2^-{mechanism.sigma_bits}; {definition.num_words} words a report"
     yield f"Promised: epsilon {claim.epsilon} at delta {claim.delta}, neighbours {claim.neighbours},"
@@ -86,6 +87,7 @@ def describe(definition: Task) -> Iterable[str]:
     organisations = None if definition.contributors is None else claim.min_clients
     colluding = epsilons_if_colluding(definition.measurement, definition.claim, definition.shares_seen)
     yield f"  {in_words(colluding, organisations)}"
+    yield from (f"  {sentence}" for sentence in trust_in_words(definition))
     for clients in sorted({claim.min_clients, definition.max_clients}):
         statement = definition.privacy(clients)
         yield _recomputed(statement, who)
@@ -128,7 +130,7 @@ def _counted(contributors: Contributors) -> str:
 
 
 def _recomputed(statement: PrivacyStatement, who: str) -> str:
-    behind = f"{statement.honest_clients} honest {who}" if statement.noise == "clients" else statement.behind
+    behind = statement.behind.replace("clients", who)
     return (
         f"Recomputed for {statement.num_clients} {who}: epsilon {statement.epsilon:.6g} at delta {statement.delta:g} "
         f"(mu {statement.mu:.6g}, {behind} behind every released number)"

@@ -20,10 +20,16 @@ from lintra_protocol.crypto.sealing import HYBRID, PUBLIC_KEY_BYTES, SuiteName
 from lintra_protocol.crypto.signing import parse_public_key
 from lintra_protocol.encoding.canonical import base64url, domain_hash, parse_base64url
 from lintra_protocol.encoding.documents import Frozen, Key, Printable, Real, fraction
-from lintra_protocol.errors import InvalidMessageError, InvalidRowError, InvalidTaskError, UnsupportedFeatureError
+from lintra_protocol.errors import (
+    FalseClaimError,
+    InvalidMessageError,
+    InvalidRowError,
+    InvalidTaskError,
+    UnsupportedFeatureError,
+)
 from lintra_protocol.fields.contributors import Contributors
 from lintra_protocol.fields.missing_reports import MOST_MAX_MISSING
-from lintra_protocol.mechanisms.noise_law import MAX_SERVERS
+from lintra_protocol.mechanisms.floor import MAX_SERVERS
 from lintra_protocol.mechanisms.setting import Setting
 from lintra_protocol.task_terms import MAX_WORDS, TaskTerms
 from lintra_protocol.verification.padding import too_long
@@ -106,7 +112,8 @@ class Task(TaskTerms):
     @property
     def setting(self) -> Setting:
         """Return what this task decides for its mechanism: who contributes, and who adds noise."""
-        return Setting(self.contributors, self.num_servers if self.noise == "servers" else 0)
+        servers = {self.noise: self.num_servers}
+        return Setting(self.contributors, servers.get("servers", 0), servers.get("both", 0), self.max_merge > 1)
 
     # --- what the roles do with it -----------------------------------------------------------------------------
 
@@ -190,6 +197,7 @@ class Task(TaskTerms):
                 raise InvalidTaskError("study: pilot and main task are charged once, so each has a single batch")
             self.study.require(self.worst_privacy())
         self._require_mergeable()
+        self._require_alone()
         if self.windows is not None and self.worst_together().epsilon == inf:
             raise InvalidTaskError(
                 f"what is no noise in delta adds up over {self.reports_per_source} windows to more than delta "
@@ -200,13 +208,31 @@ class Task(TaskTerms):
         """Refuse windows that are merged where the claim does not count reports, or noise is not Gaussian."""
         if self.max_merge == 1:
             return
-        if self.noise == "clients" and self.claim.max_corrupt_clients % self.max_merge:
+        if self.noise != "servers" and self.claim.max_corrupt_clients % self.max_merge:
             raise InvalidTaskError(
                 f"a corrupt client may have {self.max_merge} reports in a merged release: max_corrupt_clients "
                 f"{self.claim.max_corrupt_clients} counts reports, {self.max_merge} for each of them"
             )
         if self.worst_privacy().mu == inf:
             raise InvalidTaskError("windows are merged only where noise has a Gaussian curve")
+
+    def _require_alone(self) -> None:
+        """Refuse noise of clients and servers without a promise alone, such a promise without it, and a false one."""
+        if (self.claim.epsilon_alone is None) != (self.noise != "both"):
+            raise InvalidTaskError(
+                "claim.epsilon_alone: it says what is promised if all others are invented, and belongs to a task with "
+                "noise 'both', and to no other"
+            )
+        if self.noise != "both":
+            return
+        if "floor" not in self.mechanism.allows or self.study is not None:
+            what = "a study" if self.study is not None else self.mechanism.kind
+            raise UnsupportedFeatureError(f"noise 'both': {what} has no bound alone so far; use 'clients'")
+        try:
+            if (alone := self.alone_privacy()) is not None:
+                alone.require(self.claim.alone)
+        except FalseClaimError as error:
+            raise FalseClaimError(f"with all other clients invented: {error.detail}") from None
 
     def _require_supported(self) -> None:
         if self.client_auth == "mtls":

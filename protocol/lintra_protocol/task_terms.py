@@ -192,7 +192,7 @@ class TaskTerms(BatchTerms):
             raise InvalidTaskError(
                 f"verification: nothing bounds a report of {self.mechanism.kind} like this; use none"
             )
-        noised = self.noise == "clients"
+        noised = self.noise != "servers"
         variances = [int(sigma) ** 2 * noised for sigma in self._as_claimed.layout.sigmas]
         try:
             return Parameters(self.num_words, self.num_servers, noised_bound(longest, variances))
@@ -209,7 +209,7 @@ class TaskTerms(BatchTerms):
             self.verified.squared_bound,
             self.verified.word_bits,
             self.max_clients,
-            clients_noise=self.noise == "clients",
+            clients_noise=self.noise != "servers",
         )
 
     @cached_property
@@ -234,8 +234,20 @@ class TaskTerms(BatchTerms):
         """Return the exact privacy of a release under the matrix that was really drawn."""
         return self._stated(self.measurement.release_privacy(matrix))
 
+    def alone_privacy(self) -> PrivacyStatement | None:
+        """Return the privacy of one release if all other clients are invented or corrupt; None where nothing bounds it.
+
+        It depends on no cohort and on no matrix (docs/explanation/privacy.md#two-layers).
+        """
+        alone = self._as_claimed.alone()
+        if alone is None or self.shares_seen is None or self.noise == "servers":
+            return alone if self.noise != "servers" else self.privacy(self.claim.min_clients)
+        return self.shares_seen.of_nobody_else.beside(alone, self.claim.float_delta)
+
     def _stated(self, of_noise: PrivacyStatement) -> PrivacyStatement:
         """Return what the task promises by noise that keeps `noise_claim`: shares of verified reports show more."""
+        if self.claim.epsilon_alone is not None and (alone := self.alone_privacy()) is not None:
+            of_noise = replace(of_noise, epsilon_alone=alone.epsilon)
         if self.shares_seen is None:
             return of_noise
         statement = self.shares_seen.beside(of_noise, self.claim.float_delta)
@@ -262,11 +274,21 @@ class TaskTerms(BatchTerms):
 
     def worst_together(self) -> PrivacyStatement:
         """Return the privacy of everything that one source may send, merged as unluckily as may be."""
-        return repeated(self.worst_privacy(), self.reports_per_source, self.max_merge)
+        return self._worst_of(self.reports_per_source)
 
     def worst_charge(self) -> PrivacyStatement:
         """Return what one report of a source costs it: as many of them as it may send cost `worst_together`."""
-        return repeated(self.worst_privacy(), 1, self.max_merge)
+        return self._worst_of(1)
+
+    def worst_alone(self, reports: int | None = None) -> PrivacyStatement | None:
+        """Return `alone_privacy` of so many reports of a source, of all that it may send if not given."""
+        alone = self.alone_privacy()
+        return None if alone is None else repeated(alone, reports or self.reports_per_source, self.max_merge)
+
+    def _worst_of(self, reports: int) -> PrivacyStatement:
+        worst = repeated(self.worst_privacy(), reports, self.max_merge)
+        alone = None if self.claim.epsilon_alone is None else self.worst_alone(reports)
+        return worst if alone is None else replace(worst, epsilon_alone=alone.epsilon)
 
     def promises(self) -> list[tuple[Claim, PrivacyStatement]]:
         """Return all that a judge has to accept: the claim and its worst release, and those of the study, if any.

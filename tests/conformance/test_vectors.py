@@ -34,6 +34,7 @@ from lintra_protocol.http import requests as transport
 from lintra_protocol.mechanisms import AnyMechanism, RonGauss, SecondMoment, public_signs, range_finder
 from lintra_protocol.mechanisms import joint_rows as joint
 from lintra_protocol.mechanisms.base import Mechanism
+from lintra_protocol.mechanisms.floor import Floor
 from lintra_protocol.mechanisms.layout import Products
 from lintra_protocol.messages import documents as messages
 from lintra_protocol.messages import inclusion as proofs
@@ -204,6 +205,10 @@ def squared_distance(mechanism: object, columns: int, neighbours: Neighbours, co
 
 def omega(seed: str, columns: int, rank: int) -> object:
     return public_signs.omega(unhex(seed), columns, rank).astype(int).tolist()
+
+
+def floor_deviations(sigma: int, floor: int, words: list[int]) -> list[int]:
+    return Floor(floor, sigma).of(np.array(words)).tolist()
 
 
 def halvings(ranks: list[int]) -> list[int]:
@@ -430,6 +435,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "squared_distance": squared_distance,
     "omega": omega,
     "halvings": halvings,
+    "floor_deviations": floor_deviations,
     "range_projection": range_projection,
     "range_products": range_products,
     "contribution": contribution,

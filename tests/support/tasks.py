@@ -1,11 +1,11 @@
 """Small checked tasks: two calls with the same arguments give the same task."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from lintra_protocol.crypto.randomness import derive_seed
 from lintra_protocol.crypto.sealing import SuiteName
 from lintra_protocol.encoding.canonical import base64url
-from lintra_protocol.encoding.documents import real
+from lintra_protocol.encoding.documents import fraction, real
 from lintra_protocol.fields.schema import Column
 from lintra_protocol.mechanisms import AnyMechanism
 from lintra_protocol.mechanisms.measurement import Measurement
@@ -54,8 +54,8 @@ def make_task(
     """Return a task among the parties of `identity` and `sealing_key`.
 
     Args:
-        mechanism: a kind, which is calibrated to the claim (for noise by servers, if `fields` say so); or a mechanism,
-            which is taken as it is.
+        mechanism: a kind, which is calibrated to the claim (for noise by servers or both, if `fields` say so; alone it
+            then keeps three times epsilon); or a mechanism, which is taken as it is.
         num_servers: N.
         columns: how many columns named a, b, ..; or the columns themselves.
         rows: m, for the sketches.
@@ -80,13 +80,13 @@ def make_task(
     if isinstance(mechanism, InSetting):
         setting, mechanism = mechanism.setting, mechanism.mechanism
         fields = {"contributors": setting.contributors, **fields}
-        fields.setdefault("noise", "servers" if setting.noising_servers else "clients")
+        fields.setdefault("noise", setting.noise)
+    is_both = fields.get("noise") == "both"
+    if is_both and claim.epsilon_alone is None:
+        claim = claim.model_copy(update={"epsilon_alone": real(3 * fraction(claim.epsilon))})
     if isinstance(mechanism, str):
         asked = uncalibrated(mechanism, row_bound, rows, sparsity, len(columns))
-        verified, clients_noise = fields.get("verification", "none") != "none", fields.get("noise") != "servers"
-        kept = claim_for_noise(claim, clients_noise=clients_noise) if verified else claim
-        setting = Setting(noising_servers=0 if clients_noise else num_servers)
-        mechanism = Measurement(asked, len(columns), setting, kept).calibrated(max_clients).mechanism
+        mechanism = _calibrated(asked, len(columns), claim, max_clients, num_servers, fields)
     urls = urls or [f"http://server-{index}.test" for index in range(num_servers)]
     servers = tuple(
         ServerEntry(url=url, identity_key=identity(f"server {index}").public_key) for index, url in enumerate(urls)
@@ -113,3 +113,14 @@ def make_task(
     if check:
         task.check()
     return task
+
+
+def _calibrated(
+    asked: AnyMechanism, columns: int, claim: Claim, max_clients: int, num_servers: int, fields: Mapping[str, object]
+) -> AnyMechanism:
+    """Return a mechanism calibrated to what a task with these fields has to keep."""
+    noise, verified = fields.get("noise", "clients"), fields.get("verification", "none") != "none"
+    kept = claim_for_noise(claim, clients_noise=noise != "servers") if verified else claim
+    merges = getattr(fields.get("windows"), "max_merge", 1) > 1
+    setting = Setting(None, *(num_servers * (noise == each) for each in ("servers", "both")), merges)
+    return Measurement(asked, columns, setting, kept).calibrated(max_clients).mechanism

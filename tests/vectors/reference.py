@@ -16,6 +16,7 @@ import cases_devices
 import cases_directions
 import cases_histogram
 import cases_joint
+import cases_layers
 import cases_lists
 import cases_noise
 import cases_organisations
@@ -56,6 +57,7 @@ FILES = {
     "windows": lambda: cases_windows.windows() + cases_windows.tasks(),
     "verified": cases_verified.verified_reports,
     "server_noise": cases_noise.server_noise,
+    "two_layers": cases_layers.two_layers,
     "problems": cases_control.problems,
 }
 

@@ -70,8 +70,8 @@ class RecordedNoise(Frozen):
             moments).
         step_bits: one step of the ring is worth 2^-step_bits, in normalised units (squared, for second moments).
         step: the same as a number.
-        smoothing: parameter of each server's noise in every released number, in steps of the ring, where clients add
-            the most of it; 0 for none.
+        smoothing: parameter of each server's noise in every released number, in steps of the ring, beside that of
+            clients (of second moments off the diagonal); 0 for none.
         fewest_reports: in any row of the released numbers; a number in a row of r reports has a deviation of sigma *
             sqrt(r) steps, smoothing aside, before a sketch is divided by the root of its sparsity; where servers add
             the noise, of sigma * sqrt(servers) steps.

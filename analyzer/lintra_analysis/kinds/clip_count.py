@@ -76,4 +76,4 @@ def row_count_deviation(measurement: Measurement, num_clients: int) -> dict[str,
     """Return the deviation of the number of rows that are not left out; nothing where every report is a row."""
     if "count" not in measurement.layout:
         return {}
-    return {"rows": math.sqrt(measurement.setting.draws(num_clients)) * measurement.layout.count_deviation}
+    return {"rows": measurement.layout.count_deviation(measurement.setting.draws(num_clients))}

@@ -110,7 +110,7 @@ def predict(context: CalibrationContext[HistogramSpecification], mechanism: Hist
     v (i (m + 1 - i) - 2 F i + F^2 m) / (m + 1) after i of m cells, F = i / m, v a cell's.
     """
     clients, layout = context.claim.min_clients, context.measured(mechanism).layout
-    sigma, cell = (float(layout.deviation("cells", draws)) for draws in (1, clients))
+    sigma, cell = float(layout.own_deviation("cells")), float(layout.deviation("cells", clients))
     cells = mechanism.cells[0]
     half = cells // 2
     middle = (half * (cells + 1 - half) - 2 * half**2 / cells + half**2 / cells) / (cells + 1)

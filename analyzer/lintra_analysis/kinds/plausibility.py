@@ -107,8 +107,7 @@ def _most_rows(task: Task, sketch: IntArray, row_counts: IntArray) -> float:
 
 def _noise_of_the_count(task: Task, row_counts: IntArray) -> float:
     """Return the deviation of the number of rows; 0 where it is exact."""
-    step = task.measurement.layout.count_deviation if task.setting.count == "noisy" else 0.0
-    return math.sqrt(int(row_counts.sum())) * step
+    return task.measurement.layout.count_deviation(int(row_counts.sum())) if task.setting.count == "noisy" else 0.0
 
 
 def _largest(task: Task) -> FloatArray:

@@ -1,6 +1,5 @@
 """What the kinds share in decoding their integers: counts, columns, and bands of plausible entries."""
 
-import math
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -48,7 +47,8 @@ def band_of_sums(task: Task, mechanism: Mechanism, row_counts: IntArray, deviati
     layout, setting = task.measurement.layout, task.setting
     counts = row_counts[:, np.newaxis].astype(np.float64)
     draws = np.array([[setting.draws(int(count))] for count in row_counts], np.float64)
-    noise = np.sqrt(draws) * layout.sigmas[: layout.num_released].astype(np.float64)
+    sigmas = layout.sigmas[: layout.num_released]
+    noise = np.sqrt(draws * np.square(sigmas, dtype=np.float64) + layout.floor.variance(sigmas))
     band: FloatArray = counts * float(setting.rows_per_report * layout.bound) + deviations * noise
     if ROWS in layout:
         band[:, layout.released(ROWS)] = counts * setting.rows_per_report
@@ -85,7 +85,7 @@ def counted_rows(task: Task, sketch: IntArray, row_counts: IntArray) -> RowCount
     measurement, num_clients = task.measurement, int(row_counts.sum())
     if "count" not in measurement.layout:
         return None
-    sd = math.sqrt(task.setting.draws(num_clients)) * measurement.layout.count_deviation
+    sd = measurement.layout.count_deviation(task.setting.draws(num_clients))
     return RowCount(measurement.counted_rows(sketch), sd, num_clients, task.contributors is not None)
 
 

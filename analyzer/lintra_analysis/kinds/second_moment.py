@@ -117,7 +117,7 @@ def predict(context: CalibrationContext[SecondMomentSpecification], mechanism: S
     """
     clients, d = context.claim.min_clients, context.num_columns()
     layout = context.measured(mechanism).layout
-    sigma = layout.product_deviations("products", 1)[0]
+    sigma = mechanism.sigma * 4.0**-mechanism.fraction_bits
     variance = layout.product_deviations("products", context.setting.draws(clients))[0] ** 2
     # Least squares over d noisy squares and their noisy sum: each keeps d / (d + 1) of its variance.
     square = 2 * variance * (d / (d + 1) if mechanism.trace else 1)

@@ -106,7 +106,7 @@ def band_of_signed_rows(task: Task, mechanism: AnySketch, row_counts: IntArray, 
     """
     counts, sigma = row_counts.astype(np.float64), mechanism.sigma
     noise = variance_in_rows(task, row_counts) / float(task.measurement.layout["row"].steps) ** 2
-    smoothing = task.num_servers * task.measurement.smoothing**2
+    of_servers = task.num_servers * task.measurement.servers_deviation**2
     band: FloatArray = np.repeat(
         deviations * np.sqrt(counts * float(mechanism.largest_entry) ** 2 + noise)[:, np.newaxis],
         task.sketch_words,
@@ -114,8 +114,8 @@ def band_of_signed_rows(task: Task, mechanism: AnySketch, row_counts: IntArray, 
     )
     if CLIPPED in task.measurement.layout:
         num_clients = int(row_counts.sum()) // mechanism.sparsity
-        beside = summed_deviation(sigma, task.setting.noising_servers, smoothing)
-        total = summed_deviation(sigma, task.setting.draws(num_clients), smoothing)
+        beside = summed_deviation(sigma, task.setting.noising_servers, of_servers)
+        total = summed_deviation(sigma, task.setting.draws(num_clients), of_servers)
         band[:, -1] = deviations * beside
         band[0, -1] = num_clients * task.measurement.layout[CLIPPED].bound + deviations * total
     return band

@@ -47,7 +47,8 @@ def build(context: CalibrationContext[SumSpecification]) -> Measurement:
 def predict(context: CalibrationContext[SumSpecification], mechanism: Sum) -> Expected:
     """Predict the error of a sum and of a mean, whatever the number of columns."""
     clients, layout = context.claim.min_clients, context.measured(mechanism).layout
-    sigma, total = (float(layout.deviation("row", draws)) for draws in (1, context.setting.draws(clients)))
+    sigma = float(layout.own_deviation("row"))
+    total = float(layout.deviation("row", context.setting.draws(clients)))
     deviations = {"sum": total, "mean": total / clients}
     deviations |= row_count_deviation(context.measured(mechanism), clients)
     deviations |= clip_count_deviation(context.measured(mechanism), clients)

@@ -49,7 +49,8 @@ class Collected:
         """Return the deviation of a released product of two columns, in normalised units."""
         mechanism = self.task.mechanism
         draws = self.task.setting.draws(self.privacy.num_clients)
-        return summed_deviation(mechanism.sigma, draws) * 2.0**-mechanism.sigma_bits
+        of_servers = self.task.num_servers * self.task.measurement.layout.floor.deviation**2
+        return summed_deviation(mechanism.sigma, draws, of_servers) * 2.0**-mechanism.sigma_bits
 
 
 def collect(

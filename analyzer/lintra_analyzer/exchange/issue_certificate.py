@@ -109,7 +109,7 @@ def _noise(task: Task, row_counts: IntArray) -> RecordedNoise:
     mechanism, measurement = task.mechanism, task.measurement
     exponent = mechanism.sigma_bits
     smallest, largest = int(row_counts.min()), int(row_counts.max())
-    servers = task.num_servers * measurement.smoothing**2
+    servers = task.num_servers * measurement.servers_deviation**2
 
     def deviation(row: int) -> float:
         draws = task.setting.draws(row)
@@ -119,7 +119,7 @@ def _noise(task: Task, row_counts: IntArray) -> RecordedNoise:
         sigma=mechanism.sigma,
         step_bits=exponent,
         step=rounded_up(Decimal(2) ** -exponent),
-        smoothing=measurement.smoothing,
+        smoothing=measurement.servers_deviation,
         servers=task.setting.noising_servers,
         fewest_reports=smallest,
         most_reports=largest,

@@ -34,7 +34,7 @@ def set_aside_by(task: Task) -> Spending | None:
 
 def _price(task: Task, statement: PrivacyStatement) -> Spending:
     if statement.neighbours == "zero-out":
-        failure = task.measurement.failure_of_two_steps(statement)
+        failure = task.measurement.noise_law.failure_of_two_steps(statement)
         statement = replace(statement, neighbours="replace-one", mu=2 * statement.mu, delta_coalition=failure)
     try:
         return Spending.of(statement)

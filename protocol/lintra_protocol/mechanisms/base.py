@@ -17,6 +17,7 @@ from pydantic import Field
 from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.encoding.documents import Frozen, Real, fraction
 from lintra_protocol.fields.schema import Column
+from lintra_protocol.mechanisms.floor import NO_FLOOR, Floor
 from lintra_protocol.mechanisms.layout import CLIPPED, ROWS, Block, Layout, Words
 from lintra_protocol.mechanisms.noise_law import MIN_SIGMA, GaussianLaw
 from lintra_protocol.mechanisms.setting import Setting
@@ -39,8 +40,9 @@ class Mechanism(Frozen, ABC):
     Lengths: d encoded columns, w ring words in a report, m rows of the public matrix. A row is clipped to `row_bound`
     (in normalised units), counted in steps of 2^-`fraction_bits`, and noised with deviation `sigma` in ring units. A
     positive `clip_count_weight` adds the clip counter, a word that counts the rows that clipping changed: a clipped row
-    adds the weight times the distance of replaced rows (docs/explanation/privacy.md#clip-counter). In the canonical
-    encoding the weight is left out where it is 0.
+    adds the weight times the distance of replaced rows (docs/explanation/privacy.md#clip-counter). Where clients and
+    servers add noise, `floor` is the deviation of each server's in a word of deviation `sigma`, and in proportion in
+    others (#two-layers). In the canonical encoding both are left out where they are 0.
     """
 
     kind: str
@@ -48,10 +50,12 @@ class Mechanism(Frozen, ABC):
     fraction_bits: int = Field(ge=0, le=40)
     sigma: int = Field(ge=MIN_SIGMA, le=MAX_SIGMA)
     clip_count_weight: Real = Field(default="0", exclude_if=lambda weight: weight == "0")
+    floor: int = Field(default=0, ge=0, le=MAX_SIGMA, exclude_if=lambda floor: floor == 0)
 
     allows: ClassVar[frozenset[str]] = frozenset()
     """What a task of this kind may have: "contributors", "persons" (all rows of a person are clipped together),
-    "clip counter", "server noise", "levels" (a category enters as the number of its level, and not as indicators)."""
+    "clip counter", "server noise", "floor" (noise of servers beside that of clients), "levels" (a category enters as
+    the number of its level, and not as indicators)."""
 
     start_bits: ClassVar[int]
     """Bits of the norm bound, in integer steps, that calibration tries first."""
@@ -100,7 +104,8 @@ class Mechanism(Frozen, ABC):
             blocks += (Block(CLIPPED, 1, self.sigma, steps, per=max(steps, 1), is_total=is_total),)
         if setting.count == "exact":
             blocks, counter = (*blocks, Block(ROWS, 1, 0, 1)), (ROWS, 1)
-        return Layout(blocks, *counter)
+        floor = Floor(self.floor, self.sigma, setting.floor_servers) if setting.floor_servers else NO_FLOOR
+        return Layout(blocks, *counter, floor)
 
     def squared_clip_scale(self, num_columns: int, setting: Setting) -> Fraction:
         """Return the square of what the weight of a clip counter refers to: the squared distance of replaced rows.
@@ -191,7 +196,7 @@ class Mechanism(Frozen, ABC):
     @property
     def noise_law(self) -> GaussianLaw:
         """Return how the noise hides a row or person: the Gaussian law, unless a kind has its own."""
-        return GaussianLaw(self.sigma)
+        return GaussianLaw(self.sigma, floor=self.floor)
 
     def planned_for(self, claim: Claim, num_columns: int, setting: Setting) -> Self:
         """Return this mechanism, with the same noise, as it would be planned for a claim: itself.

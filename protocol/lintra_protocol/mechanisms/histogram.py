@@ -48,7 +48,7 @@ class Histogram(Mechanism):
     levels: tuple[Annotated[int, Field(ge=0, le=1024)], ...]
     indicator: int = Field(default=4096, ge=1, le=2**30)
 
-    allows: ClassVar[frozenset[str]] = frozenset({"contributors", "levels"})
+    allows: ClassVar[frozenset[str]] = frozenset({"contributors", "levels", "floor"})
     start_bits: ClassVar[int] = 0
 
     @model_validator(mode="after")

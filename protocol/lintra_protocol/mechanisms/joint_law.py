@@ -24,6 +24,7 @@ class JointLaw(GaussianLaw):
 
     def check(self, measured: NoisyMeasurement) -> None:
         """Raise InvalidTaskError for deviations that the sampler does not draw, or too small for the lattice."""
+        super().check(measured)
         least, largest = measured.layout.least_sigma, measured.layout.largest_sigma
         if least and not MIN_SIGMA <= least <= largest <= MAX_SIGMA:
             raise InvalidTaskError(f"deviations lie between {MIN_SIGMA} and {MAX_SIGMA}, got {least}..{largest}")

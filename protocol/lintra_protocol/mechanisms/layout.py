@@ -6,17 +6,16 @@ fills them (`Mechanism.fill`). No other module knows where a word stands.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
-from math import exp, inf, isqrt, log1p, sqrt
+from math import isqrt, sqrt
 from typing import Literal, Self, cast
 
 import numpy as np
 
-from lintra_protocol.crypto.ring import RING_BITS, FloatArray, IntArray
-from lintra_protocol.mechanisms.setting import Setting
-from lintra_protocol.privacy.headroom import log_wrap_probability
+from lintra_protocol.crypto.ring import FloatArray, IntArray
+from lintra_protocol.mechanisms.floor import NO_FLOOR, Floor
 
 CLIPPED = "clipped"
 """The block of the clip counter: one word, to which every row adds that was clipped."""
@@ -195,11 +194,13 @@ class Layout:
             without words is dropped.
         counter: the block whose words add up to `rows_per_count` for each row; "" where nothing counts rows.
         rows_per_count: what one row adds to that sum.
+        floor: noise that servers add to that of the reports.
     """
 
     blocks: tuple[Block, ...]
     counter: str = ""
     rows_per_count: int = 1
+    floor: Floor = NO_FLOOR
 
     def __post_init__(self) -> None:
         """Drop blocks without words."""
@@ -282,8 +283,12 @@ class Layout:
     @cached_property
     def words_by_sigma(self) -> list[tuple[int, IntArray]]:
         """Return each deviation above 0 in ascending order, and the places of its words, an array of shape `(k,)`."""
-        sigmas = self.sigmas
-        return [(int(sigma), np.flatnonzero(sigmas == sigma)) for sigma in np.unique(sigmas[sigmas > 0])]
+        return _runs(self.sigmas)
+
+    @cached_property
+    def words_by_floor(self) -> list[tuple[int, IntArray]]:
+        """Return the same of one server's floor, for released words."""
+        return _runs(self.floor.of(np.concatenate([block.sigmas for block in self.blocks])))
 
     @property
     def least_sigma(self) -> int:
@@ -327,56 +332,40 @@ class Layout:
             servers_variance: of the smoothing noise of all servers, in squared ring units.
         """
         block = self[name]
-        sigmas = block.sigmas if isinstance(block.sigma, Triangle) else np.asarray(float(block.sigma))
-        whole = np.sqrt(draws * np.square(sigmas, dtype=np.float64) + servers_variance)
-        deviation: FloatArray = (whole if servers_variance else sqrt(draws) * sigmas) * block.steps / block.per
+        sigmas = block.sigmas if isinstance(block.sigma, Triangle) else np.asarray(block.sigma)
+        deviation: FloatArray = self._summed(sigmas, draws, servers_variance) * block.steps / block.per
         return deviation
+
+    def own_deviation(self, name: str) -> FloatArray:
+        """Return the same of the noise of one report alone."""
+        return replace(self, floor=NO_FLOOR).deviation(name, 1)
 
     def product_deviations(self, name: str, draws: int) -> tuple[float, float]:
         """Return the deviations of a product and of a square in a released block of products, in normalised units."""
-        sigmas, scale = cast("Triangle", self[name].sigma), sqrt(draws) * float(self[name].steps)
-        return scale * sigmas.product, scale * sigmas.square
+        sigmas, step = cast("Triangle", self[name].sigma), float(self[name].steps)
+        product, square = self._summed(np.array([sigmas.product, sigmas.square]), draws)
+        return float(product * step), float(square * step)
+
+    def _summed(self, sigmas: IntArray, draws: int, servers_variance: float = 0.0) -> FloatArray:
+        """Return the deviation of words to which so many draws are added, and what servers add, in ring units."""
+        if not (servers_variance or self.floor.deviation):
+            return sqrt(draws) * sigmas.astype(np.float64)
+        of_reports: FloatArray = draws * np.square(sigmas.astype(np.float64))
+        together: FloatArray = np.sqrt(of_reports + self.floor.variance(sigmas) + servers_variance)
+        return together
 
     def counted(self, sketch: IntArray) -> float:
         """Return how many rows the counter counts, with its noise, from released integers of shape `(m, w)`."""
         return float(self.integers(sketch, self.counter)[0].sum()) / self.rows_per_count
 
-    @property
-    def count_deviation(self) -> float:
-        """Return the deviation, in rows, that one report gives the counter."""
-        sigmas = self[self.counter].sigmas.astype(np.float64)
-        return sqrt(float(np.square(sigmas).sum())) / self.rows_per_count
-
-    # --- room in the ring --------------------------------------------------------------------------------------
+    def count_deviation(self, draws: int) -> float:
+        """Return the deviation, in rows, of the counter that carries so many draws of a report's noise."""
+        return float(np.linalg.norm(self._summed(self[self.counter].sigmas, draws))) / self.rows_per_count
 
     @property
     def bound(self) -> int:
         """Return the largest absolute value of a word of a noiseless report of one row."""
         return max(block.bound for block in self.blocks)
-
-    def log_wrap_probability(
-        self, setting: Setting, rows: int, fullest_row: int, reports: int, servers_variance: float
-    ) -> float:
-        """Return the natural logarithm of a bound on the chance that any released entry leaves the ring.
-
-        Args:
-            setting: of the task.
-            rows: m of the public matrix.
-            fullest_row: how many reports enter its fullest row.
-            reports: how many there are in all, which stand behind a total.
-            servers_variance: of the smoothing noise of all servers, in squared ring units.
-        """
-        log_chance = -inf
-        for is_total, behind in ((False, fullest_row), (True, reports)):
-            blocks = [block for block in self.blocks if block.is_total == is_total]
-            if not blocks:
-                continue
-            total = behind * setting.rows_per_report * max(block.bound for block in blocks)
-            sigma = max(block.largest_sigma for block in blocks)
-            variance = setting.draws(behind) * float(sigma) ** 2 + servers_variance
-            entries = rows * sum(block.size for block in blocks)
-            log_chance = _log_of_sum(log_chance, log_wrap_probability(entries, total, variance, RING_BITS))
-        return log_chance
 
 
 def _slices(sizes: Iterable[tuple[str, int]]) -> dict[str, slice]:
@@ -385,10 +374,8 @@ def _slices(sizes: Iterable[tuple[str, int]]) -> dict[str, slice]:
     return {name: slice(start, end) for name, start, end in zip(names, ends, ends[1:], strict=False)}
 
 
-def _log_of_sum(first: float, second: float) -> float:
-    """Return ln(e^a + e^b)."""
-    larger, smaller = max(first, second), min(first, second)
-    return larger if abs(larger) == inf or smaller == -inf else larger + log1p(exp(smaller - larger))
+def _runs(deviations: IntArray) -> list[tuple[int, IntArray]]:
+    return [(int(each), np.flatnonzero(deviations == each)) for each in np.unique(deviations[deviations > 0])]
 
 
 def triangle_matrix(words: IntArray | FloatArray) -> FloatArray:

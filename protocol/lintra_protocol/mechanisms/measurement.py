@@ -15,7 +15,7 @@ from lintra_protocol.encoding.documents import fraction
 from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.mechanisms.base import LOG_MAX_WRAP, Mechanism
 from lintra_protocol.mechanisms.layout import CLIPPED, ROWS, Layout, Products, Words
-from lintra_protocol.mechanisms.noise_law import GaussianLaw
+from lintra_protocol.mechanisms.noise_law import GaussianLaw, drawn_together
 from lintra_protocol.mechanisms.persons import check_rows, clipped_together
 from lintra_protocol.mechanisms.row_quota import block_quota
 from lintra_protocol.mechanisms.setting import Setting
@@ -156,19 +156,26 @@ class Measurement:
         return self.noise_law.smoothing(self.setting)
 
     @property
+    def servers_deviation(self) -> int:
+        """Return the deviation of what every server adds to clients' noise in a word of deviation sigma; 0 for none."""
+        return self.layout.floor.deviation or self.smoothing
+
+    @property
     def servers_add_noise(self) -> bool:
-        """Whether a sketch share must not leave its server without noise: smoothing, or all that there is."""
-        return self.setting.noising_servers > 0 or self.smoothing > 0
+        """Whether a sketch share must not leave its server without noise."""
+        return self.setting.noising_servers > 0 or self.servers_deviation > 0
 
     def add_server_noise(self, sketch_share: RingArray, random_bytes: RandomBytes) -> None:
         """Add a server's noise to its sketch share of shape `(m, num_released)`, in place; once for each release.
 
-        It is all noise of the release, or smoothing noise where rows overlap, or none. A server that did this twice
-        for the same reports and gave out both results would show their difference, so it stores what it got in the
-        step that computes it (docs/explanation/privacy.md#smoothing, #noise-by-servers).
+        It is all noise of the release, a floor, smoothing noise where rows overlap, or none. A server that did this
+        twice for the same reports and gave out both results would show their difference, so it stores what it got in
+        the step that computes it (docs/explanation/privacy.md#smoothing, #noise-by-servers, #two-layers).
         """
         if self.setting.noising_servers:
             sketch_share += to_ring(self.noise(len(sketch_share), random_bytes))
+        elif self.layout.floor.deviation:
+            sketch_share += to_ring(drawn_together(self.layout.words_by_floor, sketch_share.shape, random_bytes))
         elif self.smoothing:
             sketch_share += to_ring(discrete_gaussian(sketch_share.shape, self.smoothing, random_bytes))
 
@@ -239,10 +246,7 @@ class Measurement:
 
     @property
     def squared_length(self) -> int | None:
-        """Return B2, the largest squared norm of a noiseless report of one row in ring units; None if unknown.
-
-        Verified reports prove that they are not longer, noise aside (docs/explanation/verified.md).
-        """
+        """Return B2, the largest squared norm of a noiseless report of one row in ring units; None if unknown."""
         own = self.mechanism.squared_length(self.num_columns, self.setting)
         return None if own is None else own + self._squared_counter
 
@@ -276,21 +280,22 @@ class Measurement:
         """
         return self.noise_law.privacy(self, num_clients)
 
+    def alone(self) -> PrivacyStatement | None:
+        """Return what is promised of one release if all other clients are corrupt; None where no theorem says it."""
+        if self.setting.noising_servers:
+            return self.privacy(self.claim.min_clients)
+        if "floor" not in self.mechanism.allows:
+            return None
+        return self.noise_law.alone(self)
+
     def release_privacy(self, matrix: PublicMatrix, *, as_planned: bool = True) -> PrivacyStatement:
         """Return the privacy of a release under the matrix as drawn (Theorem 1, docs/explanation/privacy.md#sketch).
 
-        Args:
-            matrix: as drawn.
-            as_planned: whether a matrix that is worse than planned is refused.
-
         Raises:
-            RowUnderfilledError: a row has no honest client beyond the tolerated coalition, or the plan is exceeded.
+            RowUnderfilledError: a row has no honest client beyond the tolerated coalition, or, `as_planned`, the matrix
+                is worse than planned.
         """
         return self.noise_law.release_privacy(self, matrix, as_planned=as_planned)
-
-    def failure_of_two_steps(self, privacy: PrivacyStatement) -> float:
-        """Return the failure between two rows of which each is one step, to the null row, from the other's release."""
-        return self.noise_law.failure_of_two_steps(privacy)
 
     def log_wrap_probability(self, max_clients: int) -> float:
         """Return the natural logarithm of a bound on the chance that any released entry leaves the ring."""
@@ -302,9 +307,7 @@ class Measurement:
         """Refuse parameters that break the claim or may overflow the ring.
 
         Raises:
-            InvalidTaskError: options, bounds or headroom do not fit.
-            RowUnderfilledError: the minimum cohort leaves a row without honest clients.
-            FalseClaimError: the promise is better than the mathematics.
+            InvalidTaskError, RowUnderfilledError, FalseClaimError: see `Task.check`.
         """
         mechanism, bits = self.mechanism, self.mechanism.fraction_bits
         mechanism.check_options(self.claim, self.num_columns, self.setting)
@@ -351,7 +354,8 @@ class Measurement:
             candidate = planned.changed(fraction_bits=fraction_bits)
             if not candidate._grid_fits():
                 continue
-            candidate = candidate.changed(sigma=candidate.smallest_sigma())
+            sigma, floor = candidate.noise_law.smallest_noise(candidate)
+            candidate = candidate.changed(sigma=sigma, floor=floor)
             try:
                 candidate.check(max_clients)
             except InvalidTaskError:
@@ -378,18 +382,13 @@ class Measurement:
         return all(0 < bound <= MAX_SQUARED_BOUND for bound in bounds) and self.noise_law.grid_fits(self)
 
     def smallest_sigma(self) -> int:
-        """Return the smallest integer sigma that keeps the claim (docs/explanation/privacy.md#calibration).
-
-        Raises:
-            RowUnderfilledError: the minimum cohort leaves a row without honest clients.
-        """
+        """Return the smallest integer sigma that keeps the claim (see `GaussianLaw.smallest_sigma`)."""
         return self.noise_law.smallest_sigma(self)
 
     def planned(self) -> Self:
-        """Return this measurement, with the same noise, as it would be planned against the claim's coalition.
+        """Return this measurement, with the same noise, as planned against the claim's coalition.
 
-        Raises:
-            RowUnderfilledError: no plan withstands it.
+        Raises RowUnderfilledError where no plan withstands it.
         """
         return replace(self, mechanism=self.mechanism.planned_for(self.claim, self.num_columns, self.setting))
 

@@ -5,24 +5,39 @@ have the Gaussian law: each word of each report carries independent noise, and t
 but for the lattice (docs/explanation/privacy.md#sketch).
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from math import isqrt, sqrt
+from math import inf, isqrt, sqrt
 from typing import ClassVar, Protocol
 
 import numpy as np
 
 from lintra_protocol.crypto.randomness import RandomBytes
-from lintra_protocol.crypto.ring import IntArray
+from lintra_protocol.crypto.ring import RING_BITS, IntArray
+from lintra_protocol.errors import InvalidTaskError
+from lintra_protocol.mechanisms.floor import MAX_SERVERS, MIN_FLOOR
 from lintra_protocol.mechanisms.layout import Layout
 from lintra_protocol.mechanisms.setting import Setting
 from lintra_protocol.noise.discrete_gaussian import discrete_gaussian
-from lintra_protocol.privacy.discrete import discrete_mu, row_slack
-from lintra_protocol.privacy.statement import MAX_SLACK, SMOOTHING, Claim, PrivacyStatement, additive_statement
+from lintra_protocol.privacy.discrete import discrete_mu
+from lintra_protocol.privacy.headroom import log_wrap_probability
+from lintra_protocol.privacy.statement import (
+    MAX_SLACK,
+    SMOOTHING,
+    Claim,
+    PrivacyStatement,
+    additive_statement,
+    alone_statement,
+)
+from lintra_protocol.privacy.two_layers import (
+    alone_slack,
+    alone_variance,
+    ceil_root,
+    split_variance,
+    together_slack,
+)
 from lintra_protocol.transforms.base import PublicMatrix
-
-MAX_SERVERS = 16
-"""Most servers that a task may have; headroom is for the smoothing noise of so many."""
 
 MIN_SIGMA = 4
 """Below this the discrete Gaussian is too coarse for the lattice correction (docs/explanation/privacy.md#integers)."""
@@ -87,9 +102,13 @@ class NoisyMeasurement(Protocol):
 
 @dataclass(frozen=True)
 class GaussianLaw:
-    """Independent discrete Gaussian noise of deviation `sigma` in every word, or in proportion to it."""
+    """Independent discrete Gaussian noise of deviation `sigma` in every word, or in proportion to it.
+
+    `floor` is the deviation of the noise that every server adds to it, likewise; 0 for one layer.
+    """
 
     sigma: int
+    floor: int = field(default=0, kw_only=True)
 
     matrices: ClassVar[int] = 1
     """How many public matrices may be drawn until one passes."""
@@ -108,8 +127,12 @@ class GaussianLaw:
         """Refuse parameters of the noise that no proof covers.
 
         Raises:
-            InvalidTaskError: in words; here nothing is refused.
+            InvalidTaskError: in words.
         """
+        if self.floor and not measured.setting.floor_servers:
+            raise InvalidTaskError(f"floor {self.floor}: servers add none where noise is not 'both'; leave it out")
+        if 0 < self.floor < MIN_FLOOR:
+            raise InvalidTaskError(f"floor {self.floor} is below {MIN_FLOOR}, the least that integers allow; use 0")
 
     def grid_fits(self, measured: NoisyMeasurement) -> bool:
         """Return whether calibration should look for a sigma on the mechanism's grid."""
@@ -118,13 +141,7 @@ class GaussianLaw:
 
     def noise(self, layout: Layout, count: int, random_bytes: RandomBytes) -> IntArray:
         """Draw the noise of so many reports, shape `(count, w)`; words of equal sigma are drawn together."""
-        runs = layout.words_by_sigma
-        if len(runs) == 1 and runs[0][1].size == layout.num_words:
-            return discrete_gaussian((count, layout.num_words), runs[0][0], random_bytes)
-        result = np.zeros((count, layout.num_words), np.int64)
-        for sigma, places in runs:
-            result[:, places] = discrete_gaussian((count, places.size), sigma, random_bytes)
-        return result
+        return drawn_together(layout.words_by_sigma, (count, layout.num_words), random_bytes)
 
     def privacy(self, measured: NoisyMeasurement, num_clients: int) -> PrivacyStatement:
         """Return what is promised when `num_clients` reports are released, before the public matrix is drawn.
@@ -155,10 +172,34 @@ class GaussianLaw:
             num_words=measured.layout.num_noised,
             num_clients=num_clients,
             smallest_row=honest,
-            slack=row_slack(max(honest, 1), measured.shifted_words, float(self.sigma) ** 2, SMOOTHING),
+            slack=self.slack(max(honest, 1), measured.shifted_words),
+            persons=measured.setting.persons,
+            floor=self.floor,
+        )
+        if measured.setting.noising_servers:
+            return statement.by_servers()
+        return replace(statement, noise=measured.setting.noise)
+
+    def slack(self, honest: int, num_words: int) -> float:
+        """Return K of Theorems D1 and T1 for so many honest clients behind so many words."""
+        return together_slack(honest, num_words, float(self.sigma) ** 2, SMOOTHING, float(self.floor) ** 2)
+
+    def alone(self, measured: NoisyMeasurement, entries: int = 1) -> PrivacyStatement:
+        """Return the privacy of a client of whom all others are invented or corrupt (Theorem T2).
+
+        `entries` are those of its column in the public matrix. No number of clients and no matrix enters.
+        """
+        variance, floor = float(self.sigma) ** 2, float(self.floor) ** 2
+        merges = measured.setting.merges
+        statement = alone_statement(
+            measured.claim.alone,
+            distance=upper_root(measured.squared_distance),
+            variance=alone_variance(variance, SMOOTHING, floor, entries, merged=merges) * (1 - 1e-15),
+            entries=entries,
+            slack=alone_slack(measured.layout.num_noised, variance, SMOOTHING, floor, entries),
             persons=measured.setting.persons,
         )
-        return statement.by_servers() if measured.setting.noising_servers else statement
+        return replace(statement, noise=measured.setting.noise)
 
     def smallest_sigma(self, measured: NoisyMeasurement) -> int:
         """Return the smallest integer sigma that keeps the claim (docs/explanation/privacy.md#calibration).
@@ -171,10 +212,23 @@ class GaussianLaw:
         if honest < 1:
             # `privacy` has the words for this refusal.
             self.privacy(measured, claim.min_clients)
-        # MAX_SLACK stands in for the true slack, which is far below it: the price is 1e-12 of epsilon.
-        mu = discrete_mu(claim.float_epsilon, claim.noise_delta, MAX_SLACK)
-        variance = (float(measured.squared_shift) / mu**2 + SMOOTHING) / honest * (1 + 1e-11)
-        return max(MIN_SIGMA, isqrt(int(variance)) + 1)
+        return max(MIN_SIGMA, isqrt(int(hiding_variance(claim, measured.squared_shift) / honest)) + 1)
+
+    def smallest_noise(self, measured: NoisyMeasurement) -> tuple[int, int]:
+        """Return the smallest (sigma, floor) that keep the claim, alone too if it says so (privacy.md#two-layers).
+
+        Raises:
+            RowUnderfilledError: the minimum cohort leaves a row without honest clients.
+        """
+        claim, setting = measured.claim, measured.setting
+        honest = measured.emptiest_row(claim.min_clients)
+        if not setting.floor_servers or claim.epsilon_alone is None or honest < 1:
+            return self.smallest_sigma(measured), 0
+        shift = measured.squared_distance
+        together, alone = hiding_variance(claim, shift), hiding_variance(claim.alone, shift)
+        variance, _ = split_variance(together, alone, honest, merged=setting.merges)
+        sigma = max(self.min_sigma(setting), isqrt(int(variance)) + 1)
+        return sigma, least_floor(alone, sigma, merges=setting.merges)
 
     def failure_of_two_steps(self, privacy: PrivacyStatement) -> float:
         """Return the failure between two rows of which each is one step, to the null row, from the other's release.
@@ -185,13 +239,48 @@ class GaussianLaw:
 
     def log_wrap_probability(self, measured: NoisyMeasurement, max_clients: int) -> float:
         """Return the natural logarithm of a bound on the chance that any released entry leaves the ring."""
-        return measured.layout.log_wrap_probability(
-            measured.setting,
-            measured.num_rows,
-            measured.fullest_row(max_clients),
-            max_clients,
-            MAX_SERVERS * self.smoothing(measured.setting) ** 2,
-        )
+        setting, log_chance = measured.setting, -inf
+        for is_total, behind in ((False, measured.fullest_row(max_clients)), (True, max_clients)):
+            blocks = [block for block in measured.layout.blocks if block.is_total == is_total]
+            if not blocks:
+                continue
+            total = behind * setting.rows_per_report * max(block.bound for block in blocks)
+            sigma = max(block.largest_sigma for block in blocks)
+            of_servers = MAX_SERVERS * self.smoothing(setting) ** 2 + measured.layout.floor.largest_variance(sigma)
+            variance = setting.draws(behind) * float(sigma) ** 2 + of_servers
+            entries = measured.num_rows * sum(block.size for block in blocks)
+            found = log_wrap_probability(entries, total, variance, RING_BITS)
+            log_chance = float(np.logaddexp(log_chance, found))
+        return log_chance
+
+
+def hiding_variance(claim: Claim, squared_distance: Fraction) -> float:
+    """Return the variance that hides a distance as a claim asks, what integers cost included: V1, or V2 of its `alone`.
+
+    MAX_SLACK stands in for the true slack, which is far below it: the price is 1e-12 of epsilon.
+    """
+    mu = discrete_mu(claim.float_epsilon, claim.noise_delta, MAX_SLACK)
+    return (float(squared_distance) / mu**2 + SMOOTHING) * (1 + 1e-11)
+
+
+def least_floor(alone: float, sigma: int, *, merges: bool) -> int:
+    """Return the smallest floor that hides a client together with its own noise: 0 where that is enough by itself.
+
+    `alone` is V2 of `hiding_variance`; where a release `merges` reports of a source their noise is not counted.
+    """
+    if sigma**2 >= alone:
+        return 0
+    return max(MIN_FLOOR, ceil_root(int(alone if merges else alone - sigma**2) + 1))
+
+
+def drawn_together(runs: Sequence[tuple[int, IntArray]], shape: tuple[int, int], random_bytes: RandomBytes) -> IntArray:
+    """Draw noise of this shape, one deviation after the other; `runs` say which words have which, all others none."""
+    if len(runs) == 1 and runs[0][1].size == shape[1]:
+        return discrete_gaussian(shape, runs[0][0], random_bytes)
+    result = np.zeros(shape, np.int64)
+    for deviation, places in runs:
+        result[:, places] = discrete_gaussian((shape[0], places.size), deviation, random_bytes)
+    return result
 
 
 def summed_deviation(sigma: int, draws: int, servers_variance: int = 0, rows: int = 1) -> float:

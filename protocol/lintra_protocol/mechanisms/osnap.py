@@ -7,21 +7,21 @@ every server adds a little smoothing noise (docs/explanation/privacy.md#leverage
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, Context
 from fractions import Fraction
 from math import isqrt
 from typing import ClassVar, Literal, Self
 
 from lintra_protocol.encoding.documents import Real, fraction, real
-from lintra_protocol.errors import InvalidTaskError, RowUnderfilledError
+from lintra_protocol.errors import InvalidTaskError, RowUnderfilledError, UnsupportedFeatureError
 from lintra_protocol.mechanisms.layout import CLIPPED
-from lintra_protocol.mechanisms.noise_law import MIN_SIGMA, NoisyMeasurement, upper_root
+from lintra_protocol.mechanisms.noise_law import MIN_SIGMA, NoisyMeasurement, hiding_variance, least_floor, upper_root
 from lintra_protocol.mechanisms.row_quota import block_quota, planned_leverage
 from lintra_protocol.mechanisms.setting import Setting
 from lintra_protocol.mechanisms.sketched import SketchedRows, SketchLaw
 from lintra_protocol.privacy.bisection import smallest_whole
-from lintra_protocol.privacy.discrete import discrete_mu, row_slack, smoothed_slack
+from lintra_protocol.privacy.discrete import discrete_mu, smoothed_slack
 from lintra_protocol.privacy.statement import (
     MAX_SLACK,
     SMOOTHING,
@@ -54,12 +54,12 @@ class Osnap(SketchedRows):
     kind: Literal["osnap"] = "osnap"
     leverage: Real = "0"
 
-    allows: ClassVar[frozenset[str]] = frozenset({"clip counter", "server noise"})
+    allows: ClassVar[frozenset[str]] = frozenset({"clip counter", "server noise", "floor"})
 
     @property
     def noise_law(self) -> "OsnapLaw":
         """Return the law of rows that may share the noise of clients."""
-        return OsnapLaw(self.sigma, self)
+        return OsnapLaw(self.sigma, self, floor=self.floor)
 
     def shares_noise(self, setting: Setting) -> bool:
         """Whether rows of a release share the noise of clients, so that the matrix decides who is hidden how well."""
@@ -114,8 +114,11 @@ class OsnapLaw(SketchLaw):
         return MIN_OVERLAPPING_SIGMA if self.mechanism.shares_noise(setting) else MIN_SIGMA
 
     def check(self, measured: NoisyMeasurement) -> None:
-        """Raise InvalidTaskError for a leverage or a sigma that does not fit the sparsity."""
+        """Raise InvalidTaskError or UnsupportedFeatureError for noise that does not fit the sparsity."""
+        super().check(measured)
         setting, leverage = measured.setting, self.mechanism.leverage
+        if setting.floor_servers and self.mechanism.sparsity > 1:
+            raise UnsupportedFeatureError("noise 'both': rows that overlap have no floor so far; use 'clients'")
         if self.mechanism.shares_noise(setting) != (0 < fraction(leverage) <= 1):
             who = ", where servers add the noise" * bool(setting.noising_servers)
             raise InvalidTaskError(f"leverage {leverage} does not fit sparsity {self.mechanism.sparsity}{who}")
@@ -153,8 +156,8 @@ class OsnapLaw(SketchLaw):
         if measured.setting.noising_servers:
             return super().statement(measured, num_clients, smallest_row)
         words = measured.num_columns
-        own = row_slack(max(smallest_row, 1), words, float(self.sigma) ** 2, SMOOTHING)
-        return additive_statement(
+        own = self.slack(max(smallest_row, 1), words)
+        statement = additive_statement(
             measured.claim,
             distance=upper_root(self._squared_rows(measured)),
             sigma=self.sigma,
@@ -163,7 +166,9 @@ class OsnapLaw(SketchLaw):
             smallest_row=smallest_row,
             slack=own + (self.counter_slack(measured, num_clients) if smallest_row > 0 else 0.0),
             beside=self.counter_mu(measured, num_clients) if smallest_row > 0 else 0.0,
+            floor=self.floor,
         )
+        return replace(statement, noise=measured.setting.noise)
 
     def _squared_rows(self, measured: NoisyMeasurement) -> Fraction:
         return self.mechanism.squared_distance(measured.claim.neighbours, measured.num_columns, measured.setting)
@@ -198,8 +203,26 @@ class OsnapLaw(SketchLaw):
         variance = float(measured.squared_distance) * leverage / mu**2 * (1 + 1e-11)
         return max(self.min_sigma(setting), isqrt(int(variance)) + 1)
 
-    def _keeping(self, measured: NoisyMeasurement, mu: float, smallest_row: int) -> Callable[[int], bool]:
-        """Return whether a sigma keeps mu as planned, with what the clip counter adds to it."""
+    def smallest_noise(self, measured: NoisyMeasurement) -> tuple[int, int]:
+        """Return the smallest (sigma, floor) that keep the claim, alone too (see `GaussianLaw.smallest_noise`)."""
+        claim, merges = measured.claim, measured.setting.merges
+        smallest_row = measured.emptiest_row(claim.min_clients)
+        if not measured.setting.floor_servers or CLIPPED not in measured.layout or smallest_row < 1:
+            return super().smallest_noise(measured)
+        alone = hiding_variance(claim.alone, measured.squared_distance)
+        mu = discrete_mu(claim.float_epsilon, claim.noise_delta, MAX_SLACK)
+
+        def floor_of(sigma: int) -> int:
+            return least_floor(alone, sigma, merges=merges)
+
+        keeps = self._keeping(measured, mu, smallest_row, floor_of)
+        sigma = smallest_whole(self.min_sigma(measured.setting), keeps)
+        return sigma, floor_of(sigma)
+
+    def _keeping(
+        self, measured: NoisyMeasurement, mu: float, smallest_row: int, floor_of: Callable[[int], int] = lambda _: 0
+    ) -> Callable[[int], bool]:
+        """Return whether a sigma, with its floor, keeps mu as planned, with what the clip counter adds to it."""
         target, lattice = Fraction(mu * (1 - 1e-11)) ** 2, Fraction(SMOOTHING)
         squared, counter = self._squared_rows(measured), measured.layout[CLIPPED].bound ** 2
         honest = measured.claim.min_clients - measured.claim.max_corrupt_clients
@@ -209,7 +232,8 @@ class OsnapLaw(SketchLaw):
             shown, taken = fraction(self.mechanism.leverage), Fraction(0)
 
         def keeps(sigma: int) -> bool:
-            own = squared * shown / (sigma**2 - taken * shown)
-            return own + counter / (honest * sigma**2 - lattice) <= target
+            floor = floor_of(sigma) ** 2
+            own = squared * shown / (sigma**2 + (floor - taken) * shown)
+            return own + counter / (honest * sigma**2 + floor - lattice) <= target
 
         return keeps

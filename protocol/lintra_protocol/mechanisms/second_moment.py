@@ -51,7 +51,7 @@ class SecondMoment(Mechanism):
         default=(), max_length=8, exclude_if=lambda targets: targets == ()
     )
 
-    allows: ClassVar[frozenset[str]] = frozenset({"contributors", "persons", "clip counter", "server noise"})
+    allows: ClassVar[frozenset[str]] = frozenset({"contributors", "persons", "clip counter", "server noise", "floor"})
     start_bits: ClassVar[int] = 12
 
     # --- what a report holds -------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ from typing import Literal
 from lintra_protocol.encoding.documents import fraction
 from lintra_protocol.fields.contributors import Contributors
 from lintra_protocol.noise.clipping import squared_integer_bound
+from lintra_protocol.privacy.statement import NoiseBy
 
 
 @dataclass(frozen=True)
@@ -16,10 +17,14 @@ class Setting:
         contributors: the organisations that send reports, as the task says; None where every report is one row.
         noising_servers: N where every server adds the noise to its sketch share; 0 where clients add it to their
             reports (docs/explanation/privacy.md#noise-by-servers).
+        floor_servers: N where every server adds a floor of noise to that of clients (#two-layers); 0 for one layer.
+        merges: whether a release may hold several reports of a source.
     """
 
     contributors: Contributors | None = None
     noising_servers: int = 0
+    floor_servers: int = 0
+    merges: bool = False
 
     @property
     def count(self) -> Literal["exact", "noisy"] | None:
@@ -62,8 +67,13 @@ class Setting:
             return self.rows_per_person * squared_bound
         return squared_integer_bound(fraction(self.contributors.person_bound), fraction_bits)
 
+    @property
+    def noise(self) -> NoiseBy:
+        """Return who adds the noise."""
+        return "servers" if self.noising_servers else "both" if self.floor_servers else "clients"
+
     def draws(self, num_reports: int) -> int:
-        """Return how many draws of noise a released number carries that adds up so many reports."""
+        """Return how many draws of a report's noise a released number carries that adds up so many reports."""
         return self.noising_servers or num_reports
 
     def honest_draws(self, honest_reports: int) -> int:

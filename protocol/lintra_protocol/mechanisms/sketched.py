@@ -19,7 +19,6 @@ from lintra_protocol.mechanisms.base import Mechanism
 from lintra_protocol.mechanisms.layout import CLIPPED, Block, Layout, Words
 from lintra_protocol.mechanisms.noise_law import GaussianLaw, NoisyMeasurement
 from lintra_protocol.mechanisms.setting import Setting
-from lintra_protocol.privacy.discrete import row_slack
 from lintra_protocol.privacy.statement import SMOOTHING, Neighbours
 
 
@@ -88,22 +87,20 @@ class SketchLaw(GaussianLaw):
     def counter_mu(self, measured: NoisyMeasurement, num_clients: int) -> float:
         """Return what the clip counter adds to mu: the root of g^2 / ((n - t) sigma^2 - 4), rounded up; 0 without one.
 
-        Its total is a sum of all clients' words, so that Theorem D1 holds for it with n - t honest ones. Its noise is
-        independent of the sketch's, so that both squares of mu add up.
+        Its total is a sum of all clients' words, so that Theorem D1 holds for it with n - t honest ones, or T1 with a
+        floor. Its noise is independent of the sketch's, so that both squares of mu add up.
 
         Raises:
             RowUnderfilledError: no honest client is left.
         """
         if CLIPPED not in measured.layout:
             return 0.0
-        variance = _honest(measured, num_clients) * self.sigma**2 - SMOOTHING
+        variance = _honest(measured, num_clients) * self.sigma**2 + self.floor**2 - SMOOTHING
         return float(measured.layout[CLIPPED].bound) / sqrt(variance) * (1 + 1e-15)
 
     def counter_slack(self, measured: NoisyMeasurement, num_clients: int) -> float:
-        """Return K of Theorem D1 for the clip counter's total; 0 without one."""
-        if CLIPPED not in measured.layout:
-            return 0.0
-        return row_slack(_honest(measured, num_clients), 1, float(self.sigma) ** 2, SMOOTHING)
+        """Return K of Theorem D1 or T1 for the clip counter's total; 0 without one."""
+        return self.slack(_honest(measured, num_clients), 1) if CLIPPED in measured.layout else 0.0
 
 
 def _honest(measured: NoisyMeasurement, num_clients: int) -> int:

@@ -56,6 +56,11 @@ class SharesSeen:
         return cls(eta + num_clients * _REDRAWN, several)
 
     @property
+    def of_nobody_else(self) -> "SharesSeen":
+        """Return what is left where no other client's noise counts: none is given away."""
+        return replace(self, several=Fraction(0), given_away=0)
+
+    @property
     def twice(self) -> Fraction:
         """Return (n eta')^2, a bound of the chance that two clients or more have such shares."""
         return self.several**2

@@ -25,8 +25,8 @@ Threat = Literal["static", "adaptive"]
 Relation = Literal["replace-one", "zero-out", "add-remove", "replace-one within its class"]
 """Who is a neighbour in a statement; the last only where a published mechanism does not cover a change of class."""
 
-NoiseBy = Literal["clients", "servers"]
-"""Who adds the noise of a release: every client to its report, or every server to its sketch share."""
+NoiseBy = Literal["clients", "servers", "both"]
+"""Who adds the noise of a release: every client to its report, every server to its sketch share, or both."""
 
 Status = Literal["proved", "numerical supremum", "asymptotic, heuristic"]
 
@@ -38,10 +38,15 @@ MAX_SLACK = 1e-12
 
 
 class Claim(Frozen):
-    """The promise of a task: (epsilon, delta) for neighbouring inputs, against whom, from how many clients on."""
+    """The promise of a task: (epsilon, delta) for neighbouring inputs, against whom, from how many clients on.
+
+    `epsilon_alone` is promised, at the same delta, to a client of whom all others are invented or corrupt; left out
+    where noise is not that of clients and servers (docs/explanation/privacy.md#two-layers).
+    """
 
     epsilon: Real
     delta: Real
+    epsilon_alone: Real | None = Field(default=None, exclude_if=lambda epsilon: epsilon is None)
     neighbours: Neighbours = "replace-one"
     min_clients: int = Field(ge=2, le=2**32)
     max_corrupt_clients: int = Field(default=0, ge=0)
@@ -54,6 +59,8 @@ class Claim(Frozen):
             raise ValueError(f"epsilon must be positive, got {self.epsilon}")
         if not 0 < fraction(self.delta) < 1:
             raise ValueError(f"delta must lie strictly between 0 and 1, got {self.delta}")
+        if self.epsilon_alone is not None and fraction(self.epsilon_alone) < fraction(self.epsilon):
+            raise ValueError(f"epsilon_alone {self.epsilon_alone} is below epsilon {self.epsilon}")
         if not 0 <= fraction(self.delta_coalition) < fraction(self.delta):
             raise ValueError(f"delta_coalition must lie in [0, delta), got {self.delta_coalition}")
         if self.max_corrupt_clients >= self.min_clients:
@@ -74,6 +81,14 @@ class Claim(Frozen):
     def float_delta(self) -> float:
         """Return delta as the nearest float."""
         return float(fraction(self.delta))
+
+    @property
+    def alone(self) -> "Claim":
+        """Return what is promised to a client of whom all others are corrupt, at `epsilon_alone` if there is one."""
+        changes = {"max_corrupt_clients": self.min_clients - 1, "threat": "adaptive", "delta_coalition": "0"}
+        if self.epsilon_alone is not None:
+            changes |= {"epsilon": self.epsilon_alone, "epsilon_alone": None}
+        return self.model_copy(update=changes)
 
     @property
     def noise_delta(self) -> float:
@@ -136,6 +151,8 @@ class PrivacyStatement:
             in at most 1 organisation"; empty where it is a client with its row.
         noise: who adds it. Where servers do, one honest server's is enough, and any number of clients may be corrupt:
             `max_corrupt_clients` is all but the one whose row it is about. A document without it says "clients".
+        epsilon_alone: epsilon at `delta` if all other clients are invented or corrupt; infinite, and left out of a
+            document, where nothing was promised of that.
     """
 
     neighbours: Relation
@@ -159,6 +176,9 @@ class PrivacyStatement:
     not_promised: tuple[str, ...] = ()
     persons: Annotated[str, Field(exclude_if=lambda persons: persons == "")] = ""
     noise: Annotated[NoiseBy, Field(exclude_if=lambda noise: noise == "clients")] = "clients"
+    epsilon_alone: Annotated[RoundedUpOrNone, Field(exclude_if=lambda epsilon: epsilon == inf)] = field(
+        default_factory=lambda: inf
+    )
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(strict=True, extra="forbid")
 
@@ -194,7 +214,7 @@ class PrivacyStatement:
         """Return in words whose noise stands behind every released number."""
         if self.noise == "servers":
             return "one honest server's noise"
-        return f"{self.honest_clients} honest clients"
+        return f"{self.honest_clients} honest clients" + " and one honest server" * (self.noise == "both")
 
     def delta_at(self, epsilon: float) -> float:
         """Return the smallest delta for which the release is known to be (epsilon, delta)-differentially private."""
@@ -260,8 +280,9 @@ def additive_statement(
     slack: float,
     beside: float = 0.0,
     persons: str = "",
+    floor: int = 0,
 ) -> PrivacyStatement:
-    """State the privacy of integer sums with discrete Gaussian noise (Theorems 1 and D1, docs/explanation/privacy.md).
+    """State the privacy of integer sums with discrete Gaussian noise (Theorems D1 and T1, docs/explanation/privacy.md).
 
     Args:
         claim: who is a neighbour, and which coalition is tolerated.
@@ -274,15 +295,26 @@ def additive_statement(
         slack: K of Theorem D1 at this row size, and of what is released beside the sums.
         beside: mu of what is released beside the sums, with noise of its own.
         persons: to whom it is promised, where organisations contribute.
+        floor: deviation of the noise that one honest server adds, in ring units; 0 for none.
 
     Raises:
         RowUnderfilledError: some row has no honest client beyond what the lattice correction uses up.
     """
-    variance = smallest_row * sigma**2 - SMOOTHING
+    variance = smallest_row * sigma**2 + floor**2 - SMOOTHING
     if smallest_row < 1 or variance <= 0:
         raise RowUnderfilledError(f"a row holds {smallest_row} honest clients beyond the tolerated coalition")
-    mu = hypot(distance / variance**0.5, beside)
-    return _statement(claim, mu, num_clients, smallest_row, 1 / smallest_row, slack, persons)
+    mu, leverage = hypot(distance / variance**0.5, beside), 1 / (smallest_row + floor**2 / sigma**2)
+    return _statement(claim, mu, num_clients, smallest_row, leverage, slack, persons)
+
+
+def alone_statement(
+    claim: Claim, *, distance: float, variance: float, entries: int, slack: float, persons: str = ""
+) -> PrivacyStatement:
+    """State the privacy of a client of whom all others are corrupt (Theorem T2, docs/explanation/privacy.md).
+
+    `claim` is that of `Claim.alone`, `variance` that of `alone_variance`; a client's column has so many `entries`.
+    """
+    return _statement(claim, distance / variance**0.5, claim.min_clients, 1, float(entries), slack, persons)
 
 
 def copies_statement(
@@ -298,8 +330,7 @@ def copies_statement(
 ) -> PrivacyStatement:
     """State the privacy of sums of several copies of each report, every copy with noise of its own in one row.
 
-    The rows are independent, so squared distances add up, and so does K of Theorem D1
-    (docs/explanation/privacy.md#published-calibration).
+    Rows are independent: squared distances add up, and so does K (docs/explanation/privacy.md#published-calibration).
 
     Args:
         claim: who is a neighbour, and which coalition is tolerated.
@@ -337,15 +368,8 @@ def smoothed_statement(
 ) -> PrivacyStatement:
     """State the privacy of an integer sketch with smoothing noise (Theorems 1 and D2, docs/explanation/privacy.md).
 
-    Args:
-        claim: who is a neighbour, and which coalition is tolerated.
-        distance: largest Euclidean distance of two neighbouring encodings, in ring units.
-        sigma: deviation of one client's noise, in ring units.
-        leverage: upper bound of any honest client's leverage against the tolerated coalition.
-        num_clients: size of the cohort.
-        smallest_row: how many honest clients add up in the emptiest released row.
-        slack: K of Theorem D2, and of what is released beside the sketch.
-        beside: mu of what is released beside the sketch, with noise of its own.
+    `leverage` is an upper bound of any honest client's against the tolerated coalition, `slack` K of Theorem D2 and of
+    what is released beside the sketch; the others are those of `additive_statement`.
 
     Raises:
         RowUnderfilledError: some row has no honest client.

@@ -19,6 +19,7 @@ def repeated(statement: PrivacyStatement, times: int, together: int = 1) -> Priv
 
     Where up to `together` of a source's reports may be added up in one release, each moves its sum as if it were alone,
     so that they move it by as much as all of them do (docs/explanation/privacy.md#windows): mu sqrt(together times).
+    What is promised alone has a statement of its own, and is left out here.
 
     Args:
         statement: of one release in which a source has one report.
@@ -38,10 +39,12 @@ def repeated(statement: PrivacyStatement, times: int, together: int = 1) -> Priv
         raise ValueError("several reports of a source in one release need noise whose whole curve is known")
     if statement.mu == inf:
         delta = min(1.0, times * statement.delta)
-        return replace(statement, epsilon=times * statement.epsilon, delta=delta, if_colluding=())
+        epsilon = times * statement.epsilon
+        return replace(statement, epsilon=epsilon, delta=delta, if_colluding=(), epsilon_alone=inf)
     mu = statement.mu * sqrt(times * together) * (1 + 1e-12)  # a shade up: the product rounds to nearest
     slack = statement.slack * times * (1 + 1e-15)
     failure = min(1.0, statement.delta_coalition * times * (1 + 1e-15))
     seen = min(1.0, statement.delta_shares * times * (1 + 1e-15))
-    changed = replace(statement, mu=mu, slack=slack, delta_coalition=failure, delta_shares=seen, if_colluding=())
+    changed = replace(statement, mu=mu, slack=slack, delta_coalition=failure, delta_shares=seen)
+    changed = replace(changed, if_colluding=(), epsilon_alone=inf)
     return replace(changed, epsilon=changed.epsilon_at(statement.delta))

@@ -9,7 +9,8 @@ from lintra_protocol.encoding.documents import fraction, real
 from lintra_protocol.errors import FalseClaimError, InvalidTaskError, RowUnderfilledError
 from lintra_protocol.mechanisms import Osnap, Sum
 from lintra_protocol.mechanisms.base import LOG_MAX_WRAP, Mechanism
-from lintra_protocol.mechanisms.noise_law import MAX_SERVERS, MIN_SIGMA, GaussianLaw
+from lintra_protocol.mechanisms.floor import MAX_SERVERS
+from lintra_protocol.mechanisms.noise_law import MIN_SIGMA, GaussianLaw
 from lintra_protocol.mechanisms.setting import Setting
 from lintra_protocol.noise.clipping import MAX_SQUARED_BOUND
 from lintra_protocol.noise.discrete_gaussian import MAX_SIGMA

@@ -168,7 +168,7 @@ def test_a_count_is_read_from_the_words_that_make_it() -> None:
     cells = Block("cells", 4, 3, bound=5, per=5)
     layout = Layout((cells,), counter="cells", rows_per_count=10)
     assert layout.counted(np.array([[5, 10, 15, 20]])) == 5.0
-    assert layout.count_deviation == pytest.approx(3 * 2 / 10)
+    assert layout.count_deviation(1) == pytest.approx(3 * 2 / 10)
     plain = measurement_of(Sum(row_bound="1", fraction_bits=4, sigma=9), 2)
     with pytest.raises(ValueError, match="counts no rows here"):
         plain.counted_rows(np.zeros((1, 2), np.int64))

@@ -111,7 +111,7 @@ def test_rows_are_counted_exactly_or_with_noise_and_those_that_lack_a_number_onl
         ).counted_rows(measurement_of(noisy, rows.shape[1]).exact_contribution(rows, np.arange(3))[np.newaxis])
         == 2
     )
-    assert layout_of(noisy).count_deviation == 25
+    assert layout_of(noisy).count_deviation(1) == 25
 
 
 def test_what_has_no_proof_is_refused_with_its_reason() -> None:
