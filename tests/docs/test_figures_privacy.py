@@ -145,7 +145,7 @@ def of_the_exact_curve(clients: int, columns: int, promise: Claim) -> tuple[floa
     # Step (3) of the proof, in row steps squared: products rounded up or down, and what is below the fine grid.
     length = sqrt(planned.variance) * (sqrt(clients) + z)
     moved = z * sqrt(clients) / 2 + fine * 4 * z * length + fine**2 * 4 * (1.4 * clients + 2 * z**2)
-    grid = sqrt(words) * moved / sqrt(clients * planned.rounding**2 - 4)
+    grid = sqrt(words) * moved / sqrt(clients * planned.grid_noise**2 - 4)
     return measurement_of(planned, columns, promise).privacy(clients).mu, grid, scale / exact
 
 

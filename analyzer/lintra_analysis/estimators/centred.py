@@ -6,7 +6,7 @@ the means.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -29,7 +29,8 @@ class Centred:
         gram: in normalised units; its matrix is a sum of squares and products over the cohort.
         means: of the normalised columns; 0 where the public centers stand for them. Shape `(d,)`.
         about_means: whether a constant column made the means known.
-        divisor: what makes a variance of a sum of squares: n - 1 about the means, else n.
+        divisor: what makes a variance of a sum of squares: n - 1 about the means, else n; where rows have weights, all
+            of them together in the place of n.
         whole: M of the constant column and the others, if the means are known.
         basis: B, the map from there, shape `(d + 1, d)`.
     """
@@ -37,7 +38,7 @@ class Centred:
     gram: GramEstimate
     means: FloatArray
     about_means: bool
-    divisor: int
+    divisor: float
     whole: GramEstimate | None = None
     basis: FloatArray | None = None
 
@@ -77,7 +78,7 @@ def centred(release: HasSecondMoment, columns: Sequence[str] | None = None, abou
     if about not in ("means", "centers"):
         raise InvalidAnalysisError(f'second moments are about the "means" or the "centers", got {about!r}')
     if not constants or about == "centers":
-        return Centred(gram.restrict(names), np.zeros(len(names)), False, gram.num_rows)
+        return Centred(gram.restrict(names), np.zeros(len(names)), False, gram.total_weight)
     constant, value = constants[0].name, float(constants[0].constant or 1.0)
     if gram.num_rows < 2:
         raise InvalidAnalysisError("a variance about the mean needs at least 2 clients")
@@ -92,10 +93,8 @@ def centred(release: HasSecondMoment, columns: Sequence[str] | None = None, abou
     adapted = basis.T @ whole.errors.product_covariance(first) @ basis / total
     matrix = whole.matrix[1:, 1:] - np.outer(slopes, slopes) * total + adapted
     errors = CombinedError(whole.errors, whole.matrix, basis)
-    gram = GramEstimate(
-        whole.columns[1:], (matrix + matrix.T) / 2, errors, gram.num_clients, gram.row_bound, gram.counted, gram.clipped
-    )
-    return Centred(gram, slopes * value, True, gram.num_rows - 1, whole, basis)
+    gram = replace(gram, columns=whole.columns[1:], matrix=(matrix + matrix.T) / 2, errors=errors)
+    return Centred(gram, slopes * value, True, max(gram.total_weight - 1, 1.0), whole, basis)
 
 
 def sampling_functional_sd(weights: FloatArray, matrix: FloatArray, num_rows: int) -> float:

@@ -261,7 +261,10 @@ def _of_second_moment(gram: GramEstimate, columns: Sequence[str] | None, confide
         notes.append(NO_MEANS_NOTE)
     else:
         name = next(column.name for column in gram.columns if column.constant)
-        notes.append(INTERCEPT_NOTE if name == INTERCEPT else CONSTANT_NOTE.format(name=name))
+        if gram.weighted is not None:
+            notes.append(f"means are weighted: {gram.weighted.words}")
+        else:
+            notes.append(INTERCEPT_NOTE if name == INTERCEPT else CONSTANT_NOTE.format(name=name))
     limits = mean_limits(gram.clipped, moments.columns if found else ())
     return MeansEstimate(
         columns=tuple(column.name for column in moments.columns),
@@ -290,7 +293,7 @@ def _means(moments: Centred, confidence: float, of: Of) -> tuple[Quantity, ...] 
     if whole is None or basis is None:
         return None
     constant = whole.columns[0].constant or 1.0
-    lever, count, found = constant / whole.matrix[0, 0], moments.gram.num_rows, []
+    lever, count, found = constant / whole.matrix[0, 0], moments.gram.total_weight, []
     for i, column in enumerate(moments.columns):
         # An error N of M moves the mean by c / M_00 times N_0v - (M_0v / M_00) N_00, to first order.
         weights = np.zeros_like(whole.matrix)
@@ -313,7 +316,7 @@ def _mean_squares(moments: Centred, confidence: float, of: Of) -> tuple[Quantity
     for i, column in enumerate(moments.columns):
         weights = np.zeros_like(gram.matrix)
         weights[i, i] = 1.0
-        unit = column.scale**2 / gram.num_rows
+        unit = column.scale**2 / gram.total_weight
         # A sampling part is that of a sum over clients, n times as large as that of a mean square.
         value = float(gram.matrix[i, i]) * unit
         error = with_count(error_of(moments, weights, clipped, of, unit), value, gram)

@@ -134,6 +134,8 @@ class CalibrationContext(Generic[S]):
 
         Raises InvalidTaskError if a report or a release would be too large.
         """
+        if self.options.rounding is not None:
+            mechanism = mechanism.model_copy(update={"rounding": self.options.rounding})
         measured = self.measured(mechanism, claim)
         require_size(measured)
         return measured.calibrated(self.max_clients)

@@ -10,6 +10,7 @@ from lintra_protocol.fields.schema import Column
 from lintra_protocol.privacy.statement import Claim
 
 Count = Literal["exact", "noisy"]
+Rounding = Literal["nearest", "dithered"]
 
 
 def _spelled(value: object) -> object:
@@ -40,6 +41,11 @@ class MechanismSpecification(SpecPart):
         default=None,
         description="w of the clip counter, which makes all noise sqrt(1 + w^2) times as large; 0 for none; if not "
         "given, 0.2 where the mechanism can count",
+    )
+    rounding: Rounding | None = Field(
+        default=None,
+        description="how clients make numbers whole: nearest, or dithered, which adds noise in place of a bias; if not "
+        "given, dithered where rows have weights, else nearest",
     )
     is_sketch: ClassVar[bool] = False
     """Whether a report enters some rows of many, so that corrupt clients may crowd into one."""

@@ -8,6 +8,7 @@ import math
 
 import numpy as np
 
+from lintra_analysis.releases.columns import INTERCEPT
 from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.encoding.documents import fraction
 from lintra_protocol.mechanisms import Histogram, SecondMoment, Sum
@@ -44,6 +45,11 @@ def of_second_moment(task: Task, mechanism: SecondMoment, sketch: IntArray, row_
 def _factors(task: Task, mechanism: SecondMoment) -> tuple[list[str], FloatArray]:
     """Return names and largest values of what is multiplied: columns, or directions, as long as a row, and targets."""
     names, largest = [column.name for column in task.encoded_columns], _largest(task)
+    if mechanism.row_weights is not None:
+        weights = mechanism.weights(task.num_columns)
+        if weights.target is not None:
+            largest[weights.target] = min(largest[weights.target], weights.target_bound) * weights.target_factor
+        return [INTERCEPT, *names], np.append(weights.constant, largest)
     if mechanism.basis is None:
         return names, largest
     own, rank = list(mechanism.targets), mechanism.num_factors(task.num_columns) - len(mechanism.targets)

@@ -74,7 +74,7 @@ class RonGaussSpecification(MechanismSpecification):
         """Return what is asked for, with the norm of mapped rows beyond which they may be clipped."""
         return JointQuestion(
             radius=None if row_bound is None else fraction(row_bound),
-            **self.model_dump(exclude={"kind", "clip_count_weight", "rounds"}),
+            **self.model_dump(exclude={"kind", "clip_count_weight", "rounding", "rounds"}),
         )
 
     def defaults(self, claim: Claim, columns: Sequence[Column], row_bound: Real | None) -> dict[str, object]:

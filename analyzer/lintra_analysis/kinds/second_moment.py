@@ -1,6 +1,7 @@
 """`second_moment`: the sum of the rows' products, of all columns or along the directions of a first round."""
 
 import math
+from dataclasses import replace
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -26,12 +27,15 @@ from lintra_analysis.releases.directions import Directions
 from lintra_analysis.releases.range_sums import RangeSums
 from lintra_analysis.releases.release import Release
 from lintra_analysis.releases.second_moment_sum import SecondMomentSum
+from lintra_analysis.releases.weighted_rows import WeightedRows
 from lintra_protocol.crypto.ring import IntArray
 from lintra_protocol.encoding.documents import fraction, real, real_below
 from lintra_protocol.errors import InvalidAnalysisError, InvalidTaskError
+from lintra_protocol.fields.schema import Schema
 from lintra_protocol.mechanisms.directions import BASIS_BITS, directions, encode_basis
 from lintra_protocol.mechanisms.measurement import Measurement
 from lintra_protocol.mechanisms.noise_law import MIN_SIGMA
+from lintra_protocol.mechanisms.row_weights import RowWeights, WeightedBy
 from lintra_protocol.mechanisms.second_moment import SecondMoment
 from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.task import Task
@@ -44,12 +48,21 @@ class SecondMomentSpecification(MechanismSpecification):
     `trace` makes the trace less noisy, at no cost; only where a row is replaced. With `count` noisy, which is usual
     where a column may be missing, rows in which a number is missing are left out; that takes an intercept, half of the
     row bound if none is given.
+
+    `row_weights` shrinks a row together with its constant and target, so that a row that is far out counts less:
+    "features" says that its features alone decide, and takes a `target`, an encoded column's name, and `target_bound`,
+    Y, to which the normalised target is moved; "all" says that the target decides too, which is multiplied by
+    `target_factor`. `row_bound` is that of the constant, the features and the target together.
     """
 
     kind: Literal["second_moment"]
     intercept: Number = "0"
     trace: bool = Field(default=False, strict=True)
     count: Count | None = None
+    row_weights: WeightedBy | None = None
+    target: str | None = None
+    target_bound: Number = "0"
+    target_factor: Number = "1"
     takes_missing: ClassVar[bool] = True
     takes_contributors: ClassVar[bool] = True
     takes_proofs: ClassVar[bool] = True
@@ -62,11 +75,29 @@ def build(context: CalibrationContext[SecondMomentSpecification]) -> Measurement
         return context.measurement(_along_directions(context.first, context.claim), claim_of_half(context.claim))
     given, intercept = context.uncalibrated("second_moment"), context.options.intercept
     count, who = context.count(context.options.count), context.contributors
-    counts = count == "noisy" or (who is not None and who.count == "noisy")
+    counts = count == "noisy" or (who is not None and who.count == "noisy") or context.options.row_weights is not None
     if counts and fraction(intercept) == 0 and context.row_bound is not None:
         intercept = real_below(fraction(context.row_bound) / 2)
-    options = {"intercept": intercept, "trace": context.options.trace, "count": count}
+    options = {"intercept": intercept, "trace": context.options.trace, "count": count} | _weights(context)
     return context.measurement(SecondMoment.model_validate(given | options))
+
+
+def _weights(context: CalibrationContext[SecondMomentSpecification]) -> dict[str, object]:
+    """Return the fields of row weights, the target as the number of its column."""
+    options = context.options
+    target = None
+    if options.target is not None:
+        names = [column.name for column in Schema(tuple(context.columns)).encoded]
+        if options.target not in names:
+            raise InvalidTaskError(f"mechanism.target: {options.target!r} is none of {', '.join(names)}")
+        target = names.index(options.target)
+    fields: dict[str, object] = {
+        "row_weights": options.row_weights,
+        "target": target,
+        "target_bound": options.target_bound,
+        "target_factor": options.target_factor,
+    }
+    return fields if options.row_weights is None else fields | {"rounding": "dithered"}
 
 
 def _along_directions(first: FirstRound, total: Claim) -> SecondMoment:
@@ -119,8 +150,9 @@ def predict(context: CalibrationContext[SecondMomentSpecification], mechanism: S
     layout = context.measured(mechanism).layout
     sigma = mechanism.sigma * 4.0**-mechanism.fraction_bits
     variance = layout.product_deviations("products", context.setting.draws(clients))[0] ** 2
-    # Least squares over d noisy squares and their noisy sum: each keeps d / (d + 1) of its variance.
-    square = 2 * variance * (d / (d + 1) if mechanism.trace else 1)
+    # Least squares over k noisy squares and their noisy sum: each keeps k / (k + 1) of its variance.
+    factors = mechanism.num_factors(d)
+    square = 2 * variance * (factors / (factors + 1) if mechanism.trace else 1)
     deviations = {"product": math.sqrt(variance), "square": math.sqrt(square)}
     if mechanism.intercept_steps:
         constant = mechanism.intercept_steps * 2.0**-mechanism.fraction_bits
@@ -135,7 +167,7 @@ def read(task: Task, mechanism: SecondMoment, sketch: IntArray, row_counts: IntA
     """Return the sum of products from a sketch of shape `(1, w)`; an intercept becomes its first column, always 1."""
     del earlier
     columns, num_reports = scaled_columns(task), int(row_counts.sum())
-    num_rows = number_of_rows(task, sketch, row_counts)
+    num_rows, counted = number_of_rows(task, sketch, row_counts), counted_rows(task, sketch, row_counts)
     values = task.measurement.decode(sketch)
     row_bound, exact = norm_of_rows(task), ""
     along = _directions(mechanism, columns)
@@ -145,7 +177,17 @@ def read(task: Task, mechanism: SecondMoment, sketch: IntArray, row_counts: IntA
     trace_columns = len(columns) if mechanism.trace else 0
     # Products are counted in squared steps. The diagonal's noise is sqrt(2) times this, rounded up to an integer.
     noise_sd = task.measurement.layout.product_deviations("products", task.setting.draws(num_reports))[0]
-    if mechanism.intercept_steps:
+    weighted = None
+    if mechanism.row_weights is not None:
+        constant = float(fraction(mechanism.intercept))
+        weights, trace_columns = mechanism.weights(len(columns)), (len(columns) + 1) * mechanism.trace
+        rows = num_rows if counted is None else counted.rows
+        weighted = _weighted_rows(weights, columns, float(values[0, 0]) / rows, noise_sd / rows)
+        if weights.target is not None:
+            scaled = replace(columns[weights.target], scale=columns[weights.target].scale / weights.target_factor)
+            columns = (*columns[: weights.target], scaled, *columns[weights.target + 1 :])
+        columns = (ScaledColumn(INTERCEPT, 0.0, 1 / constant, 1.0, 1.0), *columns)
+    elif mechanism.intercept_steps:
         constant = mechanism.intercept_steps * 2.0**-mechanism.fraction_bits
         row_bound = math.hypot(row_bound, constant)
         if "count" not in task.measurement.layout:
@@ -160,9 +202,26 @@ def read(task: Task, mechanism: SecondMoment, sketch: IntArray, row_counts: IntA
         trace_columns=trace_columns,
         exact=exact,
         clipped=clipped_rows(task, sketch, row_counts),
-        counted=counted_rows(task, sketch, row_counts),
+        counted=counted,
+        weighted=weighted,
     )
     return Release(moments=moments, directions=along)
+
+
+def _weighted_rows(
+    weights: RowWeights, columns: tuple[ScaledColumn, ...], square: float, noise_sd: float
+) -> WeightedRows:
+    """Return what the constant's product with itself says of the weights, divided by the number of rows.
+
+    `square` is that product and `noise_sd` the deviation of one off the diagonal, both in squared normalised units.
+    """
+    lower, upper, name = -math.inf, math.inf, ""
+    if weights.target is not None:
+        target = columns[weights.target]
+        name, reach = target.name, weights.target_bound * target.scale
+        lower, upper = target.center - reach, target.center + reach
+    unit = weights.constant**2
+    return WeightedRows(weights.by, name, lower, upper, square / unit, math.sqrt(2) * noise_sd / unit)
 
 
 def _directions(mechanism: SecondMoment, columns: tuple[ScaledColumn, ...]) -> Directions | None:

@@ -33,7 +33,7 @@ def predict(context: CalibrationContext[WishartSecondMomentSpecification], mecha
     """Predict the error of the sum of products with one random example of every client."""
     clients, d = context.claim.min_clients, context.num_columns()
     step = 4.0**-mechanism.fraction_bits
-    variance = clients * (mechanism.variance**2 + mechanism.rounding**2) * step**2
+    variance = clients * (mechanism.variance**2 + mechanism.grid_noise**2) * step**2
     deviations = {"product": math.sqrt(variance), "square": math.sqrt(2 * variance)}
     deviations |= clip_count_deviation(context.measured(mechanism), clients)
     return Expected(mechanism.sigma * step, deviations, predict_moments(context, variance * d * (d + 1)))
@@ -46,7 +46,7 @@ def read(
     del earlier
     num_clients, step = int(row_counts.sum()), 2.0**-mechanism.fraction_bits
     # The clients have taken the mean off their examples' products, so that nothing is left to debias.
-    noise_sd = math.sqrt(num_clients) * math.hypot(mechanism.variance, mechanism.rounding) * step**2
+    noise_sd = math.sqrt(num_clients) * math.hypot(mechanism.variance, mechanism.grid_noise) * step**2
     values = task.measurement.decode(sketch)
     row_bound = float(fraction(mechanism.row_bound))
     clipped = clipped_rows(task, sketch, row_counts)

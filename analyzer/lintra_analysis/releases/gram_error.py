@@ -5,7 +5,7 @@ the answer may be; all laws answer the same questions, so that no estimator need
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -17,6 +17,7 @@ from lintra_protocol.crypto.ring import FloatArray
 if TYPE_CHECKING:
     from lintra_analysis.releases.clipped import ClippedRows
     from lintra_analysis.releases.row_count import RowCount
+    from lintra_analysis.releases.weighted_rows import WeightedRows
 
 
 class HasRows:
@@ -57,6 +58,13 @@ class GramEstimate(HasRows):
     #: how many rows there are, if some may have been left out; None if every report is a row
     counted: "RowCount | None" = None
     clipped: "ClippedRows | None" = None  #: how many rows clipping changed; None if nobody counted
+    #: how much rows count on average, if a row that is far out counts less; else None
+    weighted: "WeightedRows | None" = None
+
+    @property
+    def total_weight(self) -> float:
+        """What a sum of squares is divided by for a mean square: the rows, or their weights together, at least 1."""
+        return self.num_rows if self.weighted is None else max(self.num_rows * self.weighted.average, 1.0)
 
     def __repr__(self) -> str:
         law = type(self.errors).__name__
@@ -65,15 +73,8 @@ class GramEstimate(HasRows):
     def restrict(self, names: Sequence[str]) -> "GramEstimate":
         """Return the block of the named columns, in that order."""
         index = positions(self.columns, names)
-        return GramEstimate(
-            columns=tuple(self.columns[i] for i in index),
-            matrix=self.matrix[np.ix_(index, index)],
-            errors=self.errors.restrict(index),
-            num_clients=self.num_clients,
-            row_bound=self.row_bound,
-            counted=self.counted,
-            clipped=self.clipped,
-        )
+        columns, matrix = tuple(self.columns[i] for i in index), self.matrix[np.ix_(index, index)]
+        return replace(self, columns=columns, matrix=matrix, errors=self.errors.restrict(index))
 
     def second_moment(self) -> "GramEstimate":
         """Return this estimate itself, so that estimators read it like a release."""

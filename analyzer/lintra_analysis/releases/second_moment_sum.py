@@ -11,6 +11,7 @@ from lintra_analysis.releases.columns import INTERCEPT, ScaledColumn, positions,
 from lintra_analysis.releases.gram_error import GramEstimate
 from lintra_analysis.releases.noise_laws.symmetric_noise import SymmetricNoise
 from lintra_analysis.releases.row_count import RowCount
+from lintra_analysis.releases.weighted_rows import WeightedRows
 from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.errors import InvalidReleaseError
 
@@ -34,6 +35,9 @@ class SecondMomentSum:
     #: how many rows there are, if some may have been left out; the product of "(intercept)" with itself then carries
     #: the noise of any square, and is no part of a trace. None if every report is a row.
     counted: RowCount | None = None
+    #: how much rows count on average, if a row that is far out counts less. The constant is then one of the columns
+    #: that a trace covers.
+    weighted: WeightedRows | None = None
 
     def __post_init__(self) -> None:
         check_release(self.columns, self.num_clients, self.row_bound)
@@ -63,9 +67,19 @@ class SecondMomentSum:
         matrix = (self.values + self.values.T) / 2
         names = [column.name for column in self.columns]
         exact = names.index(self.exact) if self.exact else None
-        apart = names.index(INTERCEPT) if self.counted is not None and INTERCEPT in names else None
+        stands_apart = self.counted is not None and self.weighted is None and INTERCEPT in names
+        apart = names.index(INTERCEPT) if stands_apart else None
         errors = SymmetricNoise(self.noise_sd, self.trace_columns > 0, self.trace_columns, exact, self.gaussian, apart)
-        return GramEstimate(self.columns, matrix, errors, self.num_clients, self.row_bound, self.counted, self.clipped)
+        return GramEstimate(
+            columns=self.columns,
+            matrix=matrix,
+            errors=errors,
+            num_clients=self.num_clients,
+            row_bound=self.row_bound,
+            counted=self.counted,
+            clipped=self.clipped,
+            weighted=self.weighted,
+        )
 
     def table(self) -> tuple[list[str], FloatArray]:
         """Return the matrix row by row, shape `(d, d)`."""

@@ -90,6 +90,8 @@ def _built(
         claim, mechanism = measured.claim, measured.mechanism
         if asked.mechanism.clip_count_weight not in (None, "0") and mechanism.clip_count_weight == "0":
             raise InvalidTaskError(f"clip_count_weight: {mechanism.kind} cannot count clipped rows; leave it out")
+        if asked.mechanism.rounding == "dithered" and mechanism.rounding == "nearest":
+            raise InvalidTaskError(f"rounding: {mechanism.kind} cannot dither what it rounds; leave it out")
         task = Task(
             salt=base64url(random_bytes(SALT_BYTES)),
             purpose=asked.purpose,

@@ -71,7 +71,10 @@ def collect(
     checked = task.schema_arrays.rows(rows)
     nonces = [random_bytes(NONCE_BYTES) for _ in range(task.num_servers)]
     normalised = (task.schema_arrays.normalise(checked[own]) for own, _ in files)
-    exact = [task.measurement.exact_contribution(own, of) for own, (_, of) in zip(normalised, files, strict=True)]
+    exact = [
+        task.measurement.exact_contribution(own, of, random_bytes)
+        for own, (_, of) in zip(normalised, files, strict=True)
+    ]
     made = _contributed(task, exact, random_bytes, said) if files else _reports(task, checked, random_bytes, said)
     return replace(added_up(task, made, nonces, random_bytes), contributions=tuple(exact))
 

@@ -251,7 +251,8 @@ def _mean_of_everybody(task: Task, normalised: FloatArray) -> FloatArray:
     """Return the mean of the noiseless contributions of rows, each that of a person of its own."""
     known, most = task.mechanism.with_centre_for_missing(normalised), task.setting.rows_per_report
     parts = [known[start : start + most] for start in range(0, len(known), most)]
-    total = sum(task.measurement.exact_contribution(part, np.arange(len(part))) for part in parts)
+    dither = expand(bytes(32), "dithering of a forecast")
+    total = sum(task.measurement.exact_contribution(part, np.arange(len(part)), dither) for part in parts)
     mean: FloatArray = np.asarray(total) / np.float64(len(known))
     return mean
 
@@ -259,9 +260,10 @@ def _mean_of_everybody(task: Task, normalised: FloatArray) -> FloatArray:
 def _mean_report(task: Task, normalised: FloatArray, outside: NDArray[np.bool_]) -> FloatArray:
     """Return the mean of the noiseless reports of rows, some of them at a time."""
     total, together = np.zeros(task.num_words), max(1, _WORDS_TOGETHER // task.num_words)
+    dither = expand(bytes(32), "dithering of a forecast")
     for start in range(0, len(normalised), together):
         some = slice(start, start + together)
-        total += task.measurement.exact_reports(normalised[some], outside[some]).sum(axis=0, dtype=np.float64)
+        total += task.measurement.exact_reports(normalised[some], outside[some], dither).sum(axis=0, dtype=np.float64)
     return total / len(normalised)
 
 

@@ -139,7 +139,7 @@ def variances(measurement: Measurement) -> FloatArray:
     """
     wishart = cast("WishartSecondMoment", measurement.mechanism)
     first, second = np.triu_indices(measurement.num_columns)
-    products = np.where(first == second, 2.0, 1.0) * float(wishart.variance) ** 2 + wishart.rounding**2
+    products = np.where(first == second, 2.0, 1.0) * float(wishart.variance) ** 2 + wishart.grid_noise**2
     result: FloatArray = np.pad(products, (0, CLIPPED in measurement.layout), constant_values=float(wishart.sigma) ** 2)
     return result
 

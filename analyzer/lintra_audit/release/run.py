@@ -17,6 +17,7 @@ from lintra_audit.trials.likelihood_test import (
 )
 from lintra_audit.trials.neighbours import worlds
 from lintra_audit.trials.simulated_release import (
+    AT_ZERO,
     HONEST,
     Draw,
     DrawnRelease,
@@ -188,7 +189,7 @@ def near_rows(case: Case, victim: int) -> tuple[FloatArray, FloatArray]:
 
 def far_reports(case: Case, victim: int) -> tuple[IntArray, IntArray]:
     """Return all clients' noiseless reports in both worlds, each of shape `(clients, w)`."""
-    first, second = (case.task.measurement.exact_reports(rows) for rows in far_rows(case, victim))
+    first, second = (case.task.measurement.exact_reports(rows, None, AT_ZERO) for rows in far_rows(case, victim))
     if case.task.claim.neighbours == "zero-out":
         first[victim] = 0
     return first, second

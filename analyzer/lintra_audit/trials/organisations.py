@@ -43,9 +43,9 @@ class File:
         return File(np.concatenate([self.rows, rows]), np.concatenate([self.persons, persons]), self.null_rows)
 
 
-def exact_contribution(task: Task, file: File) -> IntArray:
-    """Return what an organisation sends before noise, shape `(w,)`, its null rows counted."""
-    exact = task.measurement.exact_contribution(file.rows, file.persons)
+def exact_contribution(task: Task, file: File, random_bytes: RandomBytes = bytes) -> IntArray:
+    """Return what an organisation sends before noise, shape `(w,)`, its null rows counted; dithered ones rounded up."""
+    exact = task.measurement.exact_contribution(file.rows, file.persons, random_bytes)
     exact[task.measurement.layout.sent(ROWS)] += file.null_rows
     return exact
 
@@ -58,8 +58,9 @@ def admit(task: Task) -> None:
 def contribute(task: Task, organisation: int, file: File, runs: int, random_bytes: RandomBytes) -> IntArray:
     """Encode a file `runs` times with fresh noise, as an organisation does; shape `(runs, w)`."""
     del organisation  # all do the same
-    exact = exact_contribution(task, file)
-    return task.measurement.noised(np.broadcast_to(exact, (runs, exact.size)), random_bytes)
+    draws = runs if task.mechanism.rounding == "dithered" else 1
+    exact = np.array([exact_contribution(task, file, random_bytes) for _ in range(draws)])
+    return task.measurement.noised(np.broadcast_to(exact, (runs, exact.shape[1])), random_bytes)
 
 
 def charge(task: Task, persons: Sequence[str]) -> dict[str, float]:

@@ -25,6 +25,9 @@ from lintra_protocol.transforms.base import PublicMatrix
 BLOCK_WORDS = 1 << 19
 """Words of noise drawn at a time: large enough to be quick, small enough for any machine."""
 
+AT_ZERO: RandomBytes = bytes
+"""Zeros in the place of a client's generator: dithering then rounds up, which is one of the draws it may make."""
+
 
 def encode(measurement: Measurement, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
     """Encode normalised rows of shape `(runs, clients, d)` as clients do; the result is `(runs, clients, w)`."""
@@ -258,8 +261,8 @@ def run_reports(
 
 
 def exact_report(measurement: Measurement, row: FloatArray) -> IntArray:
-    """Return the noiseless report of one normalised row of shape `(d,)`; shape `(w,)`."""
-    result: IntArray = measurement.exact_reports(row[np.newaxis])[0]
+    """Return the noiseless report of one normalised row of shape `(d,)`, rounded up if dithered; shape `(w,)`."""
+    result: IntArray = measurement.exact_reports(row[np.newaxis], None, AT_ZERO)[0]
     return result
 
 

@@ -78,19 +78,23 @@ class Contribution:
     Attributes:
         account: what to look at before it leaves.
         sources: whom the ledger charges: every person by name, or one vouched charge for all of them.
+        normalised: the rows, shape `(n, d)`, moved into the bounds of their columns, centred and scaled.
+        persons: whose row each is, shape `(n,)`, numbered from 0.
+        num_columns: of the task's encoded rows.
     """
 
     account: Account
     sources: tuple[str, ...] | Vouched = field(repr=False)
-    exact: IntArray = field(repr=False)
+    normalised: FloatArray = field(repr=False)
+    persons: IntArray = field(repr=False)
     num_columns: int = field(repr=False)
 
     def __repr__(self) -> str:
         return f"Contribution({self.account.rows} rows of {self.account.persons} persons)"
 
     def parcel(self, task: Task, time: int, random_bytes: RandomBytes, tokens: tuple[Token, ...]) -> Parcel:
-        """Return the one report, with noise drawn now; bit for bit that of `lintra_protocol.ideal`."""
-        noised = task.measurement.noised(self.exact, random_bytes)
+        """Return the one report, rounded and noised now; bit for bit that of `lintra_protocol.ideal`."""
+        noised = task.measurement.contribution(self.normalised, self.persons, random_bytes)
         reports = tuple(make_reports(task, noised[np.newaxis], time, random_bytes))
         moved, missing = any(self.account.moved.values()), any(self.account.missing.values())
         clipped = (moved or self.account.shrunk > 0,)
@@ -140,10 +144,10 @@ def prepare(
     if not len(values):
         raise InvalidRowError("there is no row to contribute")
     present, numbered = np.unique(own, return_inverse=True)
-    exact = task.measurement.exact_contribution(task.schema_arrays.normalise(values), numbered)
-    account = _account(task, held, values, numbered, exact, (joined, dropped, len(refused)))
+    normalised = task.schema_arrays.normalise(values)
+    account = _account(task, held, values, numbered, normalised, (joined, dropped, len(refused)))
     sources = tuple(names[number] for number in present) if names else Vouched()
-    return Contribution(account, sources, exact, task.num_columns)
+    return Contribution(account, sources, normalised, numbered, task.num_columns)
 
 
 async def finished(sending: Sending, task: Task, time: int) -> Sent | None:
@@ -191,10 +195,16 @@ def _kept(persons: IntArray, held: Contributors, keep: int | None, joined: int) 
 
 
 def _account(
-    task: Task, held: Contributors, values: FloatArray, persons: IntArray, exact: IntArray, told: tuple[int, int, int]
+    task: Task,
+    held: Contributors,
+    values: FloatArray,
+    persons: IntArray,
+    normalised: FloatArray,
+    told: tuple[int, int, int],
 ) -> Account:
     schema, measurement = task.schema_arrays, task.measurement
-    normalised = schema.normalise(values)
+    # The account needs no draw: `bytes` gives zeros, by which dithering rounds up.
+    exact = measurement.exact_contribution(normalised, persons, bytes)
     lacking = np.isnan(values)
     # A row that is left out moves nothing.
     counts = np.ones(len(values), np.bool_)

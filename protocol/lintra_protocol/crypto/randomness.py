@@ -58,6 +58,15 @@ def system_randomness(count: int) -> bytes:
     return os.urandom(count)
 
 
+def no_randomness(count: int) -> bytes:
+    """Refuse to give any bytes: the default of what reads randomness only in some tasks.
+
+    Raises:
+        ValueError: always.
+    """
+    raise ValueError(f"{count} random bytes are needed: dithered rounding takes a source of them")
+
+
 def bulk_system_randomness() -> RandomBytes:
     """Return a fast source for many draws: an AES-256-CTR stream seeded once from the operating system.
 

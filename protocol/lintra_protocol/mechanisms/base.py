@@ -8,12 +8,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from math import isqrt, log
-from typing import ClassVar, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from lintra_protocol.crypto.randomness import RandomBytes, no_randomness
 from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.encoding.documents import Frozen, Real, fraction
 from lintra_protocol.fields.schema import Column
@@ -21,7 +22,13 @@ from lintra_protocol.mechanisms.floor import NO_FLOOR, Floor
 from lintra_protocol.mechanisms.layout import CLIPPED, ROWS, Block, Layout, Words
 from lintra_protocol.mechanisms.noise_law import MIN_SIGMA, GaussianLaw
 from lintra_protocol.mechanisms.setting import Setting
-from lintra_protocol.noise.clipping import clip_norms, is_well_inside, quantise, squared_integer_bound
+from lintra_protocol.noise.clipping import (
+    clip_norms,
+    is_well_inside,
+    quantise,
+    quantise_dithered,
+    squared_integer_bound,
+)
 from lintra_protocol.noise.discrete_gaussian import MAX_SIGMA
 from lintra_protocol.privacy.statement import Claim, Neighbours, PrivacyStatement
 from lintra_protocol.transforms.base import PublicMatrix
@@ -42,7 +49,9 @@ class Mechanism(Frozen, ABC):
     positive `clip_count_weight` adds the clip counter, a word that counts the rows that clipping changed: a clipped row
     adds the weight times the distance of replaced rows (docs/explanation/privacy.md#clip-counter). Where clients and
     servers add noise, `floor` is the deviation of each server's in a word of deviation `sigma`, and in proportion in
-    others (#two-layers). In the canonical encoding both are left out where they are 0.
+    others (#two-layers). `rounding` says how numbers become integers: to the nearest, or dithered, so that the mean of
+    what a number becomes is the number (#dithered-rounding). In the canonical encoding a weight or floor of 0 and
+    rounding to nearest are left out.
     """
 
     kind: str
@@ -51,11 +60,12 @@ class Mechanism(Frozen, ABC):
     sigma: int = Field(ge=MIN_SIGMA, le=MAX_SIGMA)
     clip_count_weight: Real = Field(default="0", exclude_if=lambda weight: weight == "0")
     floor: int = Field(default=0, ge=0, le=MAX_SIGMA, exclude_if=lambda floor: floor == 0)
+    rounding: Literal["nearest", "dithered"] = Field(default="nearest", exclude_if=lambda how: how == "nearest")
 
     allows: ClassVar[frozenset[str]] = frozenset()
     """What a task of this kind may have: "contributors", "persons" (all rows of a person are clipped together),
-    "clip counter", "server noise", "floor" (noise of servers beside that of clients), "levels" (a category enters as
-    the number of its level, and not as indicators)."""
+    "clip counter", "server noise", "floor" (noise of servers beside that of clients), "dither" (`rounding` may be
+    dithered), "levels" (a category enters as the number of its level, and not as indicators)."""
 
     start_bits: ClassVar[int]
     """Bits of the norm bound, in integer steps, that calibration tries first."""
@@ -126,6 +136,10 @@ class Mechanism(Frozen, ABC):
             return self.squared_bound
         return setting.person_bound(self.squared_bound, self.fraction_bits)
 
+    def dithered_entries(self, num_columns: int) -> int:
+        """Return e, how many numbers of one row are dithered; 0 where none is."""
+        return num_columns if self.rounding == "dithered" else 0
+
     @property
     def sigma_bits(self) -> int:
         """Return k if `sigma` counts steps of 2^-k: f, or 2f where it is the noise of a product."""
@@ -146,14 +160,20 @@ class Mechanism(Frozen, ABC):
         del setting
         return False
 
-    def clip(self, rows: FloatArray, setting: Setting) -> IntArray:
+    def clip(self, rows: FloatArray, setting: Setting, random_bytes: RandomBytes = no_randomness) -> IntArray:
         """Clip normalised rows, and count them in integer steps.
 
         `rows` have shape `(n, d)`, or `(n, r, d)` for n persons of r rows each, which are clipped together. The result
-        has one row for each.
+        has one row for each. Only dithered rounding reads `random_bytes`, a word for each number.
         """
         scaled = rows.reshape(len(rows), -1) * 2.0**self.fraction_bits
-        return quantise(scaled, self.person_bound(setting)).reshape(-1, rows.shape[-1])
+        return self._rounded(scaled, self.person_bound(setting), random_bytes).reshape(-1, rows.shape[-1])
+
+    def _rounded(self, rows: FloatArray, squared_bound: int, random_bytes: RandomBytes) -> IntArray:
+        """Round rows, given in integer steps, shape `(n, d)`, to integers inside a ball, as `rounding` says."""
+        if self.rounding == "dithered":
+            return quantise_dithered(rows, squared_bound, random_bytes)
+        return quantise(rows, squared_bound)
 
     def is_clipped(self, rows: FloatArray) -> NDArray[np.bool_]:
         """Say for each of some normalised rows of shape `(n, d)` whether it is too large to be encoded as it is.

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
+from lintra_protocol.crypto.randomness import RandomBytes, no_randomness
 from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.encoding.documents import Real, fraction
 from lintra_protocol.errors import InvalidTaskError
@@ -90,7 +91,7 @@ class Histogram(Mechanism):
         """Return the rows, shape `(n, d)`, as they are: a missing number has a cell of its own."""
         return rows
 
-    def clip(self, rows: FloatArray, setting: Setting) -> IntArray:
+    def clip(self, rows: FloatArray, setting: Setting, random_bytes: RandomBytes = no_randomness) -> IntArray:
         """Return the cell of each value of rows in own units, both of shape `(n, d)`.
 
         A value is compared with the double nearest to an edge. What lies beyond the first or last edge counts in the

@@ -9,11 +9,11 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from lintra_protocol.crypto.randomness import RandomBytes
+from lintra_protocol.crypto.randomness import RandomBytes, no_randomness
 from lintra_protocol.crypto.ring import RING_BITS, FloatArray, IntArray, RingArray, to_ring
-from lintra_protocol.encoding.documents import fraction
 from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.mechanisms.base import LOG_MAX_WRAP, Mechanism
+from lintra_protocol.mechanisms.grid import grids, no_grid
 from lintra_protocol.mechanisms.layout import CLIPPED, ROWS, Layout, Products, Words
 from lintra_protocol.mechanisms.noise_law import GaussianLaw, drawn_together
 from lintra_protocol.mechanisms.persons import check_rows, clipped_together
@@ -59,18 +59,23 @@ class Measurement:
 
         Where servers add the noise a report has none. `outside` is that of `exact_reports`.
         """
-        exact = self.exact_reports(rows, outside)
+        exact = self.exact_reports(rows, outside, random_bytes)
         return exact if self.setting.noising_servers else exact + self.noise(len(exact), random_bytes)
 
-    def exact_reports(self, rows: FloatArray, outside: NDArray[np.bool_] | None = None) -> IntArray:
+    def exact_reports(
+        self,
+        rows: FloatArray,
+        outside: NDArray[np.bool_] | None = None,
+        random_bytes: RandomBytes = no_randomness,
+    ) -> IntArray:
         """Turn normalised rows of shape `(n, d)` into noiseless reports of shape `(n, w)`.
 
         What is missing, that is not finite, stands at its column's centre, or makes the whole report 0
         (`leaves_out`). `outside` says for each row whether a bound of a column moved a value of it before, shape
-        `(n,)`; none if not given. Only the clip counter looks at it.
+        `(n,)`; none if not given. Only the clip counter looks at it. Only dithered rounding reads `random_bytes`.
         """
         mechanism, layout = self.mechanism, self.layout
-        words = self._filled(mechanism.clip(mechanism.with_centre_for_missing(rows), self.setting))
+        words = self._filled(mechanism.clip(mechanism.with_centre_for_missing(rows), self.setting, random_bytes))
         if CLIPPED in layout:
             clipped = mechanism.is_clipped(rows) if outside is None else outside | mechanism.is_clipped(rows)
             words[CLIPPED] = layout[CLIPPED].bound * clipped[:, np.newaxis].astype(np.int64)
@@ -117,9 +122,11 @@ class Measurement:
         Raises:
             InvalidRowError: more rows than the task allows, of all persons or of one.
         """
-        return self.noised(self.exact_contribution(rows, persons), random_bytes)
+        return self.noised(self.exact_contribution(rows, persons, random_bytes), random_bytes)
 
-    def exact_contribution(self, rows: FloatArray, persons: IntArray) -> IntArray:
+    def exact_contribution(
+        self, rows: FloatArray, persons: IntArray, random_bytes: RandomBytes = no_randomness
+    ) -> IntArray:
         """Return the same without noise, shape `(w,)` (see `contribution` for the arguments)."""
         check_rows(rows, persons, self.setting)
         if self.leaves_out:
@@ -128,13 +135,13 @@ class Measurement:
         known, total = self.mechanism.with_centre_for_missing(rows), np.zeros(self.layout.num_words, np.int64)
         together = persons if "persons" in self.mechanism.allows else None
         for some in clipped_together(known, together, self._widest):
-            total += self.layout.summed(self._filled(self.mechanism.clip(some, self.setting)))
+            total += self.layout.summed(self._filled(self.mechanism.clip(some, self.setting, random_bytes)))
         return total
 
     @cached_property
     def _widest(self) -> int:
         """Return how many numbers of a row are held at once: its own, or the words that are spelled out."""
-        one = self.mechanism.clip(np.zeros((1, self.num_columns)), self.setting)
+        one = self.mechanism.clip(np.zeros((1, self.num_columns)), self.setting, bytes)
         parts = [part for part in self._filled(one).values() if not isinstance(part, Products)]
         spelled = sum(int(part.shape[1]) for part in parts)
         return max(self.num_columns, spelled)
@@ -320,6 +327,11 @@ class Measurement:
         check_setting(mechanism, self.claim, self.setting)
         if not 0 < mechanism.squared_bound <= MAX_SQUARED_BOUND:
             raise InvalidTaskError(f"row_bound {mechanism.row_bound} with {bits} fraction bits does not fit 30 bits")
+        if mechanism.squared_bound < 4 * mechanism.dithered_entries(self.num_columns):
+            raise InvalidTaskError(
+                f"row_bound {mechanism.row_bound} with {bits} fraction bits is too coarse to dither "
+                f"{self.num_columns} columns; use more fraction bits"
+            )
         layout = self.layout
         if CLIPPED in layout and not layout[CLIPPED].bound:
             weight = mechanism.clip_count_weight
@@ -339,47 +351,33 @@ class Measurement:
     # --- calibration -------------------------------------------------------------------------------------------
 
     def calibrated(self, max_clients: int) -> Self:
-        """Return this measurement with the finest grid that fits, and the smallest sigma that keeps the claim.
+        """Return this measurement with the grid of its rounding, and the smallest sigma that keeps the claim.
 
         Raises:
             InvalidTaskError: no grid fits the ring, or the claim needs more noise than the sampler draws.
             RowUnderfilledError: the minimum cohort leaves a row without honest clients.
         """
         self.mechanism.check_options(self.claim, self.num_columns, self.setting)
-        planned = self.planned()
+        planned, refusal = self.planned(), ""
         check_setting(planned.mechanism, self.claim, self.setting)
-        bound = fraction(planned.mechanism.row_bound)
-        first = planned.mechanism.start_bits - _exponent(bound)
-        for fraction_bits in range(min(max(first, 0), 40), -1, -1):
+        about = planned.mechanism, self.num_columns, self.setting, self.claim, max_clients
+        for fraction_bits in grids(*about):
             candidate = planned.changed(fraction_bits=fraction_bits)
-            if not candidate._grid_fits():
+            if not candidate.noise_law.grid_fits(candidate):
                 continue
             sigma, floor = candidate.noise_law.smallest_noise(candidate)
             candidate = candidate.changed(sigma=sigma, floor=floor)
             try:
                 candidate.check(max_clients)
-            except InvalidTaskError:
+            except InvalidTaskError as error:
+                refusal = refusal or error.detail
                 continue
             return candidate
-        raise InvalidTaskError(
-            f"no grid fits row_bound {planned.mechanism.row_bound} at epsilon {self.claim.epsilon} with at least "
-            f"{self.claim.min_clients} and at most {max_clients} clients; other column scales may help, or a larger "
-            "minimum"
-        )
+        raise no_grid(*about, refusal)
 
     def changed(self, **update: int | str) -> Self:
         """Return this measurement with some of the mechanism's fields changed."""
         return replace(self, mechanism=self.mechanism.model_copy(update=update))
-
-    def _grid_fits(self) -> bool:
-        """Return whether calibration should look for a sigma on the mechanism's grid."""
-        mechanism = self.mechanism
-        try:
-            mechanism.check_grid(self.num_columns, self.setting)
-        except InvalidTaskError:
-            return False
-        bounds = mechanism.squared_bound, mechanism.person_bound(self.setting)
-        return all(0 < bound <= MAX_SQUARED_BOUND for bound in bounds) and self.noise_law.grid_fits(self)
 
     def smallest_sigma(self) -> int:
         """Return the smallest integer sigma that keeps the claim (see `GaussianLaw.smallest_sigma`)."""
@@ -391,9 +389,3 @@ class Measurement:
         Raises RowUnderfilledError where no plan withstands it.
         """
         return replace(self, mechanism=self.mechanism.planned_for(self.claim, self.num_columns, self.setting))
-
-
-def _exponent(value: Fraction) -> int:
-    """Return the largest k with 2^k at most a positive value."""
-    guess = value.numerator.bit_length() - value.denominator.bit_length()
-    return guess if Fraction(2) ** guess <= value else guess - 1

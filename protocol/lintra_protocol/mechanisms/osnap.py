@@ -54,7 +54,7 @@ class Osnap(SketchedRows):
     kind: Literal["osnap"] = "osnap"
     leverage: Real = "0"
 
-    allows: ClassVar[frozenset[str]] = frozenset({"clip counter", "server noise", "floor"})
+    allows: ClassVar[frozenset[str]] = frozenset({"clip counter", "dither", "server noise", "floor"})
 
     @property
     def noise_law(self) -> "OsnapLaw":

@@ -14,6 +14,7 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from lintra_protocol.crypto.randomness import RandomBytes, no_randomness
 from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.encoding.documents import Real, fraction, real
 from lintra_protocol.errors import FalseClaimError, InvalidTaskError, RowUnderfilledError
@@ -21,7 +22,7 @@ from lintra_protocol.mechanisms.base import ON_THE_SPHERE
 from lintra_protocol.mechanisms.noise_law import MIN_SIGMA, NoisyMeasurement, upper_root
 from lintra_protocol.mechanisms.setting import Setting
 from lintra_protocol.mechanisms.sketched import SketchedRows, SketchLaw
-from lintra_protocol.noise.clipping import quantise_entries
+from lintra_protocol.noise.clipping import dither, quantise_entries
 from lintra_protocol.noise.discrete_gaussian import MAX_SIGMA
 from lintra_protocol.privacy.calibration import published_steps
 from lintra_protocol.privacy.statement import SMOOTHING, Claim, Neighbours, PrivacyStatement, copies_statement
@@ -70,11 +71,15 @@ class OsnapPublished(SketchedRows):
         totals = int(self.clip_count_weight != "0")
         return BalancedOsnap(self.rows, num_clients, seed, self.sparsity, copies=self.sparsity, totals=totals)
 
-    def clip(self, rows: FloatArray, setting: Setting) -> IntArray:
+    def clip(self, rows: FloatArray, setting: Setting, random_bytes: RandomBytes = no_randomness) -> IntArray:
         """Round normalised rows of shape `(n, d)` to integer steps and clip every entry; same shape."""
         # Whatever is more than a step outside ends at the bound, so that the product stays finite.
         limit = (self.entry_steps + 1) * 2.0**-self.fraction_bits
-        return quantise_entries(np.clip(rows, -limit, limit) * 2.0**self.fraction_bits, self.entry_steps)
+        steps = np.clip(rows, -limit, limit) * 2.0**self.fraction_bits
+        if self.rounding == "dithered":
+            # The bound is a whole number, so that nothing below it is rounded beyond it.
+            return dither(np.clip(steps, -self.entry_steps, self.entry_steps), random_bytes)
+        return quantise_entries(steps, self.entry_steps)
 
     def is_clipped(self, rows: FloatArray) -> NDArray[np.bool_]:
         """Say for each of some normalised rows of shape `(n, d)` whether an entry is too large to be sent as it is."""

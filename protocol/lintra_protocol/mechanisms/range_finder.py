@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from lintra_protocol.crypto.randomness import RandomBytes, no_randomness
 from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.encoding.canonical import parse_base64url
 from lintra_protocol.encoding.documents import Frozen, Key, Real, fraction
@@ -24,7 +25,7 @@ from lintra_protocol.mechanisms.base import Mechanism, squared_distance_of_perso
 from lintra_protocol.mechanisms.layout import Block, Layout, Products, Tiled, Words
 from lintra_protocol.mechanisms.public_signs import omega, projections
 from lintra_protocol.mechanisms.setting import Setting
-from lintra_protocol.noise.clipping import MAX_SQUARED_BOUND
+from lintra_protocol.noise.clipping import MAX_SQUARED_BOUND, quantise, quantise_dithered
 from lintra_protocol.privacy.statement import Claim, Neighbours
 
 MAX_TARGETS, MAX_BITS = 8, 8
@@ -84,7 +85,7 @@ class RangeFinder(Mechanism):
     targets: tuple[Target, ...] = Field(default=(), max_length=MAX_TARGETS)
     trace: bool = False
 
-    allows: ClassVar[frozenset[str]] = frozenset({"contributors", "clip counter"})
+    allows: ClassVar[frozenset[str]] = frozenset({"contributors", "clip counter", "dither"})
     start_bits: ClassVar[int] = 14
 
     # --- sizes and bounds ----------------------------------------------------------------------------------------
@@ -152,9 +153,24 @@ class RangeFinder(Mechanism):
         )
         return Layout(blocks, "count", square) if counts else Layout(blocks)
 
+    def clip(self, rows: FloatArray, setting: Setting, random_bytes: RandomBytes = no_randomness) -> IntArray:
+        """Clip rows of shape `(n, d)`, and count them in steps; dithered ones with their projections, `(n, d + r)`.
+
+        A projection is exact of the dithered row, and is then shrunk and dithered itself.
+        """
+        steps = super().clip(rows, setting, random_bytes)
+        if self.rounding != "dithered":
+            return steps
+        projected = steps.astype(np.float64) @ self.signs(steps.shape[1]) * 2.0**-self.halvings
+        return np.hstack([steps, quantise_dithered(projected, self.projected_squared_bound, random_bytes)])
+
     def fill(self, steps: IntArray, setting: Setting) -> Mapping[str, Words]:
-        """Return the products of clipped integer rows, shape `(n, d)`."""
-        words: dict[str, Words] = {"products": Products(steps, self._factors(steps))}
+        """Return the products of clipped integer rows, shape `(n, d)` or `(n, d + r)`, as `clip` returns them."""
+        if self.rounding == "dithered":
+            steps, projected = steps[:, : -self.rank], steps[:, -self.rank :]
+        else:
+            projected = projections(steps, self.signs(steps.shape[1]), self.halvings, self.projected_squared_bound)
+        words: dict[str, Words] = {"products": Products(steps, self._factors(steps, projected))}
         if self.trace:
             words["trace"] = Products(steps, steps, "dot")
         if self.leaves_out(setting):
@@ -165,19 +181,18 @@ class RangeFinder(Mechanism):
         """Return Omega of shape `(d, r)`, 1 and -1, read-only; the same for everybody who holds the task."""
         return omega(parse_base64url(self.omega_seed, 32), num_columns, self.rank)
 
-    def _factors(self, steps: IntArray) -> IntArray:
+    def _factors(self, steps: IntArray, projected: IntArray) -> IntArray:
         """Return q for each of some clipped integer rows: constant, targets, projection; shape `(n, width)`."""
         constant = np.full((len(steps), int(self.has_intercept)), self.intercept_steps, np.int64)
         own = [
             np.clip(steps[:, [target.column]] << target.bits, -bound, bound)
             for target, bound in zip(self.targets, self.anchor_bounds, strict=True)
         ]
-        projected = projections(steps, self.signs(steps.shape[1]), self.halvings, self.projected_squared_bound)
         return np.concatenate([constant, *own, projected], axis=1)
 
     def is_clipped(self, rows: FloatArray) -> NDArray[np.bool_]:
         """Say for each normalised row of shape `(n, d)` whether it, or its projection, is too large to be encoded."""
-        steps = self.clip(self.with_centre_for_missing(rows), Setting())
+        steps = quantise(self.with_centre_for_missing(rows) * 2.0**self.fraction_bits, self.squared_bound)
         lengths = np.square(steps @ self.signs(rows.shape[1])).sum(axis=1)
         longer: NDArray[np.bool_] = lengths > 4.0**self.halvings * self.projected_squared_bound
         return super().is_clipped(rows) | longer

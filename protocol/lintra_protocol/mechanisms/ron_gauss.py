@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
+from lintra_protocol.crypto.randomness import RandomBytes, no_randomness
 from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.encoding.documents import Real, fraction
 from lintra_protocol.errors import InvalidTaskError
@@ -124,7 +125,7 @@ class RonGauss(ProjectedRows):
             "tables": cells[:, sum(joint.bins) :],
         }
 
-    def clip(self, rows: FloatArray, setting: Setting) -> IntArray:
+    def clip(self, rows: FloatArray, setting: Setting, random_bytes: RandomBytes = no_randomness) -> IntArray:
         """Turn normalised rows of shape `(n, d)` into integers of shape `(n, 1 + P + H)`: class, vector, cells.
 
         Raises:

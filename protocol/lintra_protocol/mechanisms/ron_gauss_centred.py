@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
+from lintra_protocol.crypto.randomness import RandomBytes, no_randomness
 from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.encoding.canonical import parse_base64url
 from lintra_protocol.encoding.documents import Identifier
@@ -110,7 +111,7 @@ class RonGaussCentred(ProjectedRows):
             parts.append(label_steps(rows[:, self.label], self.label_bound)[:, np.newaxis])
         return mapped.classes, np.hstack(parts) - self.steps_of_centers()[mapped.classes]
 
-    def clip(self, rows: FloatArray, setting: Setting) -> IntArray:
+    def clip(self, rows: FloatArray, setting: Setting, random_bytes: RandomBytes = no_randomness) -> IntArray:
         """Turn normalised rows of shape `(n, d)` into integers of shape `(n, 1 + P)`: class and clipped vector."""
         classes, vectors = self._centred(rows)
         return np.column_stack([classes, clip_exactly(vectors, self.bound)])

@@ -7,22 +7,24 @@ norm and the mechanism exactly Gaussian (Dwork et al. 2014; Sheffet 2019; docs/e
 
 from collections.abc import Mapping
 from fractions import Fraction
-from math import isqrt
+from math import inf, isqrt, sqrt
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, StringConstraints
 
+from lintra_protocol.crypto.randomness import RandomBytes, no_randomness
 from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.encoding.documents import Identifier, Real, fraction
 from lintra_protocol.errors import InvalidTaskError, UnsupportedFeatureError
 from lintra_protocol.mechanisms.base import Mechanism
 from lintra_protocol.mechanisms.directions import MAX_BASIS_BYTES, SECOND_OF_TWO, along, directions, num_directions
 from lintra_protocol.mechanisms.layout import Block, Layout, Products, Triangle, Words, triangle_matrix
+from lintra_protocol.mechanisms.row_weights import RowWeights, WeightedBy
 from lintra_protocol.mechanisms.setting import Setting
 from lintra_protocol.mechanisms.setting_check import check_count
-from lintra_protocol.noise.clipping import clip_exactly
+from lintra_protocol.noise.clipping import clip_exactly, dithered_norm, quantise
 from lintra_protocol.privacy.statement import Claim, Neighbours, PrivacyStatement
 
 
@@ -34,6 +36,12 @@ class SecondMoment(Mechanism):
     the constant's products with the row are the first d words, its product with itself is public and not sent.
     With `count` noisy it is sent, after the trace, with noise like that of any square: a row in which a number is
     missing is then left out, its constant too. A clip counter comes last of all.
+
+    With `row_weights` the constant and the target are clipped with the row: f = (c, z), the `target` in it times k, is
+    shrunk to `row_bound` by a factor of its own (`RowWeights`). The report is the upper triangle of the products of
+    these d + 1 numbers, the constant first, then |f|^2 under a trace, and a word that counts the row under a noisy
+    count. A row in which a number is missing is all zeros. Y is `target_bound`, under "features" only, where k follows
+    from it; under "all" k is `target_factor`.
 
     In a second round, after that of a `range_finder`, a row is not its columns but what it is along the directions of
     a `basis`, joined by `targets`, columns that are taken as they are, and clipped again; d is then the number of both.
@@ -51,7 +59,14 @@ class SecondMoment(Mechanism):
         default=(), max_length=8, exclude_if=lambda targets: targets == ()
     )
 
-    allows: ClassVar[frozenset[str]] = frozenset({"contributors", "persons", "clip counter", "server noise", "floor"})
+    row_weights: WeightedBy | None = Field(default=None, exclude_if=lambda weights: weights is None)
+    target: Annotated[int, Field(ge=0, lt=2**20)] | None = Field(default=None, exclude_if=lambda target: target is None)
+    target_bound: Real = Field(default="0", exclude_if=lambda bound: bound == "0")
+    target_factor: Real = Field(default="1", exclude_if=lambda factor: factor == "1")
+
+    allows: ClassVar[frozenset[str]] = frozenset(
+        {"contributors", "persons", "clip counter", "dither", "server noise", "floor"}
+    )
     start_bits: ClassVar[int] = 12
 
     # --- what a report holds -------------------------------------------------------------------------------------
@@ -68,21 +83,47 @@ class SecondMoment(Mechanism):
         return 2 * self.fraction_bits
 
     def num_factors(self, num_columns: int) -> int:
-        """Return how many numbers are multiplied with each other: the columns, or directions and targets."""
+        """Return how many numbers are multiplied: columns, with weights the constant too, or directions and targets."""
+        if self.row_weights is not None:
+            return num_columns + 1
         return num_columns if self.basis is None else num_directions(self.basis, num_columns) + len(self.targets)
 
-    def leaves_out(self, setting: Setting) -> bool:
-        """Whether a row in which a number is missing is sent as zeros: where rows are counted with noise."""
+    def dithered_entries(self, num_columns: int) -> int:
+        """Return e: the columns, and with row weights the constant."""
+        return super().dithered_entries(num_columns + (self.row_weights is not None))
+
+    def counts_rows(self, setting: Setting) -> bool:
+        """Whether a word counts rows with noise."""
         return "noisy" in (self.count, setting.count)
+
+    def leaves_out(self, setting: Setting) -> bool:
+        """Whether a row in which a number is missing counts nowhere: where rows are counted with noise, or weighted.
+
+        The exact count of an organisation's rows counts it all the same; with weights its products are 0.
+        """
+        return self.counts_rows(setting) or (self.row_weights is not None and setting.count is None)
+
+    def row_count_steps(self, setting: Setting) -> int:
+        """Return g, what a row adds to a noisy count beside row weights: a fifth of the bound of a row's products."""
+        return self.person_bound(setting) // (5 * setting.rows_per_person)
 
     def blocks(self, num_columns: int, setting: Setting) -> Layout:
         """Return products with the intercept, those of the upper triangle, the trace and a count.
 
-        Noise is `sigma` off the diagonal, and the next integer above sqrt(2) `sigma` for whatever is a square.
+        With row weights the intercept is the first factor of the triangle. Noise is `sigma` off the diagonal, and
+        the next integer above sqrt(2) `sigma` for whatever is a square.
         """
         size, bound, step = self.num_factors(num_columns), self.person_bound(setting), 4.0**-self.fraction_bits
-        constant, counts = self.intercept_steps, self.leaves_out(setting)
+        constant, counts = self.intercept_steps, self.counts_rows(setting)
         triangle = Triangle.of_products(size, self.sigma)
+        if self.row_weights is not None:
+            one = self.row_count_steps(setting)
+            weighted = (
+                Block("products", triangle.size, triangle, bound, step),
+                Block("trace", int(self.trace), triangle.square, bound, step),
+                Block("count", int(counts), self.sigma, one, per=max(one, 1)),
+            )
+            return Layout(weighted, "count", one) if counts else Layout(weighted)
         blocks = (
             Block("intercept", size * (self.intercept != "0"), self.sigma, constant * isqrt(bound), step),
             Block("products", triangle.size, triangle, bound, step),
@@ -92,14 +133,16 @@ class SecondMoment(Mechanism):
         return Layout(blocks, "count", constant**2) if counts else Layout(blocks)
 
     def fill(self, steps: IntArray, setting: Setting) -> Mapping[str, Words]:
-        """Return the products of clipped integer rows, shape `(n, d)`."""
+        """Return the products of clipped integer rows, shape `(n, d)`, or `(n, d + 1)` with row weights."""
         words: dict[str, Words] = {"products": Products(steps, steps, "upper")}
-        if self.intercept != "0":
+        weighted = self.row_weights is not None
+        if self.intercept != "0" and not weighted:
             words["intercept"] = Products(np.full((len(steps), 1), self.intercept_steps, np.int64), steps)
         if self.trace:
             words["trace"] = Products(steps, steps, "dot")
-        if self.leaves_out(setting):
-            words["count"] = np.full((len(steps), 1), self.intercept_steps**2, np.int64)
+        if self.counts_rows(setting):
+            one = self.row_count_steps(setting) if weighted else self.intercept_steps**2
+            words["count"] = np.full((len(steps), 1), one, np.int64)
         return words
 
     def decode(self, layout: Layout, sketch: IntArray) -> FloatArray:
@@ -107,8 +150,9 @@ class SecondMoment(Mechanism):
 
         With an intercept it has shape `(d + 1, d + 1)`; the constant comes first. Its product with itself stands
         there under a noisy count; else it is public and depends on the number of clients, so it is 0
-        (`intercept_square`). With a trace the d noisy diagonal words and the noisy trace are combined by least squares:
-        every diagonal word moves by (trace - their sum) / (d + 1).
+        (`intercept_square`). With row weights it is one of the products, and d + 1 stands for d below. With a trace the
+        d noisy diagonal words and the noisy trace are combined by least squares: every diagonal word moves by (trace -
+        their sum) / (d + 1).
         """
         words = layout.integers(sketch, "products")[0]
         matrix = triangle_matrix(words)
@@ -130,12 +174,36 @@ class SecondMoment(Mechanism):
 
     # --- clipping ------------------------------------------------------------------------------------------------
 
-    def clip(self, rows: FloatArray, setting: Setting) -> IntArray:
+    def weights(self, num_columns: int) -> RowWeights:
+        """Return how rows of d columns are shrunk together with their constant and target.
+
+        Under "features" k Y is (R - sqrt(q)) / sqrt(2) steps, R the root of `squared_bound` and q = d + 1.
+
+        Raises:
+            ValueError: the mechanism has no row weights.
+        """
+        if self.row_weights is None:
+            raise ValueError("these rows have no weights: they are shrunk without a constant")
+        unit, bound, factor = 2.0**self.fraction_bits, inf, float(fraction(self.target_factor))
+        if self.row_weights == "features":
+            bound = float(fraction(self.target_bound))
+            factor = dithered_norm(self.squared_bound, num_columns + 1) / sqrt(2) / (bound * unit)
+        constant = float(fraction(self.intercept))
+        return RowWeights(self.row_weights, constant, self.target, bound, factor, unit)
+
+    def with_centre_for_missing(self, rows: FloatArray) -> FloatArray:
+        """Return rows of shape `(n, d)` with centres for missing numbers; with row weights as they are."""
+        return super().with_centre_for_missing(rows) if self.row_weights is None else rows
+
+    def clip(self, rows: FloatArray, setting: Setting, random_bytes: RandomBytes = no_randomness) -> IntArray:
         """Clip rows, or all rows of a person together, and count them in steps; with a basis along it, again clipped.
 
         `rows` have shape `(n, d)`, or `(n, r, d)` for n persons.
         """
-        steps = super().clip(rows, setting)
+        if self.row_weights is not None:
+            weights = self.weights(rows.shape[-1])
+            return weights.clip(rows, self.person_bound(setting), random_bytes)
+        steps = super().clip(rows, setting, random_bytes)
         if self.basis is None:
             return steps
         mapped = along(steps, directions(self.basis, rows.shape[-1]), self.targets)
@@ -145,18 +213,27 @@ class SecondMoment(Mechanism):
     def is_clipped(self, rows: FloatArray) -> NDArray[np.bool_]:
         """Say of normalised rows, shape `(n, d)`, which are too large to be encoded, shape `(n,)`.
 
-        With a basis a row is, too, that is too long along the directions.
+        With a basis a row is, too, that is too long along the directions. With row weights only the target's bound
+        clips a row: that it counts less is no clipping.
         """
+        if self.row_weights is not None:
+            return self.weights(rows.shape[1]).moves_target(rows)
         too_long = super().is_clipped(rows)
         if self.basis is None:
             return too_long
-        steps = super().clip(self.with_centre_for_missing(rows), Setting())
+        unit = 2.0**self.fraction_bits
+        steps = quantise(self.with_centre_for_missing(rows) * unit, self.squared_bound)
         mapped = along(steps, directions(self.basis, rows.shape[1]), self.targets)
         longer: NDArray[np.bool_] = np.square(mapped).sum(axis=1) > isqrt(self.squared_bound) ** 2
         return too_long | longer
 
     def clipping_rule(self, setting: Setting) -> str:
         """Return in words what happens to a row that is too large, and what is made of it."""
+        if self.row_weights is not None:
+            farther = "its features lie" if self.row_weights == "features" else "its features or its target lie"
+            moved = f", and the target is moved to at most {self.target_bound} from its centre"
+            counted = f"a row counts less the farther {farther} from the centre (norm {self.row_bound})"
+            return counted + moved * (self.row_weights == "features")
         rule = super().clipping_rule(setting)
         return rule if self.basis is None else f"{rule}, taken along public directions, and shrunk to it again"
 
@@ -170,8 +247,16 @@ class SecondMoment(Mechanism):
         C^2 / 2. Where they are replaced it is (T + C)^2, or 4 C T under an exact count if C is above T; the same with
         and without the trace. Under a noisy count of single rows the null row is one of those that may replace another
         (#missing-numbers); persons of different numbers of rows differ by (T + C)^2 at most (O1 of #organisations).
+
+        With row weights T is the bound of a person's vectors, the constant in them, and g of `row_count_steps` what a
+        row adds to a noisy count: T^2 / 2, T^2 / 2 more for the trace, and (g r)^2 against null rows; where persons are
+        replaced the larger of that and T^2 + (g (r - 1))^2 (#row-weights).
         """
-        bound, counts = Fraction(self.person_bound(setting)), self.leaves_out(setting)
+        bound, counts = Fraction(self.person_bound(setting)), self.counts_rows(setting)
+        if self.row_weights is not None:
+            one, rows = self.row_count_steps(setting) * counts, setting.rows_per_person
+            to_null = bound**2 * (1 + self.trace) / 2 + (one * rows) ** 2
+            return to_null if neighbours != "replace-one" else max(bound**2 + (one * (rows - 1)) ** 2, to_null)
         constant = Fraction(setting.rows_per_person * self.intercept_steps**2)
         to_null = (bound**2 * (1 + self.trace) + 2 * constant * bound + constant**2 * counts) / 2
         if neighbours != "replace-one":
@@ -187,7 +272,9 @@ class SecondMoment(Mechanism):
         The products on and above the diagonal have half the squared norm of all, and half that of the diagonal more.
         """
         square, constant = self.squared_bound, self.intercept_steps**2
-        return square**2 * (1 + self.trace) + constant * square + constant**2 * self.leaves_out(setting)
+        if self.row_weights is not None:
+            return square**2 * (1 + self.trace) + (self.row_count_steps(setting) * self.counts_rows(setting)) ** 2
+        return square**2 * (1 + self.trace) + constant * square + constant**2 * self.counts_rows(setting)
 
     def remark(self, privacy: PrivacyStatement) -> str:
         """Return, of a second round, that this promise is not the whole of what the same people are promised."""
@@ -209,7 +296,8 @@ class SecondMoment(Mechanism):
                 "the trace is free where one row is replaced; against the null row, or where rows are added, it would "
                 "double the squared sensitivity: use neighbours 'replace-one', or leave the trace out"
             )
-        if self.leaves_out(setting) and fraction(self.intercept) == 0:
+        self._check_weights(num_columns)
+        if self.counts_rows(setting) and fraction(self.intercept) == 0:
             raise InvalidTaskError("count 'noisy': rows are counted by an intercept; give one, half of row_bound say")
         if fraction(self.intercept) < 0:
             raise InvalidTaskError(f"intercept {self.intercept} is negative; use 0 for none")
@@ -226,6 +314,32 @@ class SecondMoment(Mechanism):
         if len(set(self.targets)) < len(self.targets) or max(self.targets, default=0) >= num_columns:
             raise InvalidTaskError(f"targets are different numbers of columns, from 0 to {num_columns - 1}")
 
+    def _check_weights(self, num_columns: int) -> None:
+        bound, factor = fraction(self.target_bound), fraction(self.target_factor)
+        if self.row_weights is None:
+            if self.target is not None or bound or factor != 1:
+                raise InvalidTaskError("target, target_bound and target_factor belong to row_weights; leave them out")
+            return
+        if self.rounding != "dithered":
+            raise InvalidTaskError(
+                f"row_weights: rows that are weighted are dithered; use rounding 'dithered', not {self.rounding!r}"
+            )
+        if fraction(self.intercept) <= 0:
+            raise InvalidTaskError("row_weights: the constant tells the weights; give an intercept above 0")
+        if self.basis is not None:
+            raise InvalidTaskError("row_weights: rows of a second round are along directions; leave the weights out")
+        if self.target is not None and self.target >= num_columns:
+            raise InvalidTaskError(f"target {self.target} is not the number of one of {num_columns} columns")
+        if self.row_weights == "features" and (self.target is None or bound <= 0 or factor != 1):
+            raise InvalidTaskError(
+                "row_weights 'features': give a target and its target_bound, above 0; target_factor follows from them"
+            )
+        if self.row_weights == "all" and (bound or factor <= 0 or (self.target is None and factor != 1)):
+            raise InvalidTaskError(
+                "row_weights 'all': nothing bounds the target, so leave target_bound out; target_factor, above 0, "
+                "needs a target"
+            )
+
     def check_grid(self, num_columns: int, setting: Setting) -> None:
         """Raise InvalidTaskError for a grid on which joined words may overflow, or the intercept is nothing."""
         if self.basis is not None:
@@ -235,5 +349,5 @@ class SecondMoment(Mechanism):
                 raise InvalidTaskError(
                     f"{rank} directions of rows of {self.fraction_bits} fraction bits may overflow; use fewer bits"
                 )
-        if fraction(self.intercept) and not self.intercept_steps:
+        if fraction(self.intercept) and not self.intercept_steps and self.row_weights is None:
             raise InvalidTaskError(f"intercept {self.intercept} is less than one step of the grid; use a larger one")

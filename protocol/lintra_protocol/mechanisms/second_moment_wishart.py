@@ -55,7 +55,7 @@ class WishartSecondMoment(Mechanism):
 
     kind: Literal["second_moment_wishart"] = "second_moment_wishart"
 
-    allows: ClassVar[frozenset[str]] = frozenset({"clip counter"})
+    allows: ClassVar[frozenset[str]] = frozenset({"clip counter", "dither"})
     start_bits: ClassVar[int] = 40
 
     @property
@@ -69,7 +69,7 @@ class WishartSecondMoment(Mechanism):
         return self.coarse**2 + _FINE_VARIANCE
 
     @property
-    def rounding(self) -> int:
+    def grid_noise(self) -> int:
         """Return the deviation of the noise that hides the examples' grid: a 64th of a product's, rounded up."""
         return -(-self.sigma // 64)
 
@@ -138,7 +138,7 @@ class WishartLaw(GaussianLaw):
         behind = (mixed << _FINE_BITS) + fine[:, first] * fine[:, second] + uniform.astype(np.int64)
         products = coarse[:, first] * coarse[:, second] + (behind >> bits)
         products -= np.where(first == second, self.mechanism.variance, 0)
-        products += discrete_gaussian(shape, self.mechanism.rounding, random_bytes)
+        products += discrete_gaussian(shape, self.mechanism.grid_noise, random_bytes)
         if CLIPPED not in layout:
             return products
         # The counter is no product: its noise is that of any other mechanism's.
@@ -157,7 +157,7 @@ class WishartLaw(GaussianLaw):
         if room <= 0:
             return inf
         squares = log(num_columns) - max(room / 2 / mechanism.variance - 1.4 * max_clients, 0.0) / 4
-        entries, variance = num_columns * (num_columns + 1) // 2, max_clients * float(mechanism.rounding) ** 2
+        entries, variance = num_columns * (num_columns + 1) // 2, max_clients * float(mechanism.grid_noise) ** 2
         parts = [squares, log_wrap_probability(entries, total + room // 2, variance, RING_BITS)]
         if CLIPPED in layout:
             counter = max_clients * layout[CLIPPED].bound, max_clients * float(self.sigma) ** 2
@@ -184,7 +184,7 @@ class WishartLaw(GaussianLaw):
         mu = (inner + 2 * grid) * (1 + 1e-9)
         failure = _joined_failure(allowed, grid, mu)
         words = num_columns * (num_columns + 1) // 2
-        slack = row_slack(smallest_row, words, float(mechanism.rounding) ** 2, SMOOTHING)
+        slack = row_slack(smallest_row, words, float(mechanism.grid_noise) ** 2, SMOOTHING)
         slack += 2 * smallest_row * num_columns * kappa(_FINE_VARIANCE * 0.999)
         if CLIPPED in measured.layout:
             # A Gaussian word beside what is dominated by mu and the failure: squares of mu add up, failures do not.
@@ -213,7 +213,7 @@ class WishartLaw(GaussianLaw):
         rounded = z * sqrt(honest) / 2
         crossed = 2 * z * 2 * fine * sqrt(self.mechanism.variance) * (sqrt(honest) + z)
         squared = _FINE_VARIANCE * fine**2 * (1.4 * honest + 2 * z**2)
-        return sqrt(words) * (rounded + crossed + squared) / sqrt(honest * self.mechanism.rounding**2 - SMOOTHING)
+        return sqrt(words) * (rounded + crossed + squared) / sqrt(honest * self.mechanism.grid_noise**2 - SMOOTHING)
 
     def failure_of_two_steps(self, privacy: PrivacyStatement) -> float:
         """Return the failure between two rows, which depends on the data, unlike that of a crowded row."""

@@ -17,6 +17,8 @@ def check_setting(mechanism: Mechanism, claim: Claim, setting: Setting) -> None:
     weight = mechanism.clip_count_weight
     if fraction(mechanism.row_bound) <= 0:
         raise InvalidTaskError(f"row_bound {mechanism.row_bound} is not positive")
+    if mechanism.rounding == "dithered" and "dither" not in mechanism.allows:
+        raise InvalidTaskError(f"rounding: {mechanism.kind} cannot dither what it rounds; use 'nearest'")
     if weight != "0" and "clip counter" not in mechanism.allows:
         raise InvalidTaskError(f"clip_count_weight: {mechanism.kind} cannot count clipped rows; use 0")
     if not 0 <= fraction(weight) <= 1:

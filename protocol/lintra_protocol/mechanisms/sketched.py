@@ -32,7 +32,7 @@ class SketchedRows(Mechanism):
     rows: int = Field(ge=1, le=2**20)
     sparsity: int = Field(default=1, ge=1, le=64)
 
-    allows: ClassVar[frozenset[str]] = frozenset({"clip counter"})
+    allows: ClassVar[frozenset[str]] = frozenset({"clip counter", "dither"})
     start_bits: ClassVar[int] = 20
 
     noises_copies: ClassVar[bool] = False

@@ -27,7 +27,9 @@ class Sum(Mechanism):
     kind: Literal["sum"] = "sum"
     count: Literal["exact", "noisy"] = Field(default="exact", exclude_if=lambda count: count == "exact")
 
-    allows: ClassVar[frozenset[str]] = frozenset({"contributors", "persons", "clip counter", "server noise", "floor"})
+    allows: ClassVar[frozenset[str]] = frozenset(
+        {"contributors", "persons", "clip counter", "dither", "server noise", "floor"}
+    )
     start_bits: ClassVar[int] = 24
 
     def leaves_out(self, setting: Setting) -> bool:

@@ -1,14 +1,15 @@
-"""Rounding a row to integers inside a ball, with the bound checked in integers.
+"""Rounding a row to integers inside a ball, to nearest or dithered, with the bound checked in integers.
 
 The privacy claim rests on the integer norm alone: whatever floating point does before, no row leaves the ball.
 """
 
 from fractions import Fraction
 from functools import lru_cache
-from math import hypot, isqrt
+from math import hypot, isqrt, sqrt
 
 import numpy as np
 
+from lintra_protocol.crypto.randomness import RandomBytes
 from lintra_protocol.crypto.ring import FloatArray, IntArray
 
 MAX_SQUARED_BOUND = 1 << 60
@@ -65,20 +66,86 @@ def quantise(rows: FloatArray, squared_bound: int) -> IntArray:
     Raises:
         ValueError: the squared bound is out of range.
     """
-    if not 0 < squared_bound <= MAX_SQUARED_BOUND:
-        raise ValueError(f"the squared bound lies in 1..2^60, got {squared_bound}")
+    _check_bound(squared_bound)
     if is_well_inside(rows, float(squared_bound) ** 0.5):
         steps = [round(value) for value in rows[0].tolist()]
         if sum(step * step for step in steps) <= squared_bound:
             return np.array([steps], np.int64)
     shrunk = clip_norms(rows, float(squared_bound) ** 0.5)
-    result: IntArray = np.rint(shrunk).astype(np.int64)
-    outside = np.flatnonzero(_squared_norms(result) > squared_bound)
+    return _inside(np.rint(shrunk).astype(np.int64), shrunk, squared_bound)
+
+
+def dithered_norm(squared_bound: int, entries: int) -> float:
+    """Return sqrt(R) - sqrt(e), the norm that vectors of e entries are shrunk to before they are dithered; at least 0.
+
+    Dithering moves every entry by less than a step, hence a vector by less than sqrt(e): no outcome leaves the ball.
+    """
+    return max(sqrt(squared_bound) - sqrt(entries), 0.0)
+
+
+def column_norms(rows: FloatArray) -> FloatArray:
+    """Return the Euclidean norms of rows of shape `(n, d)`, squares added up in the order of the columns; `(n,)`.
+
+    Every party that adds up in this order, each sum rounded to a double, finds the same bits.
+    """
+    if not rows.shape[1]:
+        return np.zeros(len(rows))
+    with np.errstate(over="ignore"):
+        norms: FloatArray = np.sqrt(np.add.accumulate(np.square(rows), axis=1)[:, -1])
+    return norms
+
+
+def shrink_factors(norms: FloatArray, bound: float) -> FloatArray:
+    """Return bound / norm where a norm exceeds the bound, else 1; both of shape `(n,)`."""
+    factors: FloatArray = bound / np.maximum(norms, bound) if bound > 0 else np.zeros_like(norms)
+    return factors
+
+
+def dither(rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
+    """Round each entry x up with probability x - floor(x), else down; the mean of what comes out is x.
+
+    x becomes i + 1 if u < (x - i) 2^32, else i, with i = floor(x) and u a 32-bit little-endian word of the source. The
+    words are read in the order of the entries, also for entries that are whole numbers. (Not floor(x + u / 2^32): above
+    2^21 steps a double cannot hold that sum.)
+
+    Args:
+        rows: finite floats of shape `(n, d)`, counted in steps, below 2^31.
+        random_bytes: the client's own source.
+    """
+    words = np.frombuffer(random_bytes(4 * rows.size), "<u4").reshape(rows.shape)
+    below = np.floor(rows)
+    dithered: IntArray = below.astype(np.int64) + (words < (rows - below) * 2.0**32)
+    return dithered
+
+
+def quantise_dithered(rows: FloatArray, squared_bound: int, random_bytes: RandomBytes) -> IntArray:
+    """Shrink rows to `dithered_norm`, dither them, and check the ball in integers.
+
+    Rows of shape `(n, d)`, result and refusals are those of `quantise`; `random_bytes` is the client's own source.
+    """
+    factors = shrink_factors(column_norms(rows), dithered_norm(squared_bound, rows.shape[1]))
+    return quantise_shrunk(rows * factors[:, np.newaxis], squared_bound, random_bytes)
+
+
+def quantise_shrunk(shrunk: FloatArray, squared_bound: int, random_bytes: RandomBytes) -> IntArray:
+    """Dither rows that were shrunk already, shape `(n, d)`, and check the ball in integers."""
+    _check_bound(squared_bound)
+    return _inside(dither(shrunk, random_bytes), shrunk.copy(), squared_bound)
+
+
+def _inside(rounded: IntArray, shrunk: FloatArray, squared_bound: int) -> IntArray:
+    """Return rounded rows, shape `(n, d)`, those outside the ball truncated from what they were, and shrunk on."""
+    outside = np.flatnonzero(_squared_norms(rounded) > squared_bound)
     while outside.size:
-        result[outside] = np.trunc(shrunk[outside]).astype(np.int64)
+        rounded[outside] = np.trunc(shrunk[outside]).astype(np.int64)
         shrunk[outside] *= _SHRINK
-        outside = outside[_squared_norms(result[outside]) > squared_bound]
-    return result
+        outside = outside[_squared_norms(rounded[outside]) > squared_bound]
+    return rounded
+
+
+def _check_bound(squared_bound: int) -> None:
+    if not 0 < squared_bound <= MAX_SQUARED_BOUND:
+        raise ValueError(f"the squared bound lies in 1..2^60, got {squared_bound}")
 
 
 def quantise_entries(rows: FloatArray, bound: int) -> IntArray:

@@ -217,7 +217,7 @@ async def test_more_rows_of_a_person_than_allowed_are_refused_or_the_first_ones_
         made = one.contribution(FRAME, person="who", keep=1)
         assert (made.account.rows, made.account.dropped_rows) == (3, 2)
         first = one.contribution(FRAME.iloc[[0, 1, 3]], person="who")
-        assert_array_equal(made.exact, first.exact)
+        assert_array_equal(made.normalised, first.normalised)
         with pytest.raises(InvalidRowError, match="keep: the task allows 1 to 1"):
             one.contribution(FRAME, person="who", keep=2)
 
@@ -383,8 +383,8 @@ def test_what_is_sent_is_the_sum_of_the_rows_and_the_noise_of_one_report(tmp_pat
     noise = noised - exact
     assert 0 < np.abs(noise / layout_of(task, 4).sigmas).max() < 5
     assert combine(to_ring(noised)[np.newaxis]).shape == noised.shape
-    assert isinstance(Contribution.__dataclass_fields__["exact"].repr, bool)
-    assert not Contribution.__dataclass_fields__["exact"].repr
+    assert isinstance(Contribution.__dataclass_fields__["normalised"].repr, bool)
+    assert not Contribution.__dataclass_fields__["normalised"].repr
 
 
 def test_persons_with_whole_numbers_are_those_of_the_same_numbers_as_texts() -> None:

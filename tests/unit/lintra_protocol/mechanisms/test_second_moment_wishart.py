@@ -30,7 +30,7 @@ def test_an_example_has_the_largest_variance_up_to_sigma_that_its_two_parts_can_
     for sigma in (4100, 4101, 10**6, 2**28):
         mechanism = PLAIN.model_copy(update={"sigma": sigma})
         assert mechanism.variance == mechanism.coarse**2 + 4 <= sigma < (mechanism.coarse + 1) ** 2 + 4
-        assert 64 * mechanism.rounding >= sigma > 64 * (mechanism.rounding - 1)
+        assert 64 * mechanism.grid_noise >= sigma > 64 * (mechanism.grid_noise - 1)
 
 
 @pytest.mark.slow
@@ -99,8 +99,8 @@ def test_noise_is_the_rounded_product_of_one_example_about_its_mean() -> None:
         for word, (i, j) in zip(words, places, strict=True):
             rest.append(float(int(word) - entries[i] * entries[j] + (mechanism.variance if i == j else 0)))
     # Eight deviations of the rounding noise, and six of the mean square of 1200 words: a false alarm below 1e-8.
-    assert max(map(abs, rest)) < 1 + 8 * mechanism.rounding
-    assert np.mean(np.square(rest)) / mechanism.rounding**2 == pytest.approx(1, abs=6 * (2 / 1200) ** 0.5)
+    assert max(map(abs, rest)) < 1 + 8 * mechanism.grid_noise
+    assert np.mean(np.square(rest)) / mechanism.grid_noise**2 == pytest.approx(1, abs=6 * (2 / 1200) ** 0.5)
 
 
 def test_too_small_a_sigma_or_too_large_a_cohort_is_refused() -> None:
