@@ -7,7 +7,7 @@ ALONE := env -u PYTHONDONTWRITEBYTECODE OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 .PHONY: check test test-all vectors demo demo-organisations console bench bench-all bench-peers docs lock
 
 check: .venv/.stamp  ## lint, format, types, spelling, prose
-	$(BIN)/ruff check && $(BIN)/ruff format --check && $(BIN)/mypy && $(BIN)/mypy deploy/*.py deploy/*/*.py docs/making
+	$(BIN)/ruff check && $(BIN)/ruff format --check && $(BIN)/mypy && $(BIN)/mypy deploy/*.py deploy/*/*.py docs/making && $(BIN)/mypy --config-file tests/mypy.toml tests benchmarks
 	$(BIN)/codespell -I docs/words.txt $$(git ls-files '*.md' '*.py') && $(BIN)/proselint --config .proselintrc.json check -o compact $$(git ls-files '*.md')
 test: .venv/.stamp $(if $(shell command -v chromium),.venv/.more)  ## the quick tests, in under 5 minutes; one in a browser if there is one
 	$(ALONE) $(BIN)/python -m pytest -n 2 --dist worksteal --assert=plain --showlocals -m "not slow"

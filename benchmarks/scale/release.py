@@ -55,7 +55,7 @@ def release(folder: Path, num_reports: int, num_servers: int, *, asked: bool = F
             command = [sys.executable, "-m", "scale.release", str(place), *map(str, pids)]
             benchmarks = str(Path(__file__).resolve().parents[1])
             environment = {**os.environ, "PYTHONPATH": benchmarks, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-            with asking(place, num_servers - 1, environment) if asked else nullcontext([]) as answers:
+            with asking(place, num_servers - 1, environment) if asked else nullcontext([]) as answers:  # type: ignore[attr-defined]
                 time.sleep(QUIET_SECONDS if asked else 0)
                 told = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE).stdout
         found = json.loads(told)

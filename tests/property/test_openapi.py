@@ -121,7 +121,7 @@ def world(loop: Loop, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worl
     "examples", [pytest.param(QUICK, id="few"), pytest.param(LONG, id="many", marks=pytest.mark.slow)]
 )
 def test_no_request_makes_a_server_fail_and_every_refusal_is_a_problem(world: World, loop: Loop, examples: int) -> None:
-    schema = schemathesis.openapi.from_dict(world.apps[0].inner.openapi())
+    schema = schemathesis.openapi.from_dict(world.apps[0].inner.openapi())  # type: ignore[attr-defined]
 
     def check(case: Case) -> None:
         meets(case, task_id=world.task.task_id)
@@ -141,13 +141,13 @@ def test_no_request_makes_a_server_fail_and_every_refusal_is_a_problem(world: Wo
 
 def test_every_resource_of_a_server_says_which_messages_it_takes_and_answers(world: World, loop: Loop) -> None:
     application = world.apps[0].inner
-    routes = {(method.lower(), route.path) for route in application.routes for method in route.methods - {"HEAD"}}
+    routes = {(method.lower(), route.path) for route in application.routes for method in route.methods - {"HEAD"}}  # type: ignore[attr-defined]
     known = routes | {("post", "/v1/tasks/{task_id}/reports")}
     assert known == set(OPERATIONS), f"OPERATIONS of web/description.py and the routes: {known ^ set(OPERATIONS)}"
-    described = application.openapi()["paths"]
+    described = application.openapi()["paths"]  # type: ignore[attr-defined]
     task = f"/v1/tasks/{world.task.task_id}"
     for method, path, asked in (("get", "/v1/keys", "/v1/keys"), ("get", "/v1/tasks/{task_id}", task)):
         answer = loop.run(world.http[0].get(asked))
         (declared,) = described[path][method]["responses"]["200"]["content"].items()
-        assert answer.headers["content-type"] == declared[0]
+        assert answer.headers["content-type"] == declared[0]  # type: ignore[attr-defined]
     assert described["/v1/tasks/{task_id}/reports"]["post"]["requestBody"]["required"]

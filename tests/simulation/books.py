@@ -279,7 +279,7 @@ def _serial(course: Course, report_id: bytes) -> bytes:
 def plain_matrix(task: Task, count: int, seed: bytes) -> tuple[int, list[plain.Entries]]:
     """Return the rows of the public matrix and its entries, by the plain implementation."""
     if task.mechanism.kind == "osnap":
-        rows = task.mechanism.rows
+        rows = task.mechanism.rows  # type: ignore[attr-defined]
         return rows, plain.balanced_matrix(rows, count, seed)
     return 1, [[(0, 1)]] * count
 

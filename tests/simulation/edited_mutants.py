@@ -210,7 +210,7 @@ class _Unchecked:
 def joined_unchecked(patch: Patch) -> None:
     """Who joins rows does not check their marks."""
     merge = segment_rows.merge_some
-    patch.setattr(store, "merge_some", lambda *known: merge(*known[:-1], _Unchecked(known[-1])))
+    patch.setattr(store, "merge_some", lambda *known: merge(*known[:-1], _Unchecked(known[-1])))  # type: ignore[call-arg]
 
 
 def unended(patch: Patch) -> None:

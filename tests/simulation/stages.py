@@ -111,8 +111,8 @@ async def new_stages(folder: Path, seed: int, trouble: Trouble, kind: type[Insid
         editor.remember()
     for number, server in enumerate(world.servers):
         await back_up(world, number)
-        (server.terminate if world.maybe(0.5) else server.kill)()
-        server.save(folder / str(number))
+        (server.terminate if world.maybe(0.5) else server.kill)()  # type: ignore[attr-defined]
+        server.save(folder / str(number))  # type: ignore[attr-defined]
     return Stages(world, folder, editor, world.times.wall, world.times.running)
 
 

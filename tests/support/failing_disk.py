@@ -308,4 +308,4 @@ def main(folder: Path, first: int, last: int, step: int, errors: str) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), *map(int, sys.argv[2:5]), sys.argv[5])
+    main(Path(sys.argv[1]), *map(int, sys.argv[2:5]), sys.argv[5])  # type: ignore[call-arg]

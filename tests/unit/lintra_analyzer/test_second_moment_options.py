@@ -118,7 +118,7 @@ def test_the_noise_has_the_stated_law_and_this_test_would_notice_if_not(intercep
     assert not drawn[:, ~noised].any()
     variance = np.trace(drawn, axis1=1, axis2=2).var()
     assert abs(variance / law.functional_sd(np.eye(size)) ** 2 - 1) < limit
-    plain = SymmetricNoise(null.noise_sd, trace_tight=not trace, num_columns=3, exact=null.second_moment().errors.exact)  # type: ignore[union-attr]
+    plain = SymmetricNoise(null.noise_sd, trace_tight=not trace, num_columns=3, exact=null.second_moment().errors.exact)  # type: ignore[union-attr, attr-defined]
     assert abs(variance / plain.functional_sd(np.eye(size)) ** 2 - 1) > limit
 
 

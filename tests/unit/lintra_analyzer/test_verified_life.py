@@ -32,7 +32,7 @@ def nonces(life: Life, task: Task, kind: str) -> list[bytes]:
     """Return the nonces in the servers' cohorts or verdicts."""
     message = Cohort if kind == "cohort" else Verdict
     bodies = [life.service.store.document(task.task_id, 0, kind, server) for server in range(3)]  # type: ignore[arg-type]
-    return [parse_base64url(Signed[message].from_canonical(body or b"").message.nonce) for body in bodies]  # type: ignore[valid-type]
+    return [parse_base64url(Signed[message].from_canonical(body or b"").message.nonce) for body in bodies]  # type: ignore[valid-type, attr-defined]
 
 
 @pytest.mark.parametrize("kind", ["sum", pytest.param("osnap", marks=pytest.mark.slow)])

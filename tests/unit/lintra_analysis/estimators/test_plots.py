@@ -144,9 +144,9 @@ def test_a_histogram_draws_a_bar_for_each_cell() -> None:
     cells = CellCounts(named, (edges, np.array([])), levels, (counts, np.array([70.0, 30.0])), np.zeros(2), 0.0, 100)
     held = Release(cells=cells)
     drawn, other = histogram(held).plot(), histogram(held).plot(column="smoker")
-    assert_allclose([bar.get_height() for bar in drawn.patches], counts / 100)
-    assert_allclose([bar.get_x() for bar in drawn.patches], edges[:-1])
-    assert_allclose([bar.get_width() for bar in drawn.patches], np.diff(edges))
+    assert_allclose([bar.get_height() for bar in drawn.patches], counts / 100)  # type: ignore[attr-defined]
+    assert_allclose([bar.get_x() for bar in drawn.patches], edges[:-1])  # type: ignore[attr-defined]
+    assert_allclose([bar.get_width() for bar in drawn.patches], np.diff(edges))  # type: ignore[attr-defined]
     assert drawn.get_xlabel() == "age in years"
     assert [label.get_text() for label in other.get_xticklabels()] == ["0", "1"]
 

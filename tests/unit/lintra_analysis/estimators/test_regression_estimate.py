@@ -110,7 +110,7 @@ def test_a_sketch_in_which_every_client_has_a_row_of_its_own_gives_the_exact_rid
 def test_units_change_the_coefficients_and_nothing_else(kind: str) -> None:
     plain = noisy(kind)
     named = mixed_columns()
-    estimate = ridge(replace(plain, columns=named), "c4", regularization=2.0)
+    estimate = ridge(replace(plain, columns=named), "c4", regularization=2.0)  # type: ignore[call-arg]
     reference = ridge(plain, "c4", regularization=2.0)
     ratios = np.array([named[4].scale / column.scale for column in named[:4]])
     assert_allclose(values(estimate), values(reference) * ratios)

@@ -89,9 +89,9 @@ def measured(kind: str, values: FloatArray, option: PlannedMechanism) -> dict[st
             "product": float(blocks[:, :, first != second].std()),
             "square": float(blocks[:, :, first == second].std()),
         }
-    layout = option.mechanism.layout  # type: ignore[attr-defined]
-    counts, sums, products, _ = layout.ends
-    first, second = np.triu_indices(layout.num_coordinates)
+    joint = option.mechanism.joint  # type: ignore[attr-defined]
+    counts, sums, products, _ = joint.ends
+    first, second = np.triu_indices(joint.num_coordinates)
     blocks = values[:, sums:products].reshape(DRAWS, -1, first.size)
     found = {
         "sum": values[:, counts:sums].std(),
@@ -100,7 +100,7 @@ def measured(kind: str, values: FloatArray, option: PlannedMechanism) -> dict[st
     }
     if counts:
         found["count"] = values[:, :counts].std()
-    if layout.bins:
+    if joint.bins:
         found["cell"] = values[:, products:].std()
     return {name: float(value) for name, value in found.items()}
 

@@ -69,7 +69,7 @@ def test_a_report_says_what_the_noise_has_left() -> None:
     for number, one in enumerate(report.classes):
         assert one.interval[0] < one.count < one.interval[1]
         assert one.interval[1] - one.interval[0] == pytest.approx(2 * 1.96 * 40, rel=1e-3)
-        assert one.share == model.weights[number]
+        assert one.share == model.weights[number]  # type: ignore[attr-defined]
     assert sum(one.share for one in report.classes) == pytest.approx(1)
     assert report.covariances[0].entry_sd == 60 / 4000
     assert report.covariances[0].relative_error < 0.1
@@ -78,7 +78,7 @@ def test_a_report_says_what_the_noise_has_left() -> None:
     assert [one.column for one in report.histograms] == ["weight", "count", "member", "region"]
     assert report.histograms[0].total_variation == pytest.approx(20 * 25 / 4000 * 0.3989, rel=1e-3)
     assert report.eigenvalues.tolist() == sorted(report.eigenvalues.tolist(), reverse=True)
-    assert json.loads(json.dumps(report.to_dict()))["model_digest"] == model.digest
+    assert json.loads(json.dumps(report.to_dict()))["model_digest"] == model.digest  # type: ignore[attr-defined]
 
 
 def test_the_predicted_histogram_error_is_the_mean_of_many() -> None:
@@ -122,7 +122,7 @@ def test_long_headers_are_cut_and_too_large_tables_refused() -> None:
     assert ".. " not in SyntheticEstimate(rows).summary()
     assert ".. 15 more" in SyntheticEstimate(synthesize(model, 25, 1)).summary("a promise")
     with pytest.raises(InvalidAnalysisError, match="too many at once"):
-        synthesize_release(Release(joint_sums=model.release), 100, 1, "columns", most=399)
+        synthesize_release(Release(joint_sums=model.release), 100, 1, "columns", most=399)  # type: ignore[attr-defined]
 
 
 def test_projection_and_missing_histograms_are_said() -> None:

@@ -130,7 +130,7 @@ def test_draws_are_refused_where_there_is_no_law() -> None:
         (np.zeros(2), np.eye(2), math.nan),
     ):
         with pytest.raises(ValueError, match=r"draw needs|finite|positive definite"):
-            calibrated_draw(*arguments, stream)
+            calibrated_draw(*arguments, stream)  # type: ignore[call-arg]
 
 
 # --- logistic regression --------------------------------------------------------------------------------------

@@ -109,7 +109,7 @@ def test_a_dense_grid_finds_no_worse_row_than_the_search(seed: int) -> None:
 @pytest.mark.slow
 def test_the_gaussian_law_at_its_worst_row_is_certified() -> None:
     plan = plan_least_squares(CLAIM, 200, 5, 1.0, "gaussian")
-    pair = ols_pair(*plan.worst, 200, 5)
+    pair = ols_pair(*plan.worst, 200, 5)  # type: ignore[call-arg]
     largest = max(delta(each, 1.0).hi for each in (pair, pair.reverse()))
     assert largest <= CLAIM.float_delta
     assert largest == pytest.approx(plan.promise.delta, rel=1e-6)

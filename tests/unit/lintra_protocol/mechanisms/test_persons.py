@@ -266,7 +266,7 @@ def test_products_of_large_steps_are_as_exact_as_those_of_small_ones() -> None:
 
 @pytest.mark.parametrize("mechanism", [CELLS, CLASSES], ids=lambda mechanism: str(mechanism.kind))
 def test_rows_clipped_one_by_one_are_counted_by_what_they_add_up_to(mechanism: Mechanism) -> None:
-    rows = np.array([[0.3, 1.0, 1.0], [np.nan, 0.0, 0.0], [1.0, 1.0, np.nan]])[:, : len(mechanism.levels)]
+    rows = np.array([[0.3, 1.0, 1.0], [np.nan, 0.0, 0.0], [1.0, 1.0, np.nan]])[:, : len(mechanism.levels)]  # type: ignore[attr-defined]
     held = with_contributors(mechanism, contributors(2, "noisy"))
     found = measurement_of(held, rows.shape[1]).exact_contribution(rows, np.array([0, 1, 1]))
     assert_array_equal(found, reports_without_noise(mechanism, rows).sum(axis=0))

@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from lintra_protocol.crypto.randomness import expand
 from lintra_protocol.crypto.ring import from_ring
 from lintra_protocol.errors import FalseClaimError, InvalidTaskError, UnsupportedFeatureError
 from lintra_protocol.fields.contributors import Contributors
-from lintra_protocol.mechanisms import AnyMechanism, Osnap
+from lintra_protocol.mechanisms import Osnap
 from lintra_protocol.mechanisms.collusion import epsilons_if_colluding
 from lintra_protocol.privacy.discrete import discrete_delta, row_slack
 from lintra_protocol.privacy.gaussian import gaussian_mu
@@ -42,7 +43,7 @@ KINDS = {
 every_kind = pytest.mark.parametrize("member", KINDS)
 
 
-def noised(member: str, servers: int = SERVERS) -> AnyMechanism:
+def noised(member: str, servers: int = SERVERS) -> Any:
     plain = uncalibrated(**KINDS[member], columns=COLUMNS)  # type: ignore[arg-type]
     weight = {"clip_count_weight": "0.2"} if member.endswith("count") else {}
     return calibrated_for(with_server_noise(plain.model_copy(update=weight), servers), COLUMNS, CLAIM, 1000)

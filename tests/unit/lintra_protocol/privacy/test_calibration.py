@@ -32,7 +32,7 @@ def test_equation_4_has_its_reference_values(arguments: tuple[int, ...], varianc
 def test_in_integer_steps_equation_4_is_rounded_up(arguments: tuple[int, ...], variance: float) -> None:
     epsilon, delta, *counts, eta, corrupt = arguments
     steps = Decimal(repr(eta)) * 2**20
-    sigma = published_steps(Decimal(repr(epsilon)), Decimal(repr(delta)), *counts, steps, corrupt)
+    sigma = published_steps(Decimal(repr(epsilon)), Decimal(repr(delta)), *counts, steps, corrupt)  # type: ignore[call-arg]
     assert sigma - 1 < math.sqrt(variance) * 2**20 * (1 + 1e-12)
     assert sigma >= math.sqrt(variance) * 2**20 * (1 - 1e-12)
 

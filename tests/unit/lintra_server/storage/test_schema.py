@@ -192,7 +192,7 @@ def test_a_value_larger_than_memory_is_not_read_and_counts_as_changed(tmp_path: 
             connection.execute(f"UPDATE batches SET inventory = zeroblob({HUGE})")
         with little_memory(), store.database.reading() as connection:
             with pytest.raises(MemoryError):
-                connection.exec_driver_sql("SELECT ids FROM segments").all()
+                connection.exec_driver_sql("SELECT ids FROM segments").all()  # type: ignore[attr-defined]
             assert [row.ids for row in raw_rows(connection, 1)] == [b""]
             with pytest.raises(UnavailableError, match="gone"):
                 store.held(1)
