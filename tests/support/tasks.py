@@ -122,5 +122,5 @@ def _calibrated(
     noise, verified = fields.get("noise", "clients"), fields.get("verification", "none") != "none"
     kept = claim_for_noise(claim, clients_noise=noise != "servers") if verified else claim
     merges = getattr(fields.get("windows"), "max_merge", 1) > 1
-    setting = Setting(None, *(num_servers * (noise == each) for each in ("servers", "both")), merges)
+    setting = Setting(None, *(num_servers * (noise == each) for each in ("servers", "both")), merges)  # type: ignore[call-arg]
     return Measurement(asked, columns, setting, kept).calibrated(max_clients).mechanism
