@@ -155,6 +155,24 @@ def test_products_are_added_up_exactly_however_large_their_factors_are(form: str
     assert products.summed(3 * size**2).tolist() == expected.tolist()
 
 
+def test_products_of_many_rows_are_exact_beyond_the_integers_of_floating_point() -> None:
+    """Products of odd factors below 2^20, in 2^15 rows, add up to nearly 2^55; floating point is exact to 2^53."""
+    left = np.full((2**15 + 1, 1), 2**20 - 1)
+    left[::2] -= 2
+    assert Products(left, left).summed(2**40).tolist() == [sum(int(factor) ** 2 for factor in left[:, 0])]
+
+
+def test_a_block_in_which_a_row_counts_two_is_divided_by_two() -> None:
+    layout = Layout((Block("cells", 2, 3, bound=2, per=2),))
+    assert layout.values(np.array([[6, 3]]), "cells").tolist() == [[3.0, 1.5]]
+
+
+def test_products_deviate_by_the_root_of_the_draws_in_their_step() -> None:
+    layout = Layout((Block("products", 3, Triangle(2, 5, 8), 9, step=0.25),))
+    assert layout.product_deviations("products", 16) == (5.0, 8.0)
+    assert layout.deviation("products", 16).tolist() == [8.0, 5.0, 8.0]
+
+
 def test_a_document_of_a_million_columns_is_measured_without_spelling_it_out() -> None:
     """A report of 2^39 words has a size, bounds and a place for each block; its numbers are not made."""
     wide = Measurement(SecondMoment(row_bound="1", fraction_bits=2, sigma=9), 2**20, Setting(), ANY_CLAIM)

@@ -70,6 +70,14 @@ def test_no_two_reports_of_a_small_ball_are_further_apart_than_stated_and_some_a
     assert stated == row_distance(mechanism, neighbours) + clip_steps(mechanism) ** 2  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("mechanism", COUNTING, ids=str)
+def test_no_report_of_a_small_ball_is_longer_than_what_a_proof_allows(mechanism: AnyMechanism) -> None:
+    reports = np.array(with_both_flags(mechanism, ball()))
+    allowed = measurement_of(mechanism, 2, CLAIM).squared_length
+    assert allowed is not None
+    assert np.square(reports).sum(axis=1).max() <= allowed
+
+
 @pytest.mark.parametrize("pairs", [(), ((0, 1),), ((0, 1), (0, 2), (1, 2))])
 def test_joint_sums_are_as_far_apart_as_stated_and_no_farther(pairs: tuple[tuple[int, int], ...]) -> None:
     paired = {"pairs": pairs, "pair_bins": (2, 2, 2 * (len(pairs) > 1)), "pair_weight": "0.8", "count_weight": "1.2"}
