@@ -74,10 +74,7 @@ WITHOUT_PRIVACY = 0.80466
 COALITIONS = ((16, 0), (5, 1), (3, 2), (5, 4), (16, 15), (20, 19))
 """K and t; the error over the central one is the root of K / (K - t)."""
 
-DESIGN = {
-    "1": (0.8046, 0.8046, 0.8046, 0.8046, 0.8042, 0.8043),
-    "0.1": (0.8026, 0.8022, 0.8025, 0.8017, 0.784, 0.776),
-}
+DESIGN = {"1": (0.8046, 0.8046, 0.8046, 0.8046, 0.8042, 0.8043), "0.1": (0.8026, 0.8022, 0.8025, 0.8017, 0.784, 0.776)}
 """By epsilon the design's medians, in the order of `COALITIONS`."""
 
 DESIGN_MEAN, DESIGN_ALONE = 0.0058, {"UA": "0.797", "AS": "0.19", "OO": "below 0"}

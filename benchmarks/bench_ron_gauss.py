@@ -301,10 +301,7 @@ def table(rows: Rows, label: str, runs: int) -> None:
     algorithm = "mixture" if label == "class" else "regression"
     published = {"calibration": "published", "accept_published_loss": True}
     variants: dict[str, tuple[str, Callable[[Split, float], float]]] = {
-        "published": (
-            "published constants (not private as stated)",
-            lambda s, e: paper(s, algorithm, e, **published),
-        ),
+        "published": ("published constants (not private as stated)", lambda s, e: paper(s, algorithm, e, **published)),
         "corrected": ("corrected Laplace, pure epsilon", lambda s, e: paper(s, algorithm, e)),
         "gaussian": ("paper's pipeline, Gaussian noise", lambda s, e: paper(s, algorithm, e, delta=DELTA)),
         "pooled": (f"one vector, p = {p}", lambda s, e: ours(s, label, e, p)),

@@ -47,12 +47,7 @@ def task_of() -> Task:
     keys = [SigningKey(bytes([number]) * 32).public_key for number in range(SERVERS + 2)]
     claim = Claim(epsilon="1", delta="0.000001", min_clients=1000)
     plain = RangeFinder(
-        row_bound="1",
-        fraction_bits=0,
-        sigma=4,
-        rank=RANK,
-        omega_seed=base64url(bytes(32)),
-        projected_bound="1.1383",
+        row_bound="1", fraction_bits=0, sigma=4, rank=RANK, omega_seed=base64url(bytes(32)), projected_bound="1.1383"
     )
     return Task(
         salt=base64url(bytes(32)),

@@ -40,16 +40,7 @@ from study import (
     specifications,
 )
 from summary import certificate_lines, comparison_table, promise_lines
-from yardsticks import (
-    Problem,
-    Setting,
-    Truth,
-    local_products,
-    local_rows,
-    non_private,
-    simulated,
-    trusted_curator,
-)
+from yardsticks import Problem, Setting, Truth, local_products, local_rows, non_private, simulated, trusted_curator
 
 from lintra_analysis.access.rest_client import AnalyzerClient
 from lintra_client.upload.simulate import simulate

@@ -33,8 +33,7 @@ def promise_lines(record: dict[str, Any]) -> Iterator[str]:
 def comparison_table(result: dict[str, Any]) -> Table:
     """Return the one table: what privacy costs, and what it would cost without the servers."""
     table = Table(
-        title=f"{result['rows']:,} flights: what privacy costs; of simulated runs the median",
-        title_justify="left",
+        title=f"{result['rows']:,} flights: what privacy costs; of simulated runs the median", title_justify="left"
     )
     table.add_column("what the analyst gets", no_wrap=True)
     table.add_column("sees rows", no_wrap=True)

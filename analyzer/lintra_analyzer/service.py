@@ -40,12 +40,7 @@ from lintra_protocol.cohort.report_ids import ReportIds
 from lintra_protocol.crypto.randomness import RandomBytes, bulk_system_randomness
 from lintra_protocol.crypto.tokens import make_token
 from lintra_protocol.encoding.canonical import canonical_json
-from lintra_protocol.errors import (
-    InvalidReleaseError,
-    InvalidTaskError,
-    TaskConflictError,
-    UnknownBatchError,
-)
+from lintra_protocol.errors import InvalidReleaseError, InvalidTaskError, TaskConflictError, UnknownBatchError
 from lintra_protocol.messages.documents import BATCH, Counters, TaskRecord, sign
 from lintra_protocol.task import ServerEntry, Task
 from lintra_service.process import repeat

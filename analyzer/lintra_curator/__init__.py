@@ -28,11 +28,7 @@ if TYPE_CHECKING:
     from lintra_curator.ndis.profile import PrivacyProfile, privacy_profile
     from lintra_curator.projection.random_projection import random_projection
     from lintra_curator.ron_gauss.pure import release_ron_gauss_pure
-    from lintra_curator.ron_gauss.ron_gauss import (
-        category_column,
-        mapped_column,
-        release_ron_gauss,
-    )
+    from lintra_curator.ron_gauss.ron_gauss import category_column, mapped_column, release_ron_gauss
     from lintra_curator.second_moment.bounded_table import BoundedTable, plain_columns
     from lintra_curator.second_moment.gaussian_noise import GaussianNoise
     from lintra_curator.second_moment.inverse_wishart import InverseWishartDraw

@@ -47,12 +47,7 @@ class Population:
 
 
 def measure_population(
-    name: str,
-    population: Population,
-    epsilon: float,
-    matrices: FloatArray,
-    checked: int,
-    residuals: Residuals,
+    name: str, population: Population, epsilon: float, matrices: FloatArray, checked: int, residuals: Residuals
 ) -> Cell:
     """Count how often the coefficients of the whole table are held, over releases of shape `(B, q, q)`."""
     return measure(name, population.whole, epsilon, matrices, "population", checked, residuals)

@@ -129,8 +129,7 @@ def plan_gaussian_process(
     if claim.neighbours != "zero-out":
         raise ValueError("a prediction is accounted for neighbours 'zero-out' only")
     calibrated = calibrate(
-        claim,
-        lambda sigma: process_sensitivity(sigma, kernel.amplitude, noise_variance, target_bound, max_rows),
+        claim, lambda sigma: process_sensitivity(sigma, kernel.amplitude, noise_variance, target_bound, max_rows)
     )
     return GaussianProcessPlan(kernel, noise_variance, target_bound, max_rows, calibrated)
 

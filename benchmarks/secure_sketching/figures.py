@@ -10,15 +10,7 @@ import numpy as np
 from showing import Cell, Plot, Shown, spread
 
 from secure_sketching.designs import Table, low_rank_table, regression_table
-from secure_sketching.mechanisms import (
-    Claim,
-    Mechanism,
-    Seen,
-    as_run,
-    compared,
-    low_rank_excess,
-    ridge_ratio,
-)
+from secure_sketching.mechanisms import Claim, Mechanism, Seen, as_run, compared, low_rank_excess, ridge_ratio
 
 POWERS = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.0)
 COLUMNS = 50

@@ -19,12 +19,7 @@ from lintra_protocol.encoding.canonical import (
     parse_base64url,
     parse_canonical_json,
 )
-from lintra_protocol.errors import (
-    BatchOpenError,
-    CohortConflictError,
-    InvalidMessageError,
-    InventoryMismatchError,
-)
+from lintra_protocol.errors import BatchOpenError, CohortConflictError, InvalidMessageError, InventoryMismatchError
 from lintra_protocol.messages.inclusion import Absence, Inclusion, Judged
 from lintra_protocol.task import Task
 

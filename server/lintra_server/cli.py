@@ -112,8 +112,7 @@ def restore_command(
         bool, typer.Option("--journal-lost", help="The key folder lost its journal: give up every unreleased batch.")
     ] = False,
     never_copied: Annotated[
-        bool,
-        typer.Option("--key-folder-never-copied", help="The key folder is the original and was never set back."),
+        bool, typer.Option("--key-folder-never-copied", help="The key folder is the original and was never set back.")
     ] = False,
 ) -> None:
     """Make the folders fit together after a loss: what may have been released is given up, never released again."""

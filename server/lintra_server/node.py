@@ -135,11 +135,7 @@ class Node:
         self.note()
         self._stopping = threading.Event()
         self._notes = threading.Thread(target=self._keep_noting, name="lintra-notes", daemon=True)
-        self.readiness = Readiness(
-            [settings.data_dir, settings.key_dir],
-            self._checks(),
-            settings.min_free_bytes,
-        )
+        self.readiness = Readiness([settings.data_dir, settings.key_dir], self._checks(), settings.min_free_bytes)
         self.readiness.probe()
         self._complaint, self._refusals = self.clock.complaint, 0
         self._notes.start()

@@ -22,9 +22,7 @@ from support.house import (
     public_members,
     untested,
 )
-from support.house import (
-    test_of as place_of_its_test,
-)
+from support.house import test_of as place_of_its_test
 from support.import_graph import ROOT
 
 LIMITS = tomllib.loads((Path(__file__).parent / "figures.toml").read_text("utf-8"))

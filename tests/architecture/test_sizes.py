@@ -182,12 +182,7 @@ def test_a_long_function_is_reported_and_its_docstring_is_not_counted() -> None:
 
 @pytest.mark.parametrize(
     "source",
-    [
-        "def f(): ...",
-        "class C: ...",
-        'class C:\n    """A class."""\n    def f(self): ...',
-        "async def f(): ...",
-    ],
+    ["def f(): ...", "class C: ...", 'class C:\n    """A class."""\n    def f(self): ...', "async def f(): ..."],
 )
 def test_a_missing_docstring_is_reported(source: str) -> None:
     assert undocumented("f.py", source)

@@ -327,8 +327,7 @@ def test_a_bound_that_is_not_positive_is_refused(member: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("member", "row_bound"),
-    [(member, bound) for member in MEMBERS for bound in of_kind(member).row_bounds],
+    ("member", "row_bound"), [(member, bound) for member in MEMBERS for bound in of_kind(member).row_bounds]
 )
 @pytest.mark.grid(3)
 def test_decoding_undoes_the_grid(member: str, row_bound: float) -> None:

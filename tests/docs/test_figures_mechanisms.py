@@ -89,11 +89,7 @@ def test_along_the_hypotenuse_there_are_two_maxima() -> None:
     ],
 )
 def test_logistic_regression_needs_this_noise(
-    regularization: float,
-    rows: int,
-    ours: tuple[float, int],
-    published: tuple[float, int],
-    alone: tuple[float, int],
+    regularization: float, rows: int, ours: tuple[float, int], published: tuple[float, int], alone: tuple[float, int]
 ) -> None:
     def by_paper() -> CalibratedPlan:
         return calibrate(ZERO_OUT, lambda sigma: published_logistic_sensitivity(sigma, 1.0, regularization, 10, rows))

@@ -65,7 +65,7 @@ ELSEWHERE = {
     "docs/how-to/windows.md": "tests/unit/lintra_analyzer/test_windows_commands.py types them with a clock",
 }
 FAILS = {
-    "docs/explanation/ndis.md": ["1 lintra audit gaussian -"],  # VIOLATION, as the page says
+    "docs/explanation/ndis.md": ["1 lintra audit gaussian -"]  # VIOLATION, as the page says
 }
 """Commands whose page says that they end with another status than 0."""
 PRINTS = {

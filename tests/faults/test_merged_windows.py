@@ -13,14 +13,7 @@ from faults.test_restores import HONEST, copy_data, put_data, restored
 from faults.test_server_crashes import WRITES, crash_at
 from lintra_protocol import ideal
 from lintra_protocol.encoding.canonical import parse_base64url
-from lintra_protocol.messages.documents import (
-    AggregateRequest,
-    Cohort,
-    CohortRequest,
-    Difference,
-    Inventory,
-    Signed,
-)
+from lintra_protocol.messages.documents import AggregateRequest, Cohort, CohortRequest, Difference, Inventory, Signed
 from lintra_protocol.task import Task
 from lintra_server.storage.batch_states import BatchStates
 from support.server_world import World, a_world, token

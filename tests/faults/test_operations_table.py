@@ -125,10 +125,7 @@ TABLE = {
         f"{HERE}::test_a_damaged_page_is_not_ready_and_nothing_acknowledged_is_lost[on]",
         f"{HERE}::test_a_damaged_page_is_not_ready_and_nothing_acknowledged_is_lost[off]",
     ),
-    "a full disk": (
-        f"{HERE}::test_a_full_disk_is_not_ready[on]",
-        f"{HERE}::test_a_full_disk_is_not_ready[off]",
-    ),
+    "a full disk": (f"{HERE}::test_a_full_disk_is_not_ready[on]", f"{HERE}::test_a_full_disk_is_not_ready[off]"),
     "a full disk in the middle of a release": (
         "faults/test_full_disk.py::test_a_full_disk_stops_uploads_and_with_a_reserve_no_release[on]",
         "faults/test_full_disk.py::test_a_full_disk_stops_uploads_and_with_a_reserve_no_release[off]",

@@ -9,9 +9,7 @@ from numpy.testing import assert_array_equal
 from lintra_protocol import ideal
 from lintra_protocol.crypto.ring import IntArray
 from lintra_protocol.encoding.canonical import parse_base64url
-from lintra_protocol.messages.documents import (
-    UploadAnswer,
-)
+from lintra_protocol.messages.documents import UploadAnswer
 from lintra_protocol.report.upload import TIME_BYTES
 from lintra_server.batches.registry import RegisteredBatch
 from support.server_world import World, a_world, text, token

@@ -14,14 +14,7 @@ from lintra_analysis.certificate.certificate import SignedRecord
 from lintra_analysis.trial.files.table import read_table
 from lintra_analyzer.settings import Settings as AnalyzerSettings
 from lintra_analyzer.storage.access_tokens import AccessToken, Scope
-from lintra_analyzer.storage.trusted_file import (
-    KEY_BYTES,
-    Ticket,
-    Trusted,
-    encoded,
-    read_trusted,
-    write_trusted,
-)
+from lintra_analyzer.storage.trusted_file import KEY_BYTES, Ticket, Trusted, encoded, read_trusted, write_trusted
 from lintra_client.ledger.ledger import Ledger
 from lintra_client.ledger.outbox import Outbox
 from lintra_client.ledger.pseudonyms import Pseudonyms

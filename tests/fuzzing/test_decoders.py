@@ -74,9 +74,7 @@ def test_a_decoder_that_takes_memory_without_bound_is_found() -> None:
         greedy.check(b"xx")
 
 
-def test_an_archive_that_unfolds_to_more_than_its_record_describes_is_refused_unread(
-    known: dict[str, Decoder],
-) -> None:
+def test_an_archive_that_unfolds_to_more_than_its_record_describes_is_refused_unread(known: dict[str, Decoder]) -> None:
     bomb = io.BytesIO()
     np.savez_compressed(bomb, sketch=np.zeros((2, 30_000), np.int64), row_counts=np.zeros(2, np.int64))
     assert len(bomb.getvalue()) < 2000

@@ -55,11 +55,7 @@ def lines_agree(shown: showing.Shown, block: str) -> bool:
     )
 
 
-FIVE_PAPERS = (
-    "Leverage and noise of the NDIS mechanisms",
-    "Regressions on a curator's second moments",
-    "RON-Gauss",
-)
+FIVE_PAPERS = ("Leverage and noise of the NDIS mechanisms", "Regressions on a curator's second moments", "RON-Gauss")
 
 
 @pytest.mark.parametrize("name", FIVE_PAPERS)

@@ -6,14 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from papers.ron_gauss import PaperQuestion, release_paper
-from papers.ron_gauss_noise import (
-    COUNT_SHARE,
-    MEAN_SHARE,
-    Sizes,
-    gaussian_noise,
-    laplace_noise,
-    published_noise,
-)
+from papers.ron_gauss_noise import COUNT_SHARE, MEAN_SHARE, Sizes, gaussian_noise, laplace_noise, published_noise
 from papers.ron_gauss_sensitivity import triangle_distance
 
 from lintra_curator.claims.claim import CalibrationError, curator_claim

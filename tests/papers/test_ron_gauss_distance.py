@@ -7,14 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from papers.ron_gauss_noise import (
-    MEAN_SHARE,
-    PaperNoise,
-    Sizes,
-    gaussian_noise,
-    laplace_noise,
-    published_noise,
-)
+from papers.ron_gauss_noise import MEAN_SHARE, PaperNoise, Sizes, gaussian_noise, laplace_noise, published_noise
 
 from lintra_analysis.kinds.joint_question import JointQuestion, plan_ron_gauss
 from lintra_curator.claims.claim import curator_claim

@@ -76,8 +76,7 @@ def least_epsilon(outcome: Outcome, trials: int) -> float:
 
 
 @pytest.mark.parametrize(
-    "case",
-    [pytest.param(case, id=name, marks=[pytest.mark.slow] * (name in LONG)) for name, case in CASES.items()],
+    "case", [pytest.param(case, id=name, marks=[pytest.mark.slow] * (name in LONG)) for name, case in CASES.items()]
 )
 @pytest.mark.grid(2)
 @pytest.mark.slow
@@ -152,8 +151,7 @@ PLANTED = {n: (one.case, set(one.caught_by)) for n, one in planted_faults().item
 
 
 @pytest.mark.parametrize(
-    "fault",
-    [pytest.param(name, marks=[pytest.mark.slow] * (name not in CAUGHT)) for name in CAUGHT | PLANTED],
+    "fault", [pytest.param(name, marks=[pytest.mark.slow] * (name not in CAUGHT)) for name in CAUGHT | PLANTED]
 )
 @pytest.mark.grid(2)
 @pytest.mark.slow

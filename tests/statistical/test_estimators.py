@@ -20,13 +20,7 @@ from lintra_analysis.estimators.regression import regression
 from lintra_analysis.estimators.spectral import noise_norm_quantile
 from lintra_analysis.releases.release import Release
 from lintra_protocol.crypto.ring import FloatArray
-from support.made_releases import (
-    COEFFICIENTS,
-    regression_rows,
-    second_moment,
-    sketch,
-    symmetric_noise,
-)
+from support.made_releases import COEFFICIENTS, regression_rows, second_moment, sketch, symmetric_noise
 
 RUNS = 400
 NORMAL = 1.959964

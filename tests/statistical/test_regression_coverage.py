@@ -20,13 +20,7 @@ from lintra_analysis.estimators.solve import solve
 from lintra_analysis.releases.gram_error import GramEstimate
 from lintra_analysis.releases.noise_laws.symmetric_noise import SymmetricNoise
 from lintra_protocol.crypto.ring import FloatArray
-from support.made_releases import (
-    COEFFICIENTS,
-    columns,
-    second_moment,
-    symmetric_noise,
-    with_constant,
-)
+from support.made_releases import COEFFICIENTS, columns, second_moment, symmetric_noise, with_constant
 
 pytestmark = pytest.mark.slow
 

@@ -119,10 +119,7 @@ class FakeServer:
 def refusal_of(report: bytes, error: LintraError) -> Failure:
     """Return what an answer says about a report that was not taken."""
     return Failure(
-        report_id=base64url(report),
-        type=str(to_problem(error)["type"]),
-        detail=error.detail,
-        retryable=error.retryable,
+        report_id=base64url(report), type=str(to_problem(error)["type"]), detail=error.detail, retryable=error.retryable
     )
 
 

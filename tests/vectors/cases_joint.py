@@ -31,14 +31,7 @@ MECHANISMS: dict[str, dict[str, object]] = {
         "label": 2,
     },
     "pairs with a numeric label": CLASSES
-    | {
-        "label": 1,
-        "dimension": 4,
-        "bins": [8, 5, 3],
-        "mean_weight": "0.6",
-        "pairs": [[0, 1]],
-        "pair_bins": [3, 5, 0],
-    },
+    | {"label": 1, "dimension": 4, "bins": [8, 5, 3], "mean_weight": "0.6", "pairs": [[0, 1]], "pair_bins": [3, 5, 0]},
     "no label": CLASSES | {"label": -1, "dimension": 5, "bins": [0, 0, 0], "mean_weight": "0.6"},
 }
 PAIRED: dict[str, object] = {"pairs": [[0, 1]], "pair_bins": [2, 5, 0]}

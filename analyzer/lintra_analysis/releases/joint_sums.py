@@ -11,12 +11,7 @@ import numpy as np
 
 from lintra_analysis.releases.clipped import ClippedRows
 from lintra_analysis.releases.columns import INTERCEPT, ScaledColumn
-from lintra_analysis.releases.features import (
-    Feature,
-    Label,
-    require_distinct_names,
-    starts_of,
-)
+from lintra_analysis.releases.features import Feature, Label, require_distinct_names, starts_of
 from lintra_analysis.releases.second_moment_sum import SecondMomentSum
 from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.encoding.canonical import JsonValue, base64url, canonical_json, domain_hash

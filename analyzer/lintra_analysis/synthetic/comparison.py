@@ -173,10 +173,7 @@ def _correlation_error(first: FloatArray, second: FloatArray) -> tuple[float, fl
 
 
 def _training(
-    features: Sequence[Feature],
-    label: Label | None,
-    own: Mapping[str, FloatArray],
-    other: Mapping[str, FloatArray],
+    features: Sequence[Feature], label: Label | None, own: Mapping[str, FloatArray], other: Mapping[str, FloatArray]
 ) -> TrainingComparison | None:
     if label is None:
         return None

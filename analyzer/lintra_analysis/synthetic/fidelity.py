@@ -10,11 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lintra_analysis.estimators.estimates import Interval, check_confidence, quantile
-from lintra_analysis.estimators.figures import (
-    Figure,
-    Mark,
-    intervals,
-)
+from lintra_analysis.estimators.figures import Figure, Mark, intervals
 from lintra_analysis.estimators.notes import clients, listed
 from lintra_analysis.estimators.table import Estimate, Table
 from lintra_analysis.releases.features import ColumnArray

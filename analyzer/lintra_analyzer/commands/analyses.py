@@ -115,8 +115,7 @@ def synthesize(
     url: Url = DEFAULT_URL,
     token: Token = "",
     output: Annotated[
-        Path | None,
-        typer.Option("--output", help="A .parquet, .npz or CSV file; else the terminal."),
+        Path | None, typer.Option("--output", help="A .parquet, .npz or CSV file; else the terminal.")
     ] = None,
     projected: Annotated[bool, typer.Option("--projected", help="The coordinates h1.. instead of columns.")] = False,
 ) -> None:

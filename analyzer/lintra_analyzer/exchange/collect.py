@@ -132,12 +132,7 @@ class ServerExchange:
 
         async def aggregate_one(server: Server) -> None:
             body = await server.ask(
-                "PUT",
-                f"{self._batch}/aggregate",
-                "sketch-share",
-                body=request,
-                message=message,
-                limit=limit,
+                "PUT", f"{self._batch}/aggregate", "sketch-share", body=request, message=message, limit=limit
             )
             with server.blame():
                 await asyncio.to_thread(

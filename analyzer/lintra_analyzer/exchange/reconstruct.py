@@ -20,13 +20,7 @@ from lintra_protocol.messages.documents import Cohort, Inventory, Signed, Sketch
 from lintra_protocol.messages.verification import Verdict
 from lintra_protocol.privacy.statement import PrivacyStatement
 from lintra_protocol.report import wire
-from lintra_protocol.rules.release import (
-    aggregate_context,
-    check_cohort,
-    draw_matrix,
-    verify_cohorts,
-    verify_list,
-)
+from lintra_protocol.rules.release import aggregate_context, check_cohort, draw_matrix, verify_cohorts, verify_list
 from lintra_protocol.rules.verification import Judgement, require_frozen
 from lintra_protocol.task import Task
 

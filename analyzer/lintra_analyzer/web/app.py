@@ -17,13 +17,7 @@ from lintra_analyzer.access import MOST_NAME
 from lintra_analyzer.exchange.evidence import evidence_of
 from lintra_analyzer.service import Service
 from lintra_analyzer.storage.rows import EVERYBODY, ServerState
-from lintra_analyzer.web.admission import (
-    READING,
-    ThisService,
-    admit,
-    most_bytes,
-    require_new,
-)
+from lintra_analyzer.web.admission import READING, ThisService, admit, most_bytes, require_new
 from lintra_analyzer.web.analyses import PRIVACY_SPENT, parse_request, request_schema, summary
 from lintra_analyzer.web.console.mount import mount_console
 from lintra_analyzer.web.console.sign_in_limit import Attempts
@@ -226,10 +220,7 @@ def _batches() -> APIRouter:
         """Combine the windows that were released; it costs no privacy, and comes in the types of an analysis."""
         task, estimate = service.task(task_id), service.trend(task_id, parse_trend(body))
         return trend_response(task, estimate, accept) or TrendView(
-            task_id=task_id,
-            result=dict(estimate.to_dict()),
-            privacy=together_view(task),
-            privacy_spent=PRIVACY_SPENT,
+            task_id=task_id, result=dict(estimate.to_dict()), privacy=together_view(task), privacy_spent=PRIVACY_SPENT
         )
 
     return router

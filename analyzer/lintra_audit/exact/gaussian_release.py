@@ -47,11 +47,7 @@ def audit_gaussian_release(task: Task, matrix: PublicMatrix) -> TaskAudit:
     )
     epsilon, behind = claim.float_epsilon, matrix.num_clients - claim.max_corrupt_clients
     recomputed = ltm_certificate(
-        audited,
-        sigma=float(mechanism.sigma),
-        distance=distance,
-        epsilon=epsilon,
-        corrupt=corrupt if exact else 0,
+        audited, sigma=float(mechanism.sigma), distance=distance, epsilon=epsilon, corrupt=corrupt if exact else 0
     )
     mu = hypot(recomputed.mu or 0.0, beside / (sqrt(behind) * mechanism.sigma))
     promised = (epsilon, claim.float_delta - float(fraction(claim.delta_coalition)))
@@ -70,12 +66,7 @@ def audit_gaussian_release(task: Task, matrix: PublicMatrix) -> TaskAudit:
     )
     if matrix.totals:
         absent = absence_pair(
-            audited,
-            absence.worst_client,
-            task.num_columns,
-            norm,
-            float(mechanism.sigma),
-            corrupt if exact else 0,
+            audited, absence.worst_client, task.num_columns, norm, float(mechanism.sigma), corrupt if exact else 0
         ).compose(total_without_one(behind, beside / mechanism.sigma))
         found = max((delta(pair, epsilon) for pair in (absent, absent.reverse())), key=lambda one: one.hi)
     else:

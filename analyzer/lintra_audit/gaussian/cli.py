@@ -13,12 +13,7 @@ import typer
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from rich.console import Console
 
-from lintra_audit.gaussian.output import (
-    gaussian_document,
-    require_svg,
-    show_gaussian,
-    write_plot,
-)
+from lintra_audit.gaussian.output import gaussian_document, require_svg, show_gaussian, write_plot
 from lintra_audit.gaussian.verdict import GaussianAudit, Point, audit_pair
 from lintra_curator.ndis.gaussian_pair import GaussianPair, pair_from_gaussians
 from lintra_curator.ndis.profile import pair_profile

@@ -8,13 +8,7 @@ import numpy as np
 
 from lintra_audit.kinds.kind_audit import KindAudit, Planted
 from lintra_audit.kinds.organisations import organisation_audit
-from lintra_audit.kinds.projected import (
-    columns_of,
-    farthest_rows,
-    hostile_features,
-    one_feature_step,
-    small_fields,
-)
+from lintra_audit.kinds.projected import columns_of, farthest_rows, hostile_features, one_feature_step, small_fields
 from lintra_audit.trials.audit_case import Case, make_case_task
 from lintra_audit.trials.neighbours import Pair
 from lintra_audit.trials.planted_faults import noiseless, only_for, without_noise_in, without_room_for_the_count

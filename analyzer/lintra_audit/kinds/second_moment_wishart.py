@@ -122,10 +122,7 @@ def wishart_test(scene: Scene, reports: Reports) -> WishartTest:
         counter = (totals[1] - totals[0]) / variance, (totals[0] + totals[1]) / 2
     return WishartTest(
         known=triangle_matrix(reports[0][others, :words].sum(axis=0)),
-        victims=(
-            triangle_matrix(reports[0][scene.victim, :words]),
-            triangle_matrix(reports[1][scene.victim, :words]),
-        ),
+        victims=(triangle_matrix(reports[0][scene.victim, :words]), triangle_matrix(reports[1][scene.victim, :words])),
         freedom=len(scene.honest),
         variance=float(mechanism.variance),
         counter=counter,

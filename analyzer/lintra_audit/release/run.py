@@ -9,12 +9,7 @@ from lintra_audit.kinds.kind_audit import AUDITS
 from lintra_audit.release.checks import Check, check_encoder, check_lattice, check_law
 from lintra_audit.release.contributions import Contributions
 from lintra_audit.trials.audit_case import Case
-from lintra_audit.trials.likelihood_test import (
-    Bound,
-    OptimalTest,
-    black_box_bound,
-    threshold_bound,
-)
+from lintra_audit.trials.likelihood_test import Bound, OptimalTest, black_box_bound, threshold_bound
 from lintra_audit.trials.neighbours import worlds
 from lintra_audit.trials.simulated_release import (
     AT_ZERO,

@@ -9,12 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from lintra_analysis.certificate.certificate import ReleaseRecord, definition_hash, stated
 from lintra_analysis.certificate.evidence import SIGNED, Evidence, SignedKind
-from lintra_analysis.certificate.replay import (
-    ReplayedCheck,
-    compared_fields,
-    recorded_verification,
-    signature_check,
-)
+from lintra_analysis.certificate.replay import ReplayedCheck, compared_fields, recorded_verification, signature_check
 from lintra_protocol.encoding.canonical import base64url
 from lintra_protocol.errors import InvalidReleaseError, LintraError
 from lintra_protocol.mechanisms.collusion import released_epsilons_if_colluding

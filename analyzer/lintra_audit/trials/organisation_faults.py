@@ -9,13 +9,7 @@ from math import isqrt, sqrt
 
 import numpy as np
 
-from lintra_audit.trials.organisations import (
-    THE_ORGANISATION,
-    File,
-    charge,
-    contribute,
-    exact_contribution,
-)
+from lintra_audit.trials.organisations import THE_ORGANISATION, File, charge, contribute, exact_contribution
 from lintra_audit.trials.simulated_release import Seams
 from lintra_protocol.crypto.randomness import RandomBytes
 from lintra_protocol.crypto.ring import IntArray

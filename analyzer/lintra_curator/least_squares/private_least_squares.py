@@ -16,13 +16,7 @@ from scipy.optimize import minimize_scalar
 
 from lintra_analysis.releases.sampling import FLOATING_POINT_LAW, chi_squares, gaussians
 from lintra_curator.claims.claim import CalibrationError, curator_claim, point_statement
-from lintra_curator.claims.row_checks import (
-    CLIPPED,
-    bounded_rows,
-    require_bound,
-    require_count,
-    require_epsilon,
-)
+from lintra_curator.claims.row_checks import CLIPPED, bounded_rows, require_bound, require_count, require_epsilon
 from lintra_curator.ndis.least_squares import delta_als, delta_ols
 from lintra_curator.projection.random_projection import ProjectionRelease, named_columns, plan_projection, project
 from lintra_protocol.crypto.randomness import RandomBytes
@@ -118,11 +112,7 @@ def worst_influence(epsilon: float, total: float, sketch_rows: int, features: in
 
 
 def plan_least_squares(
-    claim: Claim,
-    sketch_rows: int,
-    features: int,
-    row_bound: float,
-    law: Law = "t",
+    claim: Claim, sketch_rows: int, features: int, row_bound: float, law: Law = "t"
 ) -> LeastSquaresPlan:
     """Return the smallest ridge with which private least squares keeps a claim.
 
@@ -146,14 +136,7 @@ def plan_least_squares(
     return LeastSquaresPlan(sketch_rows, features, row_bound, sigma2, law, place, promise)
 
 
-def ols_sigma(
-    epsilon: float,
-    delta: float,
-    sketch_rows: int,
-    features: int,
-    row_bound: float,
-    law: Law = "t",
-) -> float:
+def ols_sigma(epsilon: float, delta: float, sketch_rows: int, features: int, row_bound: float, law: Law = "t") -> float:
     """Return the square root of the ridge of `plan_least_squares`, neighbours "zero-out", in row units."""
     claim = curator_claim(epsilon, delta, "zero-out")
     return math.sqrt(plan_least_squares(claim, sketch_rows, features, row_bound, law).sigma2)

@@ -16,13 +16,7 @@ from scipy.optimize import minimize_scalar
 
 from lintra_analysis.releases.sampling import gaussians
 from lintra_curator.claims.claim import CalibrationError, point_statement
-from lintra_curator.claims.row_checks import (
-    CLIPPED,
-    bounded_rows,
-    require_bound,
-    require_count,
-    require_epsilon,
-)
+from lintra_curator.claims.row_checks import CLIPPED, bounded_rows, require_bound, require_count, require_epsilon
 from lintra_curator.ndis.closed_form import delta_rp, rp_pstar
 from lintra_curator.projection.eigenvalue_test import EigenvalueTest, delta_after_look
 from lintra_curator.projection.random_projection import ProjectionRelease, named_columns, project
@@ -143,12 +137,7 @@ def joint_delta(epsilon: float, eigenvalue: float, share: float, test: Eigenvalu
 
 
 def ptr_projection(
-    rows: FloatArray,
-    plan: PtrPlan,
-    random_bytes: RandomBytes,
-    *,
-    clip: bool = True,
-    names: Sequence[str] | None = None,
+    rows: FloatArray, plan: PtrPlan, random_bytes: RandomBytes, *, clip: bool = True, names: Sequence[str] | None = None
 ) -> "PtrRelease":
     """Release the noisy smallest eigenvalue and a random projection with the ridge that it allows.
 

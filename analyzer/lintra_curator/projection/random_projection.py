@@ -17,13 +17,7 @@ from lintra_analysis.releases.gram_error import GramEstimate
 from lintra_analysis.releases.sampling import FLOATING_POINT_LAW, gaussians
 from lintra_analysis.releases.sketch import Sketch
 from lintra_curator.claims.claim import curator_claim, point_statement
-from lintra_curator.claims.row_checks import (
-    CLIPPED,
-    bounded_rows,
-    require_bound,
-    require_count,
-    require_epsilon,
-)
+from lintra_curator.claims.row_checks import CLIPPED, bounded_rows, require_bound, require_count, require_epsilon
 from lintra_curator.ndis.closed_form import FEW_COLUMNS, delta_rp, rp_ceiling, rp_pair, rp_pstar
 from lintra_curator.ndis.gaussian_pair import GaussianPair
 from lintra_curator.ndis.profile_evaluation import delta as certified_delta

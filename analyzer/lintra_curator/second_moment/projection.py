@@ -105,12 +105,7 @@ def ridge_plan(
 
 
 def fixed_ridge(
-    table: BoundedTable,
-    claim: Claim,
-    mechanism: Mechanism,
-    degrees: int,
-    weight: float,
-    calibration: Calibration,
+    table: BoundedTable, claim: Claim, mechanism: Mechanism, degrees: int, weight: float, calibration: Calibration
 ) -> NoiseRecord:
     """Return the noise of a draw about S + (B^2 / weight) I."""
     ridge = table.squared_bound / weight

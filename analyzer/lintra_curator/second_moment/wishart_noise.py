@@ -74,12 +74,7 @@ class WishartNoise:
 
 
 def draw_wishart(
-    table: BoundedTable,
-    claim: Claim,
-    scale: float,
-    degrees: float,
-    calibration: Calibration,
-    random_bytes: RandomBytes,
+    table: BoundedTable, claim: Claim, scale: float, degrees: float, calibration: Calibration, random_bytes: RandomBytes
 ) -> CentralSecondMoment:
     """Draw S + W_d(c B^2 I, k), whatever it promises."""
     size = table.rows.shape[1]

@@ -11,13 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lintra_client.ledger.file import (
-    UNUSABLE,
-    Format,
-    create_database,
-    open_database,
-    require_tables,
-)
+from lintra_client.ledger.file import UNUSABLE, Format, create_database, open_database, require_tables
 from lintra_client.ledger.pseudonyms import Pseudonyms
 from lintra_protocol.errors import LedgerRefusedError
 

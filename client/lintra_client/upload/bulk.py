@@ -218,10 +218,7 @@ def directly(
 
 
 async def send_blocks(
-    blocks: Iterator[RowBlock],
-    encode: Callable[[RowBlock], Parcel],
-    carry: Carry,
-    tally: BulkCount,
+    blocks: Iterator[RowBlock], encode: Callable[[RowBlock], Parcel], carry: Carry, tally: BulkCount
 ) -> SendSummary:
     """Encode, charge and deliver blocks, at most `BLOCKS_UNDER_WAY` at once, until they end or one stops the call.
 

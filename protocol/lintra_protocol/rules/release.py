@@ -307,12 +307,7 @@ def verify_cohorts(
 
 
 def late_seed(
-    task: Task,
-    batch: int,
-    cohort_root: bytes,
-    nonces: Sequence[bytes],
-    attempt: int = 0,
-    first: int | None = None,
+    task: Task, batch: int, cohort_root: bytes, nonces: Sequence[bytes], attempt: int = 0, first: int | None = None
 ) -> bytes:
     """Return a 32-byte seed of the public matrix, which nobody could know before the cohort was frozen (R8).
 

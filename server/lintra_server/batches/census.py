@@ -13,15 +13,7 @@ from lintra_protocol.cohort.report_ids import ReportIds
 from lintra_protocol.crypto.signing import SigningKey
 from lintra_protocol.encoding.canonical import base64url
 from lintra_protocol.errors import BatchClosedError, UnavailableError, UnknownResourceError
-from lintra_protocol.messages.documents import (
-    BatchState,
-    BatchStatus,
-    Census,
-    Counters,
-    Signed,
-    census_of,
-    sign,
-)
+from lintra_protocol.messages.documents import BatchState, BatchStatus, Census, Counters, Signed, census_of, sign
 from lintra_protocol.rules.release import fewest_reports
 from lintra_server.batches.registry import RegisteredBatch
 from lintra_server.storage.history import edited

@@ -16,12 +16,7 @@ from lintra_protocol.crypto.ring import ring_bytes
 from lintra_protocol.crypto.sealing import seal
 from lintra_protocol.crypto.signing import SigningKey
 from lintra_protocol.encoding.canonical import base64url, domain_hash, parse_base64url
-from lintra_protocol.errors import (
-    BatchClosedError,
-    CohortConflictError,
-    InvalidMessageError,
-    InventoryMismatchError,
-)
+from lintra_protocol.errors import BatchClosedError, CohortConflictError, InvalidMessageError, InventoryMismatchError
 from lintra_protocol.messages.documents import (
     AggregateRequest,
     BatchState,

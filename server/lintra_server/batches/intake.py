@@ -24,13 +24,7 @@ from lintra_protocol.errors import (
 )
 from lintra_protocol.messages.documents import Counters, Failure, receipt_hash
 from lintra_protocol.messages.receipts import KIND, answer_bytes, receipt_bytes, signed_bytes
-from lintra_protocol.report.upload import (
-    SealedBlock,
-    decode_count,
-    decode_passes,
-    decode_upload,
-    passes_bytes,
-)
+from lintra_protocol.report.upload import SealedBlock, decode_count, decode_passes, decode_upload, passes_bytes
 from lintra_protocol.task import Task
 from lintra_server.batches.backlog import Backlog
 from lintra_server.batches.registry import SKEW_UNITS, RegisteredBatch, RegisteredTask

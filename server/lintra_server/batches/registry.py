@@ -312,10 +312,7 @@ class Registry:
                 task.claim.min_clients >= policy.min_clients,
                 f"a cohort of {task.claim.min_clients} is below {policy.min_clients}",
             ),
-            (
-                task.max_clients <= policy.max_clients,
-                f"max_clients {task.max_clients} exceeds {policy.max_clients}",
-            ),
+            (task.max_clients <= policy.max_clients, f"max_clients {task.max_clients} exceeds {policy.max_clients}"),
             (
                 task.not_after * task.time_precision <= self._now() + policy.max_days * 86_400,
                 f"it ends more than {policy.max_days} days from now",

@@ -1,15 +1,6 @@
 """What happens around a process: it starts, its operator accepts a loss, a database is put back and restored."""
 
-from support.store_model.reading import (
-    Address,
-    addresses,
-    cache_key,
-    data_key,
-    read,
-    row_of,
-    same_end,
-    table_of,
-)
+from support.store_model.reading import Address, addresses, cache_key, data_key, read, row_of, same_end, table_of
 from support.store_model.state import CUT, EMPTY, BatchRow, Held, Model, Name, Pass, Record, State, text_of
 from support.store_model.uploads import Moves, migrated, noted, put_batch, put_record, put_segments
 
@@ -178,8 +169,7 @@ def _restored(model: Model, state: State) -> State:
                 state=ended, inventory=record.inventory, cohort=record.cohort, rejected=record.rejected
             )
             state = state._replace(
-                records=put_record(state, at.place, record),
-                database=put_batch(state.database, at.store_number, again),
+                records=put_record(state, at.place, record), database=put_batch(state.database, at.store_number, again)
             )
     return state
 

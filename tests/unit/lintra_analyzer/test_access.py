@@ -166,9 +166,7 @@ def test_a_link_signs_in_once_and_soon(door: Door) -> None:
             door.access.sign_in_by_code(used)
 
 
-def test_links_that_are_over_leave_the_list_at_once_and_the_database_with_the_next_link(
-    tmp_path: Path,
-) -> None:
+def test_links_that_are_over_leave_the_list_at_once_and_the_database_with_the_next_link(tmp_path: Path) -> None:
     door = Door(tmp_path)
     _, ada = door.add(seconds=60)
     door.access.sign_in_by_code(door.access.sign_in_code())

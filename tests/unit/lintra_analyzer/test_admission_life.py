@@ -106,9 +106,7 @@ async def test_an_inventory_without_a_report_of_the_servers_census_stops_the_exc
         assert "signed for 1 reports in its census" in job["problem"]["detail"]
 
 
-async def test_a_server_that_began_again_is_not_called_a_liar_and_the_analyst_hears_of_what_is_gone(
-    life: Life,
-) -> None:
+async def test_a_server_that_began_again_is_not_called_a_liar_and_the_analyst_hears_of_what_is_gone(life: Life) -> None:
     async with life.rest() as rest:
         task = await life.create("sum")
         await life.upload(task)

@@ -150,8 +150,7 @@ def test_options_that_do_not_fit_the_task_are_refused(
 
 
 @pytest.mark.parametrize(
-    ("changes", "complaint"),
-    [({"exact": "x"}, "no column 'x'"), ({"trace_columns": -1}, "0 columns or more")],
+    ("changes", "complaint"), [({"exact": "x"}, "no column 'x'"), ({"trace_columns": -1}, "0 columns or more")]
 )
 def test_a_release_whose_options_do_not_fit_is_refused(changes: dict[str, Any], complaint: str) -> None:
     release = released(a_task("0", trace=False), ROWS, "")

@@ -66,10 +66,7 @@ def test_a_file_that_nobody_looks_at_any_more_gives_its_room_back(tmp_path: Path
                     look = file.look()
                 assert look[-1:] == b"\0"
                 del look
-            with (
-                scratch.file(200_000),
-                pytest.raises(UnavailableError, match=r"is full; .* 100000 bytes"),
-            ):
+            with scratch.file(200_000), pytest.raises(UnavailableError, match=r"is full; .* 100000 bytes"):
                 scratch.file(100_000)
             scratch.file(100_000).__exit__(None, None, None)
     except small_disk.NotMountedError as error:

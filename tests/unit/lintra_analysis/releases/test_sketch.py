@@ -18,11 +18,7 @@ ROWS = np.random.default_rng(1).normal(size=(60, 4))
 
 def releases() -> list[Part]:
     generator = np.random.default_rng(2)
-    return [
-        sketch(ROWS, 12, 0.5, generator),
-        second_moment(ROWS, 0.5, generator),
-        total(ROWS, 0.5, generator).totals,
-    ]
+    return [sketch(ROWS, 12, 0.5, generator), second_moment(ROWS, 0.5, generator), total(ROWS, 0.5, generator).totals]
 
 
 def test_the_sketch_subtracts_exactly_the_total_noise_variance() -> None:

@@ -156,9 +156,7 @@ def classes() -> tuple[Specification, Task, FloatArray]:
     return specification, built(specification), rows
 
 
-def test_the_second_task_is_the_first_about_its_released_means(
-    classes: tuple[Specification, Task, FloatArray],
-) -> None:
+def test_the_second_task_is_the_first_about_its_released_means(classes: tuple[Specification, Task, FloatArray]) -> None:
     specification, first, rows = classes
     release = first_of(first, rows, 3)
     second = second_of(specification, first, release)

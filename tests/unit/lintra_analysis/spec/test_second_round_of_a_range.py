@@ -89,9 +89,7 @@ def rounds() -> Rounds:
     return first, found, second, released(second, rows, 2)
 
 
-def test_both_rounds_together_keep_the_promise_and_nearly_use_it_up(
-    rounds: Rounds,
-) -> None:
+def test_both_rounds_together_keep_the_promise_and_nearly_use_it_up(rounds: Rounds) -> None:
     first, _, second, _ = rounds
     total = claim_of(asked())
     spent = [Spending.of(task.privacy(CLIENTS)) for task in (first, second)]
@@ -109,9 +107,7 @@ def test_both_rounds_together_keep_the_promise_and_nearly_use_it_up(
             greedy.check()
 
 
-def test_the_second_task_names_the_first_its_directions_and_its_targets(
-    rounds: Rounds,
-) -> None:
+def test_the_second_task_names_the_first_its_directions_and_its_targets(rounds: Rounds) -> None:
     first, found, second, _ = rounds
     mechanism = second.mechanism
     assert isinstance(mechanism, SecondMoment)

@@ -68,8 +68,7 @@ def test_an_audit_of_the_published_calibration_prints_both_epsilons_and_what_the
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    [["--case", "none"], ["--fault", "none"], ["--trials", "10"], ["--seed", "00"], ["--seed", "x" * 64]],
+    "arguments", [["--case", "none"], ["--fault", "none"], ["--trials", "10"], ["--seed", "00"], ["--seed", "x" * 64]]
 )
 @pytest.mark.grid(2)
 def test_a_wrong_option_is_refused_with_status_2(arguments: list[str]) -> None:

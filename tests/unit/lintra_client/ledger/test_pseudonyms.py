@@ -104,9 +104,7 @@ def test_a_ledger_whose_key_is_not_its_own_is_refused_and_charges_nobody_anew(tm
         assert ledger.charge(TASKS[0], PRICE, {bytes([1]) * 32: "Ann"})
 
 
-def test_a_key_that_is_taken_away_under_our_hands_lets_nothing_leave_after_the_next_opening(
-    tmp_path: Path,
-) -> None:
+def test_a_key_that_is_taken_away_under_our_hands_lets_nothing_leave_after_the_next_opening(tmp_path: Path) -> None:
     with Ledger(tmp_path / "ledger") as ledger:
         assert ledger.charge(TASKS[0], PRICE, {bytes(32): "ann"}) == {}
         (tmp_path / "ledger.key").unlink()

@@ -4,9 +4,7 @@ import httpx2
 
 from lintra_client import Retries
 from lintra_client.sending.connection import Channel, TransientError
-from lintra_protocol.errors import (
-    OverloadedError,
-)
+from lintra_protocol.errors import OverloadedError
 
 
 def test_a_request_to_wait_is_honoured_up_to_the_clients_own_limit() -> None:

@@ -242,10 +242,7 @@ FORGERIES: dict[str, tuple[Change, type[LintraError]]] = {
     "another server": (lambda answer: signed_by("server 0", answer), UnauthorizedError),
     "changed after signing": (unsigned, UnauthorizedError),
     "another count": (lambda answer: own(answer, count=0), InvalidMessageError),
-    "other reports": (
-        lambda answer: own(answer, reports=receipt_hash([bytes(32)])),
-        InvalidMessageError,
-    ),
+    "other reports": (lambda answer: own(answer, reports=receipt_hash([bytes(32)])), InvalidMessageError),
     "another task": (lambda answer: own(answer, task_id="A" * 43), InvalidMessageError),
     "another index": (lambda answer: own(answer, server=0), InvalidMessageError),
 }

@@ -116,9 +116,7 @@ async def test_a_report_is_charged_in_the_window_it_was_sent_to(ledger: Ledger) 
         assert batches(ledger) == [2, 4, 5]
 
 
-async def test_a_report_that_was_made_in_a_window_is_charged_there_however_late_it_is_delivered(
-    ledger: Ledger,
-) -> None:
+async def test_a_report_that_was_made_in_a_window_is_charged_there_however_late_it_is_delivered(ledger: Ledger) -> None:
     clock = Clock()
     clock.go_to(1)
     async with sending(ledger, clock) as client:

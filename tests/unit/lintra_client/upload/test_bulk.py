@@ -5,9 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from lintra_client.upload.bulk import BLOCKS_UNDER_WAY
-from lintra_protocol.errors import (
-    BatchClosedError,
-)
+from lintra_protocol.errors import BatchClosedError
 from support import make_task
 from support.fake_servers import Network
 

@@ -22,9 +22,7 @@ from lintra_curator.calibrated.calibrated_gaussian import (
     renyi_envelope,
     split_envelope,
 )
-from lintra_curator.calibrated.logistic_regression import (
-    plan_logistic,
-)
+from lintra_curator.calibrated.logistic_regression import plan_logistic
 from lintra_curator.claims.claim import curator_claim
 from lintra_curator.ndis.gaussian_pair import GaussianPair
 from lintra_curator.ndis.profile_evaluation import delta

@@ -6,10 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from lintra_curator.calibrated.logistic_regression import (
-    logistic_regression,
-    logistic_sensitivity,
-)
+from lintra_curator.calibrated.logistic_regression import logistic_regression, logistic_sensitivity
 from lintra_curator.claims.claim import curator_claim
 from support import source
 

@@ -101,8 +101,7 @@ def test_many_columns_do_not_overflow_as_the_published_program_does() -> None:
 
 
 @pytest.mark.parametrize(
-    ("n", "r", "bound", "value"),
-    [(2809, 300, 1.107512718, 6.850482207), (327346, 1200, 0.07320812693, 0.7452002357)],
+    ("n", "r", "bound", "value"), [(2809, 300, 1.107512718, 6.850482207), (327346, 1200, 0.07320812693, 0.7452002357)]
 )
 def test_the_noise_of_the_papers_tables_is_reproduced(n: int, r: int, bound: float, value: float) -> None:
     assert bound / math.sqrt(rp_pstar(1, 1 / n, r)) == pytest.approx(value, rel=1e-9, abs=0)

@@ -11,9 +11,7 @@ from papers.subsampled_projection import plan_subsampled, subsampled_projection,
 from lintra_curator.claims.claim import CalibrationError, curator_claim
 from lintra_curator.ndis.closed_form import rp_pstar
 from lintra_curator.projection.eigenvalue_test import EigenvalueTest
-from lintra_curator.projection.ptr_projection import (
-    plan_ptr,
-)
+from lintra_curator.projection.ptr_projection import plan_ptr
 from lintra_curator.projection.random_projection import plan_projection, rp_sigma
 from lintra_protocol.errors import InvalidAnalysisError
 from support import source

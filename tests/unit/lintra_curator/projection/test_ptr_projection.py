@@ -10,12 +10,7 @@ from papers.calibrated import plan_ptr_published
 from lintra_curator.claims.claim import CalibrationError, curator_claim
 from lintra_curator.ndis.closed_form import delta_rp
 from lintra_curator.projection.eigenvalue_test import EigenvalueTest
-from lintra_curator.projection.ptr_projection import (
-    joint_delta,
-    plan_ptr,
-    ptr_delta,
-    ptr_projection,
-)
+from lintra_curator.projection.ptr_projection import joint_delta, plan_ptr, ptr_delta, ptr_projection
 from lintra_curator.projection.random_projection import plan_projection
 from lintra_protocol.privacy.gaussian import gaussian_delta, gaussian_mu
 from support import source

@@ -8,11 +8,7 @@ import pytest
 from lintra_protocol.crypto.sealing import HYBRID, SuiteName
 from lintra_protocol.encoding.canonical import domain_hash
 from lintra_protocol.errors import InvalidMessageError
-from lintra_protocol.report.report import (
-    Report,
-    make_reports,
-    seal_block,
-)
+from lintra_protocol.report.report import Report, make_reports, seal_block
 from lintra_protocol.report.upload import (
     MAX_BLOCK_BYTES,
     MAX_REPORTS,
@@ -23,9 +19,7 @@ from lintra_protocol.report.upload import (
     encode_upload,
     upload_bytes,
 )
-from lintra_protocol.report.wire import (
-    encode_header,
-)
+from lintra_protocol.report.wire import encode_header
 from lintra_protocol.task import Task
 from support import make_task, sealing_key, source
 

@@ -7,13 +7,7 @@ import pytest
 
 from lintra_protocol.crypto.sealing import HYBRID
 from lintra_protocol.encoding.canonical import domain_hash, domain_hash_of_all, domain_hashes
-from lintra_protocol.report.upload import (
-    SealedBlock,
-    block_bytes,
-    decode_upload,
-    encode_upload,
-    upload_bytes,
-)
+from lintra_protocol.report.upload import SealedBlock, block_bytes, decode_upload, encode_upload, upload_bytes
 from lintra_protocol.report.wire import (
     block_context,
     commitments_to,
