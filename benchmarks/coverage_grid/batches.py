@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from lintra_analysis.estimators.concentrated.equations import Equations, minimise, smallest_directions
-from lintra_analysis.estimators.concentrated.hyperplanes import complement, minimum_on
-from lintra_analysis.estimators.concentrated.profile_interval import accepted
+from lintra_analysis.estimators.concentrated.equations import Equations
+from lintra_analysis.estimators.concentrated.hyperplanes import Statements
+from lintra_analysis.estimators.concentrated.residuals import Residual
 from lintra_analysis.releases.noise_laws.symmetric_noise import SymmetricNoise
-from lintra_protocol.crypto.ring import FloatArray, IntArray
+from lintra_protocol.crypto.ring import FloatArray
 
 LIMIT = float(special.chdtri(1, 0.05))
 RESIDUAL_LIMIT = float(special.chdtri(1, 0.04))
@@ -48,105 +48,37 @@ class Batch:
         count = max(1, AT_ONCE // size**2)
         return [replace(self, matrices=self.matrices[i : i + count]) for i in range(0, len(self.matrices), count)]
 
-    def equations(self, penalty: FloatArray | float = 0.0) -> Equations:
-        """Return the equations of least squares of all releases, with a penalty on the diagonal, shape `(p,)`."""
+    def equations(self, penalty: float = 0.0, unpenalised: tuple[int, ...] = ()) -> Equations:
+        """Return the equations of least squares of all releases, with a penalty but for some columns."""
         size = self.matrices.shape[1]
         kernel = self.law.kernel(size)
         assert kernel is not None
-        left = self.matrices[:, :-1].copy()
-        left[:, range(size - 1), range(size - 1)] += penalty
-        equations = Equations(left, self.law.sigma, kernel[:-1, :-1])
+        equations = Equations.of_matrix(self.matrices, self.law.sigma, kernel)
+        equations = replace(equations, penalty=penalty, unpenalised=unpenalised)
         if not self.num_clients:
             return equations
-        values, vectors = np.linalg.eigh(self.matrices)
-        clipped = (vectors * np.maximum(values, 0)[:, np.newaxis]) @ np.swapaxes(vectors, 1, 2)
-        freedom = self.num_clients - (size - 1)
-        spread = np.ascontiguousarray(clipped[:, :-1, :-1])
-        if self.longest:
-            spread = np.broadcast_to(self.num_clients * self.longest**2 * np.eye(size - 1), spread.shape).copy()
-        return replace(equations, residual=clipped / freedom, spread=spread)
+        clipped = np.maximum(equations.values, 0)
+        spread = np.full_like(clipped, self.num_clients * self.longest**2) if self.longest else clipped
+        return replace(equations, residual=clipped / (self.num_clients - (size - 1)), spread=spread)
 
     def bounded(self) -> NDArray[np.bool_]:
         """Return for every release whether intervals are given: sets are bounded, and no eigenvalue is negative."""
         definite = np.linalg.eigvalsh(self.matrices[:, :-1, :-1])[:, 0] > 0
-        told = np.concatenate([_at_infinity(part.equations()) > LIMIT for part in self.parts()])
+        told = np.concatenate([_statements(part.equations()).at_infinity()[0] > LIMIT for part in self.parts()])
         return np.asarray(told & definite)
 
-    def accepts(self, solution: FloatArray, penalty: FloatArray | float = 0.0) -> NDArray[np.bool_]:
+    def accepts(
+        self, solution: FloatArray, penalty: float = 0.0, unpenalised: tuple[int, ...] = ()
+    ) -> NDArray[np.bool_]:
         """Return whether each release accepts each true coefficient, unbounded sets aside, shape `(B, p)`."""
-        return np.concatenate([_distances(part.equations(penalty), solution) <= LIMIT for part in self.parts()])
+        parts = [_statements(part.equations(penalty, unpenalised)) for part in self.parts()]
+        accepted = [part.at(np.tile(solution, len(part.solutions))) <= LIMIT for part in parts]
+        return np.concatenate(accepted).reshape(-1, solution.size)
 
 
-def _points(equations: Equations) -> FloatArray:
-    """Return the directions of the raw solutions, shape `(B, q)`."""
-    matrix = equations.matrix
-    solution = np.linalg.solve(matrix[:, :, :-1], matrix[:, :, -1:])[:, :, 0]
-    theta = np.column_stack([solution, -np.ones(len(solution))])
-    return np.asarray(theta / np.linalg.norm(theta, axis=1, keepdims=True))
-
-
-def _at_infinity(equations: Equations) -> FloatArray:
-    """Return the smallest Q of every release over directions without the target, shape `(B,)`."""
-    count, _, size = equations.matrix.shape
-    basis = np.tile(np.eye(size)[:, :-1], (count, 1, 1))
-    starts = smallest_directions(equations, basis, _points(equations), 4)[0]
-    return minimise(equations, basis, starts)[0]
-
-
-def _distances(equations: Equations, solution: FloatArray) -> FloatArray:
-    """Return the smallest Q of every release at each true coefficient, shape `(B, p)`."""
-    count, fitted, _ = equations.matrix.shape
-    which = np.repeat(np.arange(count), fitted)
-    normals = np.column_stack([np.eye(fitted), solution])
-    basis = np.tile(complement(normals), (count, 1, 1))
-    points = _points(equations)[which]
-    return minimum_on(equations.of(which), basis, points, points)[0].reshape(count, fitted)
-
-
-@dataclass(frozen=True, eq=False)
-class Sums:
-    """Residual sums of squares of B regressions at once, on matrices of shape `(B, q, q)`, as `walk.Profile` asks.
-
-    Attributes:
-        equations: all q equations of each.
-        point: the raw solutions, shape `(B, q)`.
-        values: the sums there, shape `(B,)`.
-        errors: to first order, shape `(B,)`.
-    """
-
-    equations: Equations
-    point: FloatArray
-    values: FloatArray
-    errors: FloatArray
-
-    @classmethod
-    def of(cls, matrices: FloatArray, sigma: float, kernel: FloatArray) -> "Sums":
-        """Solve the regressions."""
-        equations = Equations(matrices, sigma, kernel)
-        point = _points(Equations(matrices[:, :-1], sigma, kernel[:-1, :-1]))
-        theta = point / -point[:, -1:]
-        covariance = equations.covariance(theta)
-        errors = np.sqrt(np.einsum("ki,kij,kj->k", theta, covariance, theta))
-        return cls(equations, point, -np.einsum("ki,ki->k", matrices[:, -1], theta), errors)
-
-    def distances(self, index: IntArray, steps: FloatArray, near: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the smallest Q for the sums `steps` standard errors off, and where it is."""
-        moved = self.equations.matrix[index].copy()
-        moved[:, -1, -1] -= self.values[index] + self.errors[index] * steps
-        equations = replace(self.equations, matrix=moved)
-        basis = np.tile(np.eye(moved.shape[1]), (len(moved), 1, 1))
-        starts = smallest_directions(equations, basis, self.point[index])[0]
-        return minimise(equations, basis, np.concatenate([near[:, np.newaxis], starts], axis=1))
-
-    def at(self, sums: FloatArray) -> FloatArray:
-        """Return the smallest Q at given sums, shape `(B,)`."""
-        steps = (sums - self.values) / self.errors
-        return self.distances(np.arange(len(sums)), steps, self.point)[0]
-
-    def ends(self, limit: float) -> FloatArray:
-        """Return the ends of the accepted sums, shape `(B, 2)`."""
-        below, above = accepted(self, len(self.values), limit)
-        return np.column_stack([self.values - self.errors * below, self.values + self.errors * above])
+def _statements(equations: Equations) -> Statements:
+    """Return the statements about every coefficient of every release."""
+    return Statements.about(equations, np.eye(equations.size - 1))
 
 
 def r2_accepts(matrices: FloatArray, law: SymmetricNoise, constant: bool, r2: float) -> NDArray[np.bool_]:
@@ -159,10 +91,11 @@ def r2_accepts(matrices: FloatArray, law: SymmetricNoise, constant: bool, r2: fl
     assert kernel is not None
     kept = [0, size - 1] if constant else [size - 1]
     if constant:
-        low, high = Sums.of(matrices[:, kept][:, :, kept], law.sigma, kernel[np.ix_(kept, kept)]).ends(TOTAL_LIMIT).T
+        block = Equations.of_matrix(matrices[:, kept][:, :, kept], law.sigma, kernel[np.ix_(kept, kept)], sums=True)
+        low, high = Residual.about(block).intervals(TOTAL_LIMIT).T
     else:
         low, high = _lone(matrices[:, -1, -1], law.sigma * np.sqrt(kernel[-1, -1] + 1))
-    residual = Sums.of(matrices, law.sigma, kernel)
+    residual = Residual.about(Equations.of_matrix(matrices, law.sigma, kernel, sums=True))
     most = np.maximum(high, 0)
     near_zero = residual.at(np.zeros(len(low))) <= RESIDUAL_LIMIT
     everything = near_zero & (residual.at(most) <= RESIDUAL_LIMIT)

@@ -127,9 +127,10 @@ def measure(
 def _penalised(held: Cohort, batch: Batch) -> NDArray[np.bool_]:
     """Return which penalised coefficients are accepted, shape `(B, p)`."""
     start, fitted = int(bool(held.constant)), len(held.gram) - 1
-    penalty = penalty_beside(batch.law.sigma, fitted) * np.array([0.0] * start + [1.0] * (fitted - start))
-    shrunk = np.linalg.solve(held.gram[:-1, :-1] + np.diag(penalty), held.gram[:-1, -1])
-    return batch.accepts(np.asarray(shrunk, np.float64), penalty)
+    penalty = penalty_beside(batch.law.sigma, fitted)
+    shrinking = penalty * np.diag([0.0] * start + [1.0] * (fitted - start))
+    shrunk = np.linalg.solve(held.gram[:-1, :-1] + shrinking, held.gram[:-1, -1])
+    return batch.accepts(np.asarray(shrunk, np.float64), penalty, tuple(range(start)))
 
 
 @dataclass(frozen=True)

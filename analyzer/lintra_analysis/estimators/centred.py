@@ -103,5 +103,7 @@ def sampling_functional_sd(weights: FloatArray, matrix: FloatArray, num_rows: in
     Both have shape `(d, d)`. A second moment holds no fourth moments, so this cannot be had without an assumption.
     `matrix` is clipped to be positive semi-definite by the caller.
     """
-    product = weights @ matrix
+    # Most weights name one or two columns; the others add nothing to the trace.
+    named = np.flatnonzero(weights.any(axis=0))
+    product = weights[np.ix_(named, named)] @ matrix[np.ix_(named, named)]
     return float(np.sqrt(max(2 * float(np.sum(product * product.T)) / num_rows, 0.0)))

@@ -213,9 +213,7 @@ def correlation(
     gram = moments.gram
     if len(moments.columns) < 2 or gram.num_rows < 4:
         raise InvalidAnalysisError("correlations need at least 2 columns that vary, and 4 clients")
-    diagonal = np.diagonal(gram.matrix)
-    sd = np.sqrt(np.diagonal(gram.errors.entry_variance(np.eye(diagonal.size))))
-    usable = diagonal > 2 * sd
+    diagonal, usable = np.diagonal(gram.matrix), usable_variances(gram)
     names = tuple(column.name for column in moments.columns)
     lost = tuple(name for name, told in zip(names, usable, strict=True) if not told)
     allowed = _allowed(gram, confidence)
@@ -246,6 +244,13 @@ def correlation(
     )
 
 
+def usable_variances(gram: GramEstimate) -> NDArray[np.bool_]:
+    """Return which variances stand out of the noise, shape `(d,)`."""
+    diagonal = np.diagonal(gram.matrix)
+    sd = np.sqrt(np.diagonal(gram.errors.entry_variance(np.eye(diagonal.size))))
+    return np.asarray(diagonal > 2 * sd)
+
+
 def _allowed(gram: GramEstimate, confidence: float) -> dict[tuple[int, int], tuple[Interval, float]] | None:
     """Return for every pair what the noise allows, and the p value of 0; None if its law is not known or it is 0."""
     size = gram.matrix.shape[0]
@@ -255,9 +260,10 @@ def _allowed(gram: GramEstimate, confidence: float) -> dict[tuple[int, int], tup
     first, second = np.triu_indices(size, 1)
     matrix, diagonal = gram.matrix, np.diagonal(gram.matrix)
     sums = np.column_stack([diagonal[first], matrix[first, second], diagonal[second]])
-    pairs = PairIntervals.of(sums, covariance[first, second])
-    intervals = pairs.intervals(float(special.chdtri(1, 1 - confidence))).tolist()
-    p_values = special.chdtrc(1, pairs.distances(np.zeros(first.size))).tolist()
+    limit, parts = float(special.chdtri(1, 1 - confidence)), PairIntervals.of(sums, covariance[first, second]).parts()
+    intervals = np.concatenate([part.intervals(limit) for part in parts]).tolist()
+    distances = np.concatenate([part.distances(np.zeros(len(part.sums))) for part in parts])
+    p_values = special.chdtrc(1, distances).tolist()
     found = zip(first.tolist(), second.tolist(), intervals, p_values, strict=True)
     return {(i, j): ((low, high), p_value) for i, j, (low, high), p_value in found}
 

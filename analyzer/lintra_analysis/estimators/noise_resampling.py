@@ -35,18 +35,18 @@ def redrawn_costs(design: Design, penalties: FloatArray) -> FloatArray | None:
     sigma = gram.errors.spectral_sigma
     if noise is None or sigma is None:
         return None
-    truth, unit = floor_eigenvalues(gram.matrix, 0.0), design.penalty(1.0)
+    truth = floor_eigenvalues(gram.matrix, 0.0)
     constant = design.constant is not None
     costs = np.zeros(penalties.size)
     for one in noise:
         for sign in (1, -1):
-            theta = _fits(truth + sign * one, penalties[:, np.newaxis] * unit, sigma, constant)
+            theta = _fits(truth + sign * one, penalties, sigma, constant)
             costs += np.sum(theta @ truth * theta, axis=1) / (2 * PAIRS)
     return costs
 
 
 def _fits(matrix: FloatArray, penalties: FloatArray, sigma: float, constant: bool) -> FloatArray:
-    """Return theta = (-b, 1) for penalties on the diagonal, shape `(k, p)`; theta has shape `(k, p + 1)`."""
+    """Return theta = (-b, 1) under penalties of shape `(k,)`; theta has shape `(k, p + 1)`."""
     means = released_means(matrix, sigma) if constant else None
     solution = with_intercept(drawn_to_zero(matrix, sigma, means, penalties)[0], means)
     return np.column_stack([-solution, np.ones(len(penalties))])

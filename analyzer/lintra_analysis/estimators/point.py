@@ -61,9 +61,8 @@ class Point:
             # The fit has its own intercept, whatever the slopes.
             means = None if not start else np.append(np.zeros(fit.solution.size - 1), fit.solution[0])
             return cls(fit.solution[start:], means, fit.floor, fit.blurred, fit.regularised)
-        matrix, penalty = design.gram.matrix, design.penalty(regularization)
-        means = released_means(matrix, sigma) if start else None
-        slopes, floor, raised = drawn_to_zero(matrix, sigma, means, penalty[np.newaxis])
+        matrix, means = design.gram.matrix, released_means(design.gram.matrix, sigma) if start else None
+        slopes, floor, raised = drawn_to_zero(matrix, sigma, means, np.array([regularization]))
         return cls(slopes[0], means, floor, _along(design, raised), raised.shape[1] > 0)
 
 
@@ -73,13 +72,19 @@ def drawn_to_zero(
     """Return the slopes under several penalties, shape `(k, f)`, the floor, and the raised directions, shape `(p, r)`.
 
     `matrix` has the constant first if there are `means`, and the target last, shape `(p + 1, p + 1)`. `penalties` are
-    added to the diagonal, shape `(k, p)`.
+    added to the squares of the features, shape `(k,)`. One eigendecomposition serves all of them.
     """
     start, floor = int(means is not None), _FLOOR * sigma * float(np.sqrt(matrix.shape[0]))
     values, vectors = np.linalg.eigh(matrix[:-1, :-1])
-    block = (vectors * np.maximum(values, floor)) @ vectors.T
-    left = block + penalties[:, :, np.newaxis] * np.eye(values.size)
-    slopes = np.linalg.solve(left, matrix[:-1, -1:])[:, start:, 0]
+    lifted = np.maximum(values, floor)
+    weights = 1 / (lifted + penalties[:, np.newaxis])
+    turned = weights * (vectors.T @ matrix[:-1, -1])
+    if start:
+        # The constant is not penalised: what the penalty took of it is given back (Sherman and Morrison 1950).
+        constant = weights * vectors[0]
+        returned = penalties * (turned @ vectors[0]) / ((constant * lifted) @ vectors[0])
+        turned = turned + returned[:, np.newaxis] * constant
+    slopes = turned @ vectors[start:].T
     mean = 0.0 if means is None else float(means[-1])
     products = matrix[start:-1, -1] - matrix[0, start:-1] * mean
     return slopes * _stein(products, sigma**2 * (1 + mean**2)), floor, vectors[:, values < floor]

@@ -47,7 +47,7 @@ from lintra_analysis.estimators.notes import (
 from lintra_analysis.estimators.point import Point, with_point
 from lintra_analysis.estimators.regression_estimate import Penalised, RegressionEstimate, Simultaneous
 from lintra_analysis.estimators.solve import Fit, solve
-from lintra_analysis.estimators.spectral import smallest_eigenvalue
+from lintra_analysis.estimators.spectral import eigenvalues_reach
 from lintra_analysis.releases.gram_error import HasSecondMoment
 from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.errors import InvalidAnalysisError
@@ -273,7 +273,7 @@ def raw_fit(sets: Regression) -> Fit | None:
     """Return the solution of the released matrix as it is, or None where its confidence sets are not bounded."""
     chosen = sets.design
     block = chosen.gram.matrix[:-1, :-1] + np.diag(chosen.penalty(sets.regularization))
-    if not sets.bounded or smallest_eigenvalue(block) <= 0:
+    if not sets.bounded or not eigenvalues_reach(block, 0.0):
         return None
     fit = solve(chosen, sets.regularization, repaired=False)
     if sets.residuals == "alike" or fit.parts is None:

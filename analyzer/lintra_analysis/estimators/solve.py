@@ -13,7 +13,6 @@ import numpy as np
 from lintra_analysis.estimators.coefficients import ErrorParts
 from lintra_analysis.estimators.design import Design
 from lintra_analysis.estimators.estimates import Interval
-from lintra_analysis.estimators.spectral import floor_eigenvalues, smallest_eigenvalue
 from lintra_analysis.releases.gram_error import GramEstimate
 from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.errors import InvalidAnalysisError
@@ -133,18 +132,27 @@ def _repair(gram: GramEstimate) -> tuple[FloatArray, float, bool]:
     size = gram.matrix.shape[0]
     block = size - 1 if gram.errors.measured else size
     floor = gram.errors.floor(block)
-    part = gram.matrix[:block, :block]
-    if smallest_eigenvalue(part) >= floor:
+    values, vectors = _eigenvectors(gram, block)
+    if values[0] >= floor:
         return gram.matrix, floor, False
     joint = gram.matrix.copy()
-    joint[:block, :block] = floor_eigenvalues(part, floor)
+    repaired = (vectors * np.maximum(values, floor)) @ vectors.T
+    joint[:block, :block] = (repaired + repaired.T) / 2
     return joint, floor, True
+
+
+def _eigenvectors(gram: GramEstimate, block: int) -> tuple[FloatArray, FloatArray]:
+    """Return eigenvalues and eigenvectors of the first `block` columns."""
+    if block == gram.matrix.shape[0]:
+        return gram.eigenvectors
+    values, vectors = np.linalg.eigh(gram.matrix[:block, :block])
+    return values, vectors
 
 
 def _blurred(gram: GramEstimate, floor: float) -> tuple[str, ...]:
     """Return the columns, without a constant, that lie in directions below the floor at least half as much as any."""
     block = gram.matrix.shape[0] - gram.errors.measured
-    values, vectors = np.linalg.eigh(gram.matrix[:block, :block])
+    values, vectors = _eigenvectors(gram, block)
     share = np.sum(vectors[:, values < floor] ** 2, axis=1)
     share[[i for i in range(block) if gram.columns[i].constant]] = 0.0
     order = np.argsort(-share, kind="stable")

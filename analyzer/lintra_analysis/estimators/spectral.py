@@ -25,6 +25,15 @@ def smallest_eigenvalue(matrix: FloatArray) -> float:
     return float(np.linalg.eigvalsh(matrix)[0])
 
 
+def eigenvalues_reach(matrix: FloatArray, level: float) -> bool:
+    """Return whether all eigenvalues of a symmetric matrix, shape `(d, d)`, are larger than `level`."""
+    try:
+        np.linalg.cholesky(matrix - level * np.eye(len(matrix)))
+    except np.linalg.LinAlgError:
+        return False
+    return True
+
+
 def noise_norm_quantile(size: int, sigma: float, confidence: float) -> float:
     """Return q with P(|N|_2 <= q) >= confidence for the symmetric noise N of `size` columns.
 

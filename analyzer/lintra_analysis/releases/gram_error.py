@@ -6,6 +6,7 @@ the answer may be; all laws answer the same questions, so that no estimator need
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -69,6 +70,12 @@ class GramEstimate(HasRows):
     def __repr__(self) -> str:
         law = type(self.errors).__name__
         return f"GramEstimate(columns={len(self.columns)}, errors={law}, num_clients={self.num_clients})"
+
+    @cached_property
+    def eigenvectors(self) -> tuple[FloatArray, FloatArray]:
+        """The eigenvalues of `matrix`, ascending, shape `(d,)`, and its eigenvectors in columns, shape `(d, d)`."""
+        values, vectors = np.linalg.eigh(self.matrix)
+        return values, vectors
 
     def restrict(self, names: Sequence[str]) -> "GramEstimate":
         """Return the block of the named columns, in that order."""

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 from scipy.stats import qmc
 
-from lintra_analysis.estimators.correlation import correlation
+from lintra_analysis.estimators.centred import centred
+from lintra_analysis.estimators.correlation import usable_variances
 from lintra_analysis.estimators.design import design
 from lintra_analysis.estimators.means import means
 from lintra_analysis.estimators.regression import regression
@@ -279,12 +280,18 @@ def _means(release: Release) -> dict[str, float] | None:
 
 
 def _correlations(release: Release) -> dict[tuple[str, str], float] | None:
+    """Return the deviation that noise causes in every correlation that it does not drown; no interval is searched."""
     try:
-        found = correlation(release)
+        gram = centred(release).gram
     except InvalidAnalysisError:
         return None
-    known = {(pair.first, pair.second): pair.privacy for pair in found.pairs if pair.privacy is not None}
-    return known or None
+    usable = usable_variances(gram)
+    root = np.sqrt(np.where(usable, np.diagonal(gram.matrix), 1.0))
+    raw = gram.matrix / np.outer(root, root)
+    np.fill_diagonal(raw, 1.0)
+    errors = np.sqrt(np.maximum(gram.errors.correlation_variance(raw, root**2), 0.0))
+    names, kept = [column.name for column in gram.columns], np.flatnonzero(usable).tolist()
+    return {(names[i], names[j]): float(errors[i, j]) for i in kept for j in kept if i < j} or None
 
 
 def _others(release: Release) -> dict[str, float]:

@@ -4,170 +4,298 @@ M is the released matrix of q columns, the target last; theta = (b, -1) for coef
 themselves M theta is pure noise in every equation of least squares, with a covariance Sigma(theta) that is known. So
 Q(theta) = r^T Sigma^-1 r, r = E theta, is chi-square there, however badly conditioned M is (Fieller 1954; Anderson and
 Rubin 1949). Q does not change if theta is scaled: theta is a direction, and infinite coefficients are ordinary points.
+
+All directions are written in the eigenbasis of M. There E is a diagonal matrix less few rank-one ones, and Sigma is a
+diagonal matrix plus few, so that Q and its derivatives take O(q) operations for each direction:
+
+1. The kernel K of the noise is one number, but in the rows and columns of few *special* columns (the constant). So
+   (t t^T) o K is a combination of t and the special unit vectors.
+2. The equation of the target is left out by giving it infinite noise: its row may then hold anything.
+3. A penalty is a multiple of I, less that of the columns that are not shrunk.
 """
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
 from lintra_protocol.crypto.ring import FloatArray, IntArray
 
-MOST_STEPS = 25
-_CONVERGED = 1e-5
 _JITTER = 1e-13
 
 
 @dataclass(frozen=True, eq=False)
-class Equations:
-    """The equations E theta = 0, with noise of covariance Sigma(theta) in their left sides.
-
-    Sigma(theta) = sigma^2 (|theta|^2 I + (t t^T) o K) + (theta^T P theta) S, t the first m entries of theta.
+class NoiseKernel:
+    """A kernel K that is `base`, but in the rows and columns of the special columns.
 
     Attributes:
-        matrix: E, shape `(m, q)`, or `(B, m, q)` for B systems at once.
+        special: positions of the m special columns.
+        base: K_ij for i and j that are not special.
+        cross: by how much K_ij differs from it where i is special and j is not, shape `(m,)`.
+        own: what is left of K_ij where both are special, less `base` and both `cross`, shape `(m, m)`.
+    """
+
+    special: tuple[int, ...]
+    base: float
+    cross: FloatArray
+    own: FloatArray
+
+    @classmethod
+    def of(cls, kernel: FloatArray) -> "NoiseKernel":
+        """Read a kernel, shape `(q, q)`, whose last column is not special."""
+        base = float(kernel[-1, -1])
+        special = np.flatnonzero((kernel[:, -1] != base) | (np.diagonal(kernel) != base))
+        cross = kernel[special, -1] - base
+        own = kernel[np.ix_(special, special)] - base - cross - cross[:, np.newaxis]
+        return cls(tuple(special.tolist()), base, cross, own)
+
+
+@dataclass(frozen=True, eq=False)
+class Equations:
+    """The equations E theta = 0 of one release, or of B releases, with noise of covariance Sigma in their left sides.
+
+    Sigma(theta) = sigma^2 (|theta|^2 I + (t t^T) o K) + (theta^T P theta) S, t the entries of theta that stand for the
+    equations. P and S have the eigenvectors of M.
+
+    Attributes:
+        matrix: M, shape `(q, q)` or `(B, q, q)`.
+        values: its eigenvalues, shape `(q,)` or `(B, q)`.
+        vectors: its eigenvectors in columns, shape `(q, q)` or `(B, q, q)`.
         sigma: sd of the noise in a released product of two columns; positive.
-        kernel: K, shape `(m, m)`; ones where nothing has made the diagonal less noisy.
-        residual: P, shape `(q, q)`, or one for each system, such that theta^T P theta is the variance of a residual;
-            none for the cohort.
-        spread: S, shape `(m, m)`, or one for each system, second moments of the columns that the equations are about.
+        kernel: K.
+        sums: whether the target's own equation is one of them, with a residual sum of squares that is taken off.
+        penalty: lambda, on the diagonal of E.
+        unpenalised: positions of the columns that it leaves out.
+        squares: what is taken off M_yy, one number for each direction, shape `(n,)`; none for 0.
+        residual: eigenvalues of P, such that theta^T P theta is the variance of a residual; none for the cohort.
+        spread: eigenvalues of S, second moments of the columns that the equations are about.
     """
 
     matrix: FloatArray
+    values: FloatArray
+    vectors: FloatArray
     sigma: float
-    kernel: FloatArray
+    kernel: NoiseKernel
+    sums: bool = False
+    penalty: float = 0.0
+    unpenalised: tuple[int, ...] = ()
+    squares: FloatArray | None = None
     residual: FloatArray | None = None
     spread: FloatArray | None = None
 
-    def covariance(self, theta: FloatArray) -> FloatArray:
-        """Return Sigma, shape `(B, m, m)`, for directions of shape `(B, q)`."""
-        size = self.kernel.shape[0]
-        head, squares = theta[:, :size], np.sum(theta**2, axis=1)
-        sigma: FloatArray = head[:, :, np.newaxis] * head[:, np.newaxis, :] * self.kernel
-        # A direction that is the exact corner and nothing else would have an equation without noise.
-        sigma[:, range(size), range(size)] += squares[:, np.newaxis] * (1 + _JITTER)
-        sigma *= self.sigma**2
-        if self.residual is not None and self.spread is not None:
-            variance = np.sum(_through(theta, self.residual) * theta, axis=1)
-            sigma += variance[:, np.newaxis, np.newaxis] * self.spread
-        return sigma
+    @classmethod
+    def of_matrix(cls, matrix: FloatArray, sigma: float, kernel: FloatArray, *, sums: bool = False) -> "Equations":
+        """Return the equations of M, shape `(q, q)` or `(B, q, q)`, for the cohort and without a penalty."""
+        values, vectors = np.linalg.eigh(matrix)
+        return cls(matrix, values, vectors, sigma, NoiseKernel.of(kernel), sums)
+
+    @property
+    def size(self) -> int:
+        """Return q."""
+        return int(self.values.shape[-1])
+
+    @cached_property
+    def anchors(self) -> FloatArray:
+        """The unit vectors of the special columns, of those without a penalty, and of the target last.
+
+        Shape `(a, q)` or `(B, a, q)`; in the eigenbasis.
+        """
+        return np.ascontiguousarray(self.vectors[..., [*self.special, self.size - 1], :])
+
+    @property
+    def special(self) -> tuple[int, ...]:
+        """Return the positions of the columns that stand out: the kernel's, then those without a penalty."""
+        return tuple(dict.fromkeys([*self.kernel.special, *(self.unpenalised if self.penalty else ())]))
+
+    @cached_property
+    def diagonal(self) -> FloatArray:
+        """The diagonal part of E, in the shape of `values`."""
+        return self.values + self.penalty
+
+    def dents(self, count: int) -> FloatArray:
+        """Return what is taken off E along each anchor, for `count` directions; shape `(count, a)`."""
+        taken = np.zeros((count, len(self.special) + 1))
+        if self.penalty:
+            taken[:, [self.special.index(column) for column in self.unpenalised]] = self.penalty
+        if self.squares is not None:
+            taken[:, -1] = self.squares
+        return taken
+
+    def block(self) -> FloatArray:
+        """Return the part of E that stands before the coefficients, shape `(p, p)` or `(B, p, p)`."""
+        block = self.matrix[..., :-1, :-1].copy()
+        shrunk = [i for i in range(self.size - 1) if i not in self.unpenalised]
+        block[..., shrunk, shrunk] += self.penalty
+        return np.asarray(block)
+
+    def points(self) -> FloatArray:
+        """Return theta at the solution of each system, shape `(B, q)`, in the columns' own coordinates."""
+        solution = np.linalg.solve(self.block(), self.matrix[..., :-1, -1:])[..., 0]
+        count = self.values.size // self.size
+        return np.column_stack([solution.reshape(count, self.size - 1), -np.ones(count)])
 
     def of(self, index: IntArray) -> "Equations":
-        """Return the systems at the positions `index`, shape `(k,)`; the same if there is one for all."""
-        if self.matrix.ndim == 2:
-            return self
-        residual = self.residual if self.residual is None or self.residual.ndim == 2 else self.residual[index]
-        spread = self.spread if self.spread is None or self.spread.ndim == 2 else self.spread[index]
-        return replace(self, matrix=self.matrix[index], residual=residual, spread=spread)
+        """Return the systems at the positions `index`, shape `(n,)`, which may repeat; itself if there is one."""
+        squares = self.squares if self.squares is None else self.squares[index]
+        if self.values.ndim == 1:
+            return self if squares is self.squares else replace(self, squares=squares)
+        residual = self.residual if self.residual is None else self.residual[index]
+        spread = self.spread if self.spread is None or self.spread.ndim == 1 else self.spread[index]
+        chosen = replace(self, values=self.values[index], squares=squares, residual=residual, spread=spread)
+        # Only single rows of the eigenvectors are needed from here on: all of them are not copied for every direction.
+        chosen.__dict__["anchors"] = self.anchors[index]
+        return chosen
 
-    def left(self, theta: FloatArray) -> FloatArray:
-        """Return E theta, shape `(B, m)`."""
-        product: FloatArray = (self.matrix @ theta[:, :, np.newaxis])[:, :, 0]
-        return product
+    def inward(self, directions: FloatArray, index: IntArray) -> FloatArray:
+        """Return directions, shape `(n, q)`, in the eigenbasis of the system that `index` names for each."""
+        if self.vectors.ndim == 2:
+            return directions @ self.vectors
+        return _by_system(directions, self.vectors, index)
 
-    def distance(self, theta: FloatArray) -> FloatArray:
-        """Return Q, shape `(B,)`."""
-        return np.asarray(np.sum(self.left(theta) * self.weighted(theta), axis=1))
+    def outward(self, directions: FloatArray, index: IntArray) -> FloatArray:
+        """Return directions of the eigenbasis, shape `(n, q)`, in the columns' own coordinates."""
+        if self.vectors.ndim == 2:
+            return directions @ self.vectors.T
+        return _by_system(directions, np.swapaxes(self.vectors, 1, 2), index)
 
-    def weighted(self, theta: FloatArray) -> FloatArray:
-        """Return x = Sigma^-1 E theta, shape `(B, m)`."""
-        solved = np.linalg.solve(self.covariance(theta), self.left(theta)[:, :, np.newaxis])[:, :, 0]
-        return np.asarray(solved, np.float64)
+    def at(self, theta: FloatArray) -> "Local":
+        """Return the equations about directions in the eigenbasis, shape `(n, q)`."""
+        return Local(self, theta)
 
-    def gradient(self, theta: FloatArray, weighted: FloatArray) -> FloatArray:
-        """Return the gradient of Q, shape `(B, q)`: 2 E^T x less that of x^T Sigma x with x held."""
-        size = self.kernel.shape[0]
-        slope = 2 * (weighted[:, np.newaxis, :] @ self.matrix)[:, 0, :]
-        slope -= 2 * self.sigma**2 * np.sum(weighted**2, axis=1)[:, np.newaxis] * theta
-        slope[:, :size] -= 2 * self.sigma**2 * weighted * ((theta[:, :size] * weighted) @ self.kernel)
-        if self.residual is not None and self.spread is not None:
-            share = np.sum(_through(weighted, self.spread) * weighted, axis=1)
-            slope -= 2 * share[:, np.newaxis] * _through(theta, self.residual)
+
+def _by_system(rows: FloatArray, matrices: FloatArray, index: IntArray) -> FloatArray:
+    """Return every row, shape `(n, q)`, times the matrix that `index` names for it."""
+    found = np.empty_like(rows)
+    for system in np.unique(index):
+        mine = index == system
+        found[mine] = rows[mine] @ matrices[system]
+    return found
+
+
+class Local:
+    """The equations about n directions theta, in the eigenbasis: Sigma is D plus a combination of few vectors Z.
+
+    Attributes:
+        theta: shape `(n, q)`.
+        noise: D, shape `(n, q)`.
+        frame: the anchors, then theta, shape `(n, a + 1, q)`.
+        span: Z in coordinates of `frame`, shape `(n, a + 1, r)`: t, then the special unit vectors.
+        core: J with Sigma = D + Z J Z^T, shape `(n, r, r)`.
+    """
+
+    def __init__(self, equations: Equations, theta: FloatArray) -> None:
+        self.equations, self.theta = equations, theta
+        count, size = theta.shape
+        kernel, number = equations.kernel, len(equations.kernel.special)
+        anchors = np.broadcast_to(equations.anchors, (count, *equations.anchors.shape[-2:]))
+        self.frame = np.concatenate([anchors, theta[:, np.newaxis]], axis=1)
+        places = (anchors @ theta[:, :, np.newaxis])[:, :, 0]
+        self.heads, last = places[:, :number], anchors.shape[1] - 1
+        self.span = np.zeros((count, last + 2, number + 1))
+        self.span[:, -1, 0] = 1.0
+        if not equations.sums:
+            self.span[:, last, 0] = -places[:, -1]
+        self.span[:, range(number), range(1, number + 1)] = 1.0
+        self.core = np.empty((count, number + 1, number + 1))
+        self.core[:, 0, 0] = kernel.base
+        self.core[:, 0, 1:] = self.core[:, 1:, 0] = kernel.cross * self.heads
+        self.core[:, 1:, 1:] = kernel.own * self.heads[:, :, np.newaxis] * self.heads[:, np.newaxis]
+        self.core *= equations.sigma**2
+        # A direction that is the exact corner and nothing else would have an equation without noise.
+        common = equations.sigma**2 * np.sum(theta**2, axis=1) * (1 + _JITTER)
+        self.noise = np.broadcast_to(common[:, np.newaxis], (count, size))
+        if equations.residual is not None and equations.spread is not None:
+            variance = np.sum(equations.residual * theta**2, axis=1)
+            self.noise = self.noise + variance[:, np.newaxis] * equations.spread
+        self.dents = equations.dents(count)
+
+    @cached_property
+    def left(self) -> FloatArray:
+        """E theta, shape `(n, q)`; the entry of an equation that is left out means nothing."""
+        return self.image(self.theta[:, np.newaxis])[:, 0]
+
+    @cached_property
+    def weighted(self) -> FloatArray:
+        """The noise weighted by its precision, x = Sigma^-1 E theta, shape `(n, q)`."""
+        return self.solve(self.left[:, np.newaxis])[:, 0]
+
+    @property
+    def distance(self) -> FloatArray:
+        """Q, shape `(n,)`."""
+        return np.asarray(np.sum(self.left * self.weighted, axis=1))
+
+    def image(self, vectors: FloatArray) -> FloatArray:
+        """Return E v, or E^T v, for vectors of shape `(n, k, q)`."""
+        image = _rows(self.equations.diagonal) * vectors
+        if self.dents.any():
+            anchors = self.frame[:, :-1]
+            image -= ((vectors @ np.swapaxes(anchors, 1, 2)) * self.dents[:, np.newaxis]) @ anchors
+        return np.asarray(image)
+
+    @cached_property
+    def _system(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Z with the target's unit vector if its equation is left out, over D, and what solves for their weights."""
+        span = np.swapaxes(self.span, 1, 2) @ self.frame
+        rank = span.shape[1]
+        if not self.equations.sums:
+            span = np.concatenate([span, self.frame[:, -2:-1]], axis=1)
+        over = span / self.noise[:, np.newaxis]
+        gram = over @ np.swapaxes(span, 1, 2)
+        system = gram.copy()
+        system[:, :rank] = self.core @ gram[:, :rank]
+        system[:, range(rank), range(rank)] += 1.0
+        take = np.zeros_like(gram)
+        take[:, :rank, :rank] = self.core
+        take[:, rank:, rank:] = 1.0
+        return span, over, np.asarray(np.linalg.solve(system, take))
+
+    def solve(self, vectors: FloatArray) -> FloatArray:
+        """Return Sigma^-1 v for vectors of shape `(n, k, q)`, 0 in an equation that is left out."""
+        _, over, weights = self._system
+        plain = vectors / self.noise[:, np.newaxis]
+        return np.asarray(plain - ((vectors @ np.swapaxes(over, 1, 2)) @ np.swapaxes(weights, 1, 2)) @ over)
+
+    def covariance(self, vectors: FloatArray) -> FloatArray:
+        """Return Sigma v for vectors of shape `(n, k, q)` without an entry in equations that are left out."""
+        span = np.swapaxes(self.span, 1, 2) @ self.frame
+        along = (vectors @ np.swapaxes(span, 1, 2)) @ self.core
+        return np.asarray(vectors * self.noise[:, np.newaxis] + along @ span)
+
+    def variance(self, vectors: FloatArray) -> FloatArray:
+        """Return v^T Sigma v for vectors of shape `(n, k, q)` without an entry in equations that are left out."""
+        return np.asarray(np.sum(vectors * self.covariance(vectors), axis=2))
+
+    @cached_property
+    def trace(self) -> FloatArray:
+        """The trace of E^T Sigma^-1 E, shape `(n,)`."""
+        diagonal, anchors = self.equations.diagonal, self.frame[:, :-1]
+        dents = self.dents[:, :, np.newaxis]
+        squares = diagonal**2 + np.sum((dents**2 - 2 * dents * _rows(diagonal)) * anchors**2, axis=1)
+        _, over, weights = self._system
+        image = self.image(over)
+        lost = np.sum(weights * (image @ np.swapaxes(image, 1, 2)), axis=(1, 2))
+        return np.asarray(np.sum(squares / self.noise, axis=1) - lost)
+
+    @cached_property
+    def gradient(self) -> FloatArray:
+        """The gradient of Q, shape `(n, q)`: 2 E^T x less that of x^T Sigma x with x held."""
+        equations, weighted, theta = self.equations, self.weighted, self.theta
+        kernel, anchors = equations.kernel, self.frame[:, :-1]
+        number, variance = len(kernel.special), equations.sigma**2
+        heads, tails = self.heads, (anchors[:, :number] @ weighted[:, :, np.newaxis])[:, :, 0]
+        along = np.sum(weighted * theta, axis=1)
+        slope = 2 * self.image(weighted[:, np.newaxis])[:, 0]
+        slope -= 2 * variance * np.sum(weighted**2, axis=1)[:, np.newaxis] * theta
+        shared = kernel.base * along + (heads * tails) @ kernel.cross
+        slope -= 2 * variance * shared[:, np.newaxis] * weighted
+        apart = tails * (kernel.cross * along[:, np.newaxis] + (heads * tails) @ kernel.own)
+        slope -= 2 * variance * (apart[:, np.newaxis] @ anchors[:, :number])[:, 0]
+        if equations.residual is not None and equations.spread is not None:
+            share = np.sum(equations.spread * weighted**2, axis=1)
+            slope -= 2 * share[:, np.newaxis] * equations.residual * theta
         return np.asarray(slope)
 
 
-def _through(vectors: FloatArray, matrix: FloatArray) -> FloatArray:
-    """Return every vector times a matrix, or times its own one, shape `(B, q)`."""
-    return np.asarray((vectors[:, np.newaxis, :] @ matrix)[:, 0, :] if matrix.ndim == 3 else vectors @ matrix)
-
-
-def minimise(equations: Equations, basis: FloatArray, starts: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Minimise Q over subspaces, from several starts each, by Levenberg and Marquardt's steps.
-
-    The Hessian is that of Gauss and Newton with a multiple of the current direction's projector, since Q is constant
-    along it. What this leaves out is of the order of Q itself, which is where the damping starts. `equations` are one
-    system, or B; `basis` holds orthonormal columns that span the subspaces, shape `(B, q, k)`. `starts` are directions
-    in the coordinates of `basis`, shape `(B, s, k)`; NaN for none, but not all of them.
-
-    Returns:
-        The smallest Q found for each subspace, shape `(B,)`, and its direction of length 1, shape `(B, q)`.
-    """
-    count, tries, size = starts.shape
-    which = np.repeat(np.arange(count), tries)
-    point = starts.reshape(-1, size)
-    point = point / np.linalg.norm(point, axis=1, keepdims=True)
-    given = np.flatnonzero(np.isfinite(point[:, 0]))
-    value = np.full(which.size, np.inf)
-    value[given] = equations.of(which[given]).distance(_lifted(basis[which[given]], point[given]))
-    damping = np.maximum(value, 1e-3)
-    active = given if size > 1 else np.array([], np.int64)
-    for _ in range(MOST_STEPS):
-        if not active.size:
-            break
-        here, own = point[active], which[active]
-        span, system = basis[own], equations.of(own)
-        step, promised = _step(system, span, here, damping[active])
-        trial = here + step
-        trial /= np.linalg.norm(trial, axis=1, keepdims=True)
-        found = system.distance(_lifted(span, trial))
-        better = found < value[active]
-        gain = value[active] - found
-        point[active[better]], value[active[better]] = trial[better], found[better]
-        damping[active] *= np.where(better, 0.1, 8.0)
-        small = _CONVERGED * (1 + value[active])
-        done = (better & (gain < small)) | (promised < 0.1 * small)
-        active = active[~done]
-    table = value.reshape(count, tries)
-    best = np.arange(count) * tries + table.argmin(axis=1)
-    return value[best], _lifted(basis, point[best])
-
-
-def _lifted(basis: FloatArray, point: FloatArray) -> FloatArray:
-    """Return directions in all q coordinates, shape `(B, q)`."""
-    return np.asarray((basis @ point[:, :, np.newaxis])[:, :, 0])
-
-
-def _step(
-    equations: Equations, basis: FloatArray, point: FloatArray, damping: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Return one step for each point, shape `(B, k)`, and by how much Q should fall."""
-    theta = _lifted(basis, point)
-    jacobian = equations.matrix @ basis
-    right = np.concatenate([jacobian, equations.left(theta)[:, :, np.newaxis]], axis=2)
-    solved = np.linalg.solve(equations.covariance(theta), right)
-    slope = (equations.gradient(theta, solved[:, :, -1])[:, np.newaxis, :] @ basis)[:, 0, :]
-    curvature = 2 * np.swapaxes(jacobian, 1, 2) @ solved[:, :, :-1]
-    size = point.shape[1]
-    trace = np.trace(curvature, axis1=1, axis2=2) + damping
-    curvature += trace[:, np.newaxis, np.newaxis] * point[:, :, np.newaxis] * point[:, np.newaxis, :]
-    curvature[:, range(size), range(size)] += damping[:, np.newaxis]
-    step: FloatArray = np.asarray(-np.linalg.solve(curvature, slope[:, :, np.newaxis])[:, :, 0], np.float64)
-    step -= np.sum(step * point, axis=1, keepdims=True) * point
-    return step, -np.sum(step * slope, axis=1) / 2
-
-
-def smallest_directions(
-    equations: Equations, basis: FloatArray, about: FloatArray, number: int = 2
-) -> tuple[FloatArray, FloatArray]:
-    """Return where to start: with Sigma held at `about`, Q is quadratic over quadratic and eigenvectors minimise it.
-
-    `equations` are one system, or B; `basis` has shape `(B, q, k)`. `about` is a direction, shape `(q,)`, or one for
-    each subspace, shape `(B, q)`.
-
-    Returns:
-        Shape `(B, s, k)`, s at most k, and their eigenvalues, shape `(B, s)`.
-    """
-    covariance = equations.covariance(np.atleast_2d(about))
-    root = np.linalg.cholesky(covariance[0] if about.ndim == 1 else covariance)
-    image = np.linalg.solve(root, equations.matrix @ basis)
-    values, vectors = np.linalg.eigh(np.swapaxes(image, 1, 2) @ image)
-    return np.ascontiguousarray(np.swapaxes(vectors[:, :, :number], 1, 2)), values[:, :number]
+def _rows(values: FloatArray) -> FloatArray:
+    """Return what belongs to each system, shape `(q,)` or `(n, q)`, beside vectors of shape `(n, k, q)`."""
+    return values if values.ndim == 1 else values[:, np.newaxis]

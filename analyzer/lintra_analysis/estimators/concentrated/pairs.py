@@ -18,6 +18,7 @@ _ZOOMS = 3
 _ZOOMED = 9
 _HALVINGS = 24
 _TRIED = 21
+_AT_ONCE = 2000
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,11 +63,14 @@ class PairIntervals:
     def _along(self, correlations: FloatArray, angles: FloatArray) -> FloatArray:
         """Return the distance at every angle, at the best length of (a, b) that is not negative; shape `(k, t)`."""
         cosine, sine = np.cos(angles), np.sin(angles)
-        ray = np.stack([cosine**2, correlations[:, np.newaxis] * cosine * sine, sine**2], axis=2)
-        image = ray @ self.precision
-        along = np.maximum(np.sum(image * self.sums[:, np.newaxis], axis=2), 0)
-        own = np.einsum("ki,kij,kj->k", self.sums, self.precision, self.sums)
-        left: FloatArray = own[:, np.newaxis] - along**2 / np.sum(image * ray, axis=2)
+        first, mixed, second = cosine**2, correlations[:, np.newaxis] * cosine * sine, sine**2
+        weight = self.precision[:, :, :, np.newaxis]
+        turned = (self.precision @ self.sums[:, :, np.newaxis])[:, :, 0]
+        own = np.sum(turned * self.sums, axis=1)
+        along = first * turned[:, :1] + mixed * turned[:, 1:2] + second * turned[:, 2:]
+        length = first * (weight[:, 0, 0] * first + 2 * (weight[:, 0, 1] * mixed + weight[:, 0, 2] * second))
+        length += mixed * (weight[:, 1, 1] * mixed + 2 * weight[:, 1, 2] * second) + weight[:, 2, 2] * second**2
+        left: FloatArray = own[:, np.newaxis] - np.maximum(along, 0) ** 2 / length
         return np.maximum(left, 0)
 
     def point(self) -> FloatArray:
@@ -75,6 +79,14 @@ class PairIntervals:
         usable = (self.sums[:, 0] > 0) & (self.sums[:, 2] > 0)
         ratio = np.divide(self.sums[:, 1], np.sqrt(np.maximum(product, 0)), out=np.zeros(len(product)), where=usable)
         return np.clip(ratio, -1, 1)
+
+    def parts(self) -> list["PairIntervals"]:
+        """Return the pairs in pieces that fit the processor's cache."""
+        return [
+            PairIntervals(self.sums[part], self.precision[part], self.angles[part])
+            for first in range(0, len(self.sums), _AT_ONCE)
+            for part in [slice(first, first + _AT_ONCE)]
+        ]
 
     def intervals(self, limit: float) -> FloatArray:
         """Return the accepted correlations, shape `(k, 2)`; [-1, 1] where the sums fit no correlation at all.

@@ -19,7 +19,7 @@ class Profile(Protocol):
 
     @property
     def point(self) -> FloatArray:
-        """Return the direction where Q is 0, shape `(q,)`, or one for each number, shape `(k, q)`."""
+        """Return the direction where Q is 0 for each number, shape `(k, q)`."""
         ...
 
     def distances(self, index: IntArray, steps: FloatArray, near: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -52,7 +52,7 @@ def _walk(profile: Profile, index: IntArray, sign: FloatArray, limit: float) -> 
         outer=np.full(count, np.inf),
         below=np.full(count, -np.sqrt(limit)),
         above=np.full(count, np.inf),
-        near=np.tile(profile.point, (count if profile.point.ndim == 1 else 2, 1)),
+        near=np.tile(profile.point, (2, 1)),
     )
     walking, step = np.arange(count), _FIRST
     for _ in range(_GRID):

@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 from scipy import special
 
 from lintra_analysis.estimators.coefficients import Coefficient, ErrorParts, LinearErrors
-from lintra_analysis.estimators.concentrated.equations import Equations, minimise, smallest_directions
+from lintra_analysis.estimators.concentrated.equations import Equations, NoiseKernel
 from lintra_analysis.estimators.concentrated.hyperplanes import Statements
+from lintra_analysis.estimators.concentrated.minimise import Planes, minimise
 from lintra_analysis.estimators.concentrated.residuals import Residual, explained_share
 from lintra_analysis.estimators.design import Design
 from lintra_analysis.estimators.estimates import Interval, Of, Residuals
-from lintra_analysis.estimators.spectral import floor_eigenvalues, smallest_eigenvalue
+from lintra_analysis.estimators.spectral import eigenvalues_reach
 from lintra_protocol.crypto.ring import FloatArray
 
 _RESIDUAL_LEVEL = 0.96
@@ -89,16 +90,23 @@ class Regression:
     @cached_property
     def equations(self) -> Equations:
         """The p equations of least squares in p coefficients."""
-        matrix = self.design.gram.matrix
-        left = matrix[:-1].copy()
-        left[:, :-1] += np.diag(self.design.penalty(self.regularization))
-        kernel = self.kernel[:-1, :-1]
+        values, vectors = self.design.gram.eigenvectors
+        kept = [i for i, each in enumerate(self.design.penalty(1.0).tolist()) if not each]
+        equations = Equations(
+            self.design.gram.matrix,
+            values,
+            vectors,
+            self.sigma,
+            NoiseKernel.of(self.kernel),
+            penalty=self.regularization,
+            unpenalised=tuple(kept),
+        )
         if self.of == "cohort":
-            return Equations(left, self.sigma, kernel)
-        clipped = floor_eigenvalues(matrix, 0.0)
+            return equations
+        clipped = np.maximum(values, 0)
         freedom = self.design.gram.num_rows - self.design.fitted
-        spread = clipped[:-1, :-1] if self.residuals == "alike" else self.widest_spread * np.eye(self.design.fitted)
-        return Equations(left, self.sigma, kernel, clipped / freedom, spread)
+        spread = clipped if self.residuals == "alike" else np.full(values.size, self.widest_spread)
+        return replace(equations, residual=clipped / freedom, spread=spread)
 
     @property
     def widest_spread(self) -> float:
@@ -119,7 +127,8 @@ class Regression:
 
     @cached_property
     def _infinity(self) -> tuple[float, FloatArray]:
-        return self.statements.at_infinity()
+        value, direction = self.statements.at_infinity()
+        return float(value[0]), direction[0]
 
     @property
     def bounded(self) -> bool:
@@ -135,8 +144,8 @@ class Regression:
         """
         if self.regularization > 0:
             return True
-        smallest = smallest_eigenvalue(self.design.gram.matrix[:-1, :-1])
-        return smallest >= _NEARLY_LINEAR * self.sigma * float(np.sqrt(self.design.fitted))
+        level = _NEARLY_LINEAR * self.sigma * float(np.sqrt(self.design.fitted))
+        return eigenvalues_reach(self.design.gram.matrix[:-1, :-1], level)
 
     @property
     def undetermined(self) -> tuple[str, ...]:
@@ -214,17 +223,21 @@ class Regression:
 
     def slopes_test(self) -> tuple[float, float]:
         """Return the minimum of Q over the directions without slopes, per slope, and its p value."""
-        size, slopes = self.kernel.shape[0], len(self.design.features)
-        kept = [i for i in range(size - 1) if self.design.gram.columns[i].constant is not None] + [size - 1]
-        basis = np.eye(size)[np.newaxis][:, :, kept]
-        starts = smallest_directions(self.equations, basis, self.statements.point, _DIRECTIONS)[0]
-        value = float(minimise(self.equations, basis, starts)[0][0])
+        equations, slopes = self.equations, len(self.design.features)
+        kept = [i for i in range(equations.size - 1) if self.design.gram.columns[i].constant is not None]
+        basis = equations.vectors[np.newaxis, [*kept, equations.size - 1]]
+        local = equations.at(self.statements.solutions)
+        image = local.image(basis)
+        directions = np.linalg.eigh(image[0] @ local.solve(image)[0].T)[1].T
+        value = float(minimise(equations, Planes(basis), (directions @ basis)[:, :_DIRECTIONS])[0][0])
         return value / slopes, float(special.chdtrc(slopes, value))
 
     @cached_property
     def residual(self) -> Interval:
         """The interval of the cohort's residual sum of squares without a penalty, at 96 % and within the total."""
-        equations = Equations(self.design.gram.matrix, self.sigma, self.kernel)
+        values, vectors = self.design.gram.eigenvectors
+        kernel = NoiseKernel.of(self.kernel)
+        equations = Equations(self.design.gram.matrix, values, vectors, self.sigma, kernel, sums=True)
         return Residual.about(equations).interval(float(special.chdtri(1, 1 - _RESIDUAL_LEVEL)), max(self.total[1], 0))
 
     @cached_property
@@ -233,7 +246,7 @@ class Regression:
         columns = self.design.gram.columns
         kept = [i for i in range(len(columns) - 1) if columns[i].constant is not None] + [len(columns) - 1]
         block = np.ix_(kept, kept)
-        equations = Equations(self.design.gram.matrix[block], self.sigma, self.kernel[block])
+        equations = Equations.of_matrix(self.design.gram.matrix[block], self.sigma, self.kernel[block], sums=True)
         return Residual.about(equations).interval(float(special.chdtri(1, 1 - _TOTAL_LEVEL)))
 
     def r2(self) -> Interval:

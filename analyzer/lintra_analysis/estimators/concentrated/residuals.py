@@ -9,60 +9,72 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from lintra_analysis.estimators.concentrated.equations import Equations, minimise, smallest_directions
+from lintra_analysis.estimators.concentrated.equations import Equations
+from lintra_analysis.estimators.concentrated.minimise import Hyperplanes, minimise
 from lintra_analysis.estimators.concentrated.profile_interval import accepted
+from lintra_analysis.estimators.concentrated.starts import smallest_directions
 from lintra_analysis.estimators.estimates import Interval
 from lintra_protocol.crypto.ring import FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
 class Residual:
-    """The residual sum of squares of a regression.
+    """The residual sums of squares of B regressions.
 
     Attributes:
-        equations: the whole matrix M, shape `(q, q)`, with its noise.
-        point: theta at the solution of the first q - 1 equations, of length 1.
-        value: rss there, which noise may have made negative.
-        error: its standard error to first order.
+        equations: all q equations of each.
+        point: theta at the solutions of the first q - 1, of length 1, in the eigenbasis, shape `(B, q)`.
+        values: rss there, which noise may have made negative, shape `(B,)`.
+        errors: their standard errors to first order, shape `(B,)`.
     """
 
     equations: Equations
     point: FloatArray
-    value: float
-    error: float
+    values: FloatArray
+    errors: FloatArray
 
     @classmethod
     def about(cls, equations: Equations) -> "Residual":
         """Solve the equations."""
-        matrix = equations.matrix
-        theta = np.append(np.linalg.solve(matrix[:-1, :-1], matrix[:-1, -1]), -1.0)
-        variance = float(theta @ equations.covariance(theta[np.newaxis])[0] @ theta)
-        return cls(equations, theta / np.linalg.norm(theta), -float(matrix[-1] @ theta), float(np.sqrt(variance)))
+        theta = equations.points()
+        every = np.arange(len(theta))
+        inside = equations.inward(theta, every)
+        errors = np.sqrt(equations.of(every).at(inside).variance(inside[:, np.newaxis])[:, 0])
+        values = -np.sum(equations.matrix[..., -1, :] * theta, axis=1)
+        return cls(equations, inside / np.linalg.norm(inside, axis=1, keepdims=True), values, errors)
 
     def distances(self, index: IntArray, steps: FloatArray, near: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the minimum of Q for rho = value + step, step in standard errors, and where (shapes as `Profile`)."""
-        del index
-        size = self.point.size
-        moved = np.tile(self.equations.matrix, (steps.size, 1, 1))
-        moved[:, -1, -1] -= self.value + self.error * steps
-        equations = replace(self.equations, matrix=moved)
-        basis = np.tile(np.eye(size), (steps.size, 1, 1))
-        starts = smallest_directions(equations, basis, self.point)[0]
-        return minimise(equations, basis, np.concatenate([near[:, np.newaxis], starts], axis=1))
+        squares = self.values[index] + self.errors[index] * steps
+        moved = replace(self.equations.of(index), squares=squares)
+        every = np.arange(index.size)[:, np.newaxis]
+        starts = np.stack([smallest_directions(moved.of(one), self.point[index[one]]) for one in every])
+        return minimise(moved, Hyperplanes(), np.concatenate([near[:, np.newaxis], starts], axis=1))
+
+    def at(self, sums: FloatArray) -> FloatArray:
+        """Return the smallest Q of each regression at a given sum, shape `(B,)`."""
+        return self.distances(np.arange(sums.size), (sums - self.values) / self.errors, self.point)[0]
+
+    def intervals(self, limit: float) -> FloatArray:
+        """Return the accepted values around the one of each regression, shape `(B, 2)`.
+
+        `limit` is the quantile of chi-square.
+        """
+        below, above = accepted(self, self.values.size, limit)
+        return np.column_stack([self.values - self.errors * below, self.values + self.errors * above])
 
     def interval(self, limit: float, most: float = np.inf) -> Interval:
-        """Return the accepted values around the one found.
+        """Return the accepted values around that of a single regression.
 
-        `limit` is the quantile of chi-square. `most` is what the sum of squares may be at most; if it and 0 are
-        accepted, nothing between is looked for.
+        `most` is what the sum of squares may be at most; if it and 0 are accepted, nothing between is looked for.
         """
         if np.isfinite(most):
-            steps = (np.array([0.0, most]) - self.value) / self.error
-            ends = self.distances(np.zeros(2, np.int64), steps, np.tile(self.point, (2, 1)))[0]
-            if (ends <= limit).all():
+            both = np.zeros(2, np.int64)
+            steps = (np.array([0.0, most]) - self.values) / self.errors
+            if (self.distances(both, steps, self.point[both])[0] <= limit).all():
                 return 0.0, most
-        below, above = accepted(self, 1, limit)[:, 0]
-        return self.value - self.error * float(below), min(self.value + self.error * float(above), most)
+        below, above = self.intervals(limit)[0].tolist()
+        return below, min(above, most)
 
 
 def explained_share(residual: Interval, total: Interval) -> Interval:

@@ -17,8 +17,8 @@ from lintra_protocol.mechanisms.collusion import in_words
 SHOWN_LINES = 40
 """Lines of a table on the page."""
 
-MOST_EXPLAINED = 60
-"""Columns, levels counted, of which the console plans a regression; the time grows with more than their third power."""
+MOST_EXPLAINED = 400
+"""Columns, levels counted, of which the console plans a regression: some seconds, which grow with their third power."""
 
 QUICK = frozenset({"range_finder", "osnap", "osnap_published", "sum", "histogram"})
 """Kinds whose plan solves no equations of all columns, or has no regression at all."""

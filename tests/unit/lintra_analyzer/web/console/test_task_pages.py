@@ -109,16 +109,16 @@ async def test_a_regression_of_many_columns_is_refused_before_anything_is_comput
         raise InvalidTaskError("it is computed")
 
     monkeypatch.setattr(TaskForm, "foreseen", foreseen)
-    levels = " | ".join(f"L{number}" for number in range(41))
-    wide = FORM | {"target": "c0", "columns": "\n".join(f"c{number}: 0 to 9" for number in range(61))}
+    levels = " | ".join(f"L{number}" for number in range(211))
+    wide = FORM | {"target": "c0", "columns": "\n".join(f"c{number}: 0 to 9" for number in range(401))}
     together = FORM | {"target": "c0", "columns": f"c0: 0 to 9\nsite: {levels}\nward: {levels}"}
     for asked in (wide, together, wide | {"kind": "ron_gauss"}):
         words = text_of(await sent(browser, "/tasks/new/plan", **asked))
-        assert "target: the console plans a regression of at most 60 columns" in words
+        assert "target: the console plans a regression of at most 400 columns" in words
         assert "leave the target empty, or use `lintra plan` in a terminal" in words
     assert begun == []
-    sixty = wide | {"columns": "\n".join(f"c{number}: 0 to 9" for number in range(60))}
-    for asked in (sixty, wide | {"target": ""}, wide | {"kind": "range_finder"}, wide | {"kind": "osnap"}):
+    widest = wide | {"columns": "\n".join(f"c{number}: 0 to 9" for number in range(400))}
+    for asked in (widest, wide | {"target": ""}, wide | {"kind": "range_finder"}, wide | {"kind": "osnap"}):
         assert "it is computed" in text_of(await sent(browser, "/tasks/new/plan", **asked))
     assert begun == ["c0", None, "c0", "c0"]
 
