@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from lintra_protocol.crypto.randomness import RandomBytes
 from lintra_protocol.crypto.ring import FloatArray, IntArray
-from lintra_protocol.noise.clipping import column_norms, dithered_norm, quantise_shrunk, shrink_factors
+from lintra_protocol.noise.clipping import column_norms, dithered_norm, quantise_shrunk, shrink_factors, within_reach
 
 WeightedBy = Literal["features", "all"]
 """What says how much a row counts: its features alone, or its target too."""
@@ -35,7 +35,7 @@ class RowWeights:
     def vectors(self, rows: FloatArray) -> FloatArray:
         """Return f of normalised rows of shape `(n, d)` in steps, shape `(n, d + 1)`; 0 where a number is missing."""
         whole: NDArray[np.bool_] = np.logical_and.reduce(np.isfinite(rows), axis=1)
-        known = np.where(whole[:, np.newaxis], rows, 0.0)
+        known = within_reach(np.where(whole[:, np.newaxis], rows, 0.0))
         if self.target is not None:
             inside = np.clip(known[:, self.target], -self.target_bound, self.target_bound)
             known[:, self.target] = inside * self.target_factor

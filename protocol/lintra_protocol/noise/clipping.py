@@ -17,6 +17,8 @@ MAX_SQUARED_BOUND = 1 << 60
 
 _SHRINK = 1.0 - 2.0**-30
 
+_LARGEST = 2.0**400
+
 _CLEARLY = 1.0 - 2.0**-20
 """Shorter than this part of the bound a norm is, however floating point rounds it."""
 
@@ -64,9 +66,9 @@ def quantise(rows: FloatArray, squared_bound: int) -> IntArray:
         Integers of the same shape.
 
     Raises:
-        ValueError: the squared bound is out of range.
+        ValueError: the squared bound is out of range, or an entry is not finite.
     """
-    _check_bound(squared_bound)
+    _check(rows, squared_bound)
     if is_well_inside(rows, float(squared_bound) ** 0.5):
         steps = [round(value) for value in rows[0].tolist()]
         if sum(step * step for step in steps) <= squared_bound:
@@ -83,6 +85,12 @@ def dithered_norm(squared_bound: int, entries: int) -> float:
     return max(sqrt(squared_bound) - sqrt(entries), 0.0)
 
 
+def within_reach(rows: FloatArray) -> FloatArray:
+    """Return rows, shape `(n, d)`, with entries cut at 2^400, so that neither a norm nor its square overflows."""
+    cut: FloatArray = np.clip(rows, -_LARGEST, _LARGEST)
+    return cut
+
+
 def column_norms(rows: FloatArray) -> FloatArray:
     """Return the Euclidean norms of rows of shape `(n, d)`, squares added up in the order of the columns; `(n,)`.
 
@@ -90,8 +98,7 @@ def column_norms(rows: FloatArray) -> FloatArray:
     """
     if not rows.shape[1]:
         return np.zeros(len(rows))
-    with np.errstate(over="ignore"):
-        norms: FloatArray = np.sqrt(np.add.accumulate(np.square(rows), axis=1)[:, -1])
+    norms: FloatArray = np.sqrt(np.add.accumulate(np.square(rows), axis=1)[:, -1])
     return norms
 
 
@@ -123,13 +130,14 @@ def quantise_dithered(rows: FloatArray, squared_bound: int, random_bytes: Random
 
     Rows of shape `(n, d)`, result and refusals are those of `quantise`; `random_bytes` is the client's own source.
     """
+    rows = within_reach(rows)
     factors = shrink_factors(column_norms(rows), dithered_norm(squared_bound, rows.shape[1]))
     return quantise_shrunk(rows * factors[:, np.newaxis], squared_bound, random_bytes)
 
 
 def quantise_shrunk(shrunk: FloatArray, squared_bound: int, random_bytes: RandomBytes) -> IntArray:
     """Dither rows that were shrunk already, shape `(n, d)`, and check the ball in integers."""
-    _check_bound(squared_bound)
+    _check(shrunk, squared_bound)
     return _inside(dither(shrunk, random_bytes), shrunk.copy(), squared_bound)
 
 
@@ -143,7 +151,10 @@ def _inside(rounded: IntArray, shrunk: FloatArray, squared_bound: int) -> IntArr
     return rounded
 
 
-def _check_bound(squared_bound: int) -> None:
+def _check(rows: FloatArray, squared_bound: int) -> None:
+    # What is not finite would become some integer, and the square of the least, -2^63, wraps to 0: inside any ball.
+    if not np.isfinite(rows).all():
+        raise ValueError("a row counted in steps has an entry that is not finite")
     if not 0 < squared_bound <= MAX_SQUARED_BOUND:
         raise ValueError(f"the squared bound lies in 1..2^60, got {squared_bound}")
 

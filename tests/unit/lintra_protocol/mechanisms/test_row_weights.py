@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from lintra_protocol.crypto.randomness import system_randomness
 from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.fields.contributors import Contributors
@@ -265,3 +266,13 @@ def test_weights_are_left_out_of_documents_that_have_none() -> None:
     plain = SecondMoment(row_bound="1", fraction_bits=0, sigma=4)
     assert not {"row_weights", "target", "target_bound", "target_factor", "rounding"} & plain.model_dump().keys()
     assert weighted("features").model_dump().items() >= MODES["features"].items()
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("size", [1e150, 1e300, 1.7e308])
+def test_a_row_of_any_size_stays_in_the_ball(mode: str, size: float) -> None:
+    """A factor in steps once became infinite, and infinity times 0 an integer whose square wraps to 0."""
+    mechanism = weighted(mode, row_bound="10", fraction_bits=6)
+    rows = np.array([[size, -size], [0.0, size], [-size, 1.0]])
+    steps = mechanism.clip(rows, Setting(), system_randomness)
+    assert max(sum(int(step) ** 2 for step in row) for row in steps) <= mechanism.squared_bound

@@ -4,13 +4,18 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
+from lintra_protocol.crypto.randomness import RandomBytes, system_randomness
 from lintra_protocol.noise.clipping import (
     MAX_SQUARED_BOUND,
     clip_norms,
     quantise,
+    quantise_dithered,
     quantise_entries,
+    quantise_shrunk,
     squared_integer_bound,
 )
 
@@ -100,3 +105,22 @@ def test_a_box_is_neither_empty_nor_beyond_31_bits_and_holds_numbers_only() -> N
             quantise_entries(np.ones((1, 1)), bound)
     with pytest.raises(ValueError, match="not a number"):
         quantise_entries(np.array([[np.nan]]), 5)
+
+
+@pytest.mark.parametrize("lost", [np.nan, np.inf, -np.inf])
+def test_an_entry_that_is_no_number_never_becomes_an_integer(lost: float) -> None:
+    """Its integer would be -2^63, whose square wraps to 0 and so seems to lie inside the ball."""
+    with pytest.raises(ValueError, match="not finite"):
+        quantise_shrunk(np.array([[lost, 1.0]]), 100, system_randomness)
+
+
+@given(
+    st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=6),
+    st.integers(1, 2**60),
+    st.sampled_from([lambda count: b"\xff" * count, bytes, system_randomness]),
+)
+def test_no_dithered_row_leaves_the_ball_whatever_it_holds_and_whatever_is_drawn(
+    row: list[float], squared_bound: int, random_bytes: RandomBytes
+) -> None:
+    (steps,) = quantise_dithered(np.array([row]), squared_bound, random_bytes)
+    assert sum(int(step) ** 2 for step in steps) <= squared_bound
