@@ -1,11 +1,12 @@
-"""What do row weights win, and what do they cost? The rule in force before them beside the rule of trial/row_weights.py.
+"""What do row weights win, and what do they cost?
 
-Every table is cut into halves at random. One is the public sample: columns' bounds, centres, scales and both rules follow
-from it. The other is collected. A release is drawn as its law has it, DRAWS times. The error of a draw is the median over
-slopes of the distance to the ordinary least squares of the collected half, unclipped, in deviations of target over
-feature; that of a table is the median over draws. Gain is the geometric mean over tables of the old rule's error over the
-new one's, for the unbiased solution and for the point that is printed; and so it is beside the point of AdaSSP (Wang
-2018). The rules were stated before these tables were tried. "x10" has each row of the collected half ten times.
+The rule in force before them stands beside that of trial/row_weights.py. Every table is cut into halves at random. One
+is the public sample: columns' bounds, centres, scales and both rules follow from it. The other is collected. A release
+is drawn as its law has it, some times. The error of a draw is the median over slopes of the distance to the ordinary
+least squares of the collected half, unclipped, in deviations of target over feature; that of a table is the median over
+draws. Gain is the geometric mean over tables of the old rule's error over the new one's, for the unbiased solution and
+for the point that is printed, which stands beside that of AdaSSP (Wang 2018). The rules were stated before these tables
+were tried. "x10" has each row of the collected half ten times.
 
     python benchmarks/bench_row_weights.py --write
 """
@@ -83,7 +84,8 @@ def public_tables(folders: list[Path]) -> Iterator[tuple[str, FloatArray]]:
         for name in OF_STATSMODELS:
             held = importlib.import_module(f"statsmodels.datasets.{name}").load_pandas()
             joined = pandas.concat([pandas.DataFrame(held.exog), pandas.DataFrame(held.endog)], axis=1)
-            yield name, joined.apply(pandas.to_numeric, errors="coerce").dropna().to_numpy(np.float64)
+            numbers = joined.apply(pandas.to_numeric, errors="coerce").dropna(axis=1, how="all").dropna()
+            yield name, numbers.to_numpy(np.float64)
     if importlib.util.find_spec("sklearn"):
         datasets = importlib.import_module("sklearn.datasets")
         for name in OF_SCIKIT_LEARN:

@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "deploy"))
 from wide import demonstration
 from wide.flights import DESIGN, draws_of
 
-from lintra_analysis.estimators.wide import core_between, leading, variances_from_halves
+from lintra_analysis.estimators.wide_core import core_between, leading, variances_from_halves
 from lintra_analysis.kinds.range_finder import usual_projected_bound
 from lintra_protocol.crypto.ring import FloatArray
 

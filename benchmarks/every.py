@@ -60,6 +60,7 @@ RUNS = {
     "bench_ridge_floor.py": Run(),
     "bench_ron_gauss.py": Run("--runs 1 --sets wine", "--runs 20"),
     "bench_ron_gauss_figures.py": Run("--runs 2", "--full"),
+    "bench_row_weights.py": Run("--tables uci_concrete --runs 4"),
     "bench_scale.py": Run("--quick"),
     "bench_second_moment_regression.py": Run("--runs 2 --max-log2n 14", "--runs 12 --max-log2n 22"),
     "bench_second_moment_figures.py": Run("--runs 3", "--full"),

@@ -14,7 +14,8 @@ import numpy as np
 from showing import FloatArray
 
 from lintra_analysis.estimators.spectral import floor_eigenvalues
-from lintra_analysis.estimators.wide import core_between, leading, wide_ridge
+from lintra_analysis.estimators.wide import wide_ridge
+from lintra_analysis.estimators.wide_core import core_between, leading
 from lintra_analysis.kinds.range_finder import usual_projected_bound
 from lintra_analysis.releases.columns import ScaledColumn
 from lintra_analysis.releases.range_sums import RangeSums, TargetProducts

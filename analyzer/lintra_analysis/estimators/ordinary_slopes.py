@@ -1,8 +1,8 @@
 """How far weighted slopes may be from ordinary ones, learned from rows of a public sample.
 
 A release of weighted rows tells the slopes of the weighted regression. On a sample of the same population both
-regressions can be computed, and so can the error of their difference. An interval of a weighted slope that is widened by
-the allowance, both ways, is one for the ordinary slope.
+regressions can be computed, and so can the error of their difference. An interval of a weighted slope that is widened
+by the allowance, both ways, is one for the ordinary slope.
 """
 
 import numpy as np
@@ -18,14 +18,14 @@ def allowances(
 ) -> tuple[FloatArray, FloatArray]:
     """Return by how much intervals of slopes are widened, and weighted less ordinary slopes; both of shape `(p,)`.
 
-    The allowance is |d_j| + 1.96 s_j sqrt(1 + m/n) for the difference d_j of the slopes of the m rows of the sample; s_j
-    is its deviation, from the rows' influences on both slopes, psi = G_w^-1 x w e_w - G^-1 x e.
+    The allowance is |d_j| + 1.96 s_j sqrt(1 + m/n) for the difference d_j of the slopes of the m rows of the sample;
+    s_j is its deviation, from the rows' influences on both slopes, psi = G_w^-1 x w e_w - G^-1 x e.
 
     Args:
         plain: a constant, features and the target of the sample's rows, shape `(m, p + 2)`.
         weighted: the same rows as they are collected, values moved to their bounds, before the row's weight.
         weights: of the rows, shape `(m,)`.
-        num_rows: n, rows of the release; None where the sample is the collected rows themselves, so that nothing varies.
+        num_rows: n, rows of the release; None where the sample is the collected rows themselves: nothing varies.
     """
     ordinary, influence = _slopes(plain, np.ones(len(plain)))
     theirs, influence_weighted = _slopes(weighted, weights)

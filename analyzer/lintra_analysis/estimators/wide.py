@@ -1,43 +1,45 @@
-"""Directions, variances and ridge regressions of thousands of columns, from a range finder.
-
-The singular vectors of M W that stand out of the noise are kept, and the core of M between them is found by least
-squares: M U = U X where U^T W is known. Not Nystroem (Tropp, Yurtsever, Udell, Cevher 2017), which divides by a noisy
-core (docs/reference/mechanisms/range_finder.md).
-"""
+"""Directions, variances and ridge regressions of thousands of columns, from a range finder."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from lintra_analysis.estimators.centred import About
 from lintra_analysis.estimators.estimates import IntervalEstimate, check_confidence, quantile
+from lintra_analysis.estimators.wide_core import EDGE, LEAST_FREE, core_between, leading, variances_from_halves
 from lintra_analysis.estimators.wide_estimate import WideComponents, WideRidge
 from lintra_analysis.estimators.wide_second import ridge_along
+from lintra_analysis.estimators.wide_share import share_from_halves
 from lintra_analysis.releases.columns import centers, positions, scales
 from lintra_analysis.releases.range_sums import RangeSums
 from lintra_analysis.releases.release import Release
 from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.errors import InvalidAnalysisError
 
-EDGE = 1.02
-"""What a singular value must exceed, in multiples of the largest one of noise alone."""
-
-LEAST_FREE = 8
-"""Degrees of freedom that are left for the error of a variance, at least."""
+LEAST_RANK = 2 * LEAST_FREE + 2
+"""Below this rank no half of the products tells variances."""
 
 LARGE_SHARE = 0.4
 """A component with more than this part of the trace gets an interval only where projections are hardly clipped."""
 
 UNCLIPPED = 0.999
 
-POINT_NOTE = "the variances are a little too small: a direction that the signs happen to favour is found more easily"
+MOST_SINE = 0.5
+"""A component with a larger expected squared sine is left out: noise has turned it by more than 45 degrees."""
+
+FROM_HALVES_NOTE = (
+    "the components come from all released products; the variance beside each is that of a component of the same "
+    "rank from half of them, measured on the other half, so that the choice of a direction does not favour it"
+)
 HALVES_NOTE = (
     "the directions come from one half of the released products and their variances from the other, so that the "
-    "choice of a direction does not favour it; `wide_components` finds better directions, without intervals"
+    "choice of a direction does not favour it; `wide_components` finds better directions"
 )
+POINT_NOTE = "the variances are a little too small: a direction that the signs happen to favour is found more easily"
 COHORT_NOTE = "everything is about the cohort's own clipped rows; the sampling of clients would come on top"
 TOO_SMALL = "may be too small: it holds most of the rows' length, and projections of many rows were clipped together"
+NO_TRACE = "has no interval: projections of rows were clipped, and without a trace nobody knows how much that took"
 MEANS_WARNING = (
     "the means are far from the centers and noisy: the products about them hold that noise as directions of their own; "
     'ask about the "centers", or choose centers nearer to the means'
@@ -45,89 +47,8 @@ MEANS_WARNING = (
 NO_INTERVALS_NOTE = "coefficients have no intervals: one round of a range finder supports none"
 
 
-@dataclass(frozen=True, eq=False)
-class Core:
-    """Directions U of shape `(d, k)` and the core of M between them.
-
-    Attributes:
-        directions: U, orthonormal.
-        seen: G = U^T W, shape `(k, r)`.
-        inverse: P, the pseudo-inverse of G, shape `(r, k)`.
-        core: X, symmetric, shape `(k, k)`.
-    """
-
-    directions: FloatArray
-    seen: FloatArray
-    inverse: FloatArray
-    core: FloatArray
-
-    def components(self) -> tuple[FloatArray, FloatArray]:
-        """Return the components, shape `(d, k)`, and the sums of squares along them, shape `(k,)`, largest first."""
-        values, turn = np.linalg.eigh(self.core)
-        return self.directions @ turn[:, ::-1], np.maximum(values[::-1], 0.0)
-
-
-def leading(values: FloatArray, noise_sd: float, most: int) -> FloatArray:
-    """Return the left singular vectors that stand out of the noise, shape `(d, k)`, k at most `most`.
-
-    Raises:
-        InvalidAnalysisError: none does.
-    """
-    size, rank = values.shape
-    vectors, sizes, _ = np.linalg.svd(values, full_matrices=False)
-    edge = EDGE * noise_sd * (math.sqrt(size) + math.sqrt(rank))
-    kept = min(int((sizes > edge).sum()), most)
-    if kept < 1:
-        raise InvalidAnalysisError(
-            f"nothing stands above the noise: the largest singular value is {sizes[0]:.4g}, noise alone reaches "
-            f"{edge:.4g}; more clients or a larger epsilon are needed"
-        )
-    found: FloatArray = vectors[:, :kept]
-    return found
-
-
-def core_between(directions: FloatArray, values: FloatArray, projection: FloatArray) -> Core:
-    """Return the core of M between some orthonormal directions, shape `(d, k)`, by least squares.
-
-    `values` and `projection` are what the release holds, both of shape `(d, w)`.
-    """
-    seen = directions.T @ projection
-    inverse = np.asarray(np.linalg.pinv(seen), np.float64)
-    core: FloatArray = directions.T @ values @ inverse
-    return Core(directions, seen, inverse, (core + core.T) / 2)
-
-
-def variances_from_halves(
-    values: FloatArray, projection: FloatArray, noise_sd: float
-) -> tuple[FloatArray, FloatArray, FloatArray, int]:
-    """Return directions from one half of the products, sums of squares along them from the other, and their errors.
-
-    In the other half H = X G + noise, so that H P is the core, and what is left of H tells the error.
-
-    Returns:
-        Directions of shape `(d, k)`, sums of squares and standard errors of shape `(k,)`, and degrees of freedom.
-
-    Raises:
-        InvalidAnalysisError: there are too few columns in W, or nothing stands above the noise.
-    """
-    half = projection.shape[1] // 2
-    if half <= LEAST_FREE:
-        raise InvalidAnalysisError(
-            f"intervals need a rank of at least {2 * LEAST_FREE + 2}, the release has {projection.shape[1]}; ask for "
-            "`wide_components`"
-        )
-    directions = leading(values[:, :half], noise_sd, half - LEAST_FREE)
-    other = core_between(directions, values[:, half:], projection[:, half:])
-    held = directions.T @ values[:, half:]
-    core = held @ other.inverse
-    free = projection.shape[1] - half - directions.shape[1]
-    left = np.linalg.norm(held - core @ other.seen, axis=1) / math.sqrt(free)
-    errors = np.maximum(left, noise_sd) * np.linalg.norm(other.inverse, axis=0)
-    return directions, np.diagonal(core).copy(), errors, free
-
-
 def wide_components(release: Release, components: int | None = None, *, about: About = "means") -> WideComponents:
-    """Return the leading principal components of very many columns, without intervals.
+    """Return the leading principal components of very many columns.
 
     >>> from lintra_analysis import open_release, wide_components
     >>> wide_components(open_release("sensors.npz"), 1).components.shape
@@ -135,19 +56,27 @@ def wide_components(release: Release, components: int | None = None, *, about: A
 
     Args:
         release: a range finder.
-        components: most to return; by default all that stand above the noise, at most half of its rank.
+        components: most to return; by default all that are told from noise, at most half of its rank.
         about: the "means" where the release holds them, or the public "centers" in any case.
 
     Raises:
-        InvalidAnalysisError: the release is no range finder, or nothing stands above the noise.
+        InvalidAnalysisError: the release is no range finder or has too small a rank, or nothing stands above the noise.
     """
     held = release.need("range_sums")
-    values, _, centred = _about(held, about)
-    found = core_between(leading(values, held.noise_sd, held.rank // 2), values, held.projection)
-    vectors, squares = found.components()
-    kept = _limit(components, squares.size)
-    measured = tuple(IntervalEstimate(float(value) / held.num_clients) for value in squares[:kept])
-    return _answer(held, vectors[:, :kept], measured, None, centred=centred, notes=(POINT_NOTE,))
+    values, trace, centred = _about(held, about)
+    core = core_between(leading(values, held.noise_sd, held.rank // 2), values, held.projection)
+    vectors, squares = core.components()
+    if held.rank >= LEAST_RANK:
+        told, _, warnings = _measured(held, values, trace, 0.95)
+        measured, note = tuple(replace(one, interval=None) for one in told), FROM_HALVES_NOTE
+    else:
+        seen, own = _smallest_seen(held), squares / held.num_clients
+        measured = tuple(IntervalEstimate(one) for one in own.tolist() if _squared_sine(one, seen) <= MOST_SINE)
+        warnings, note = _left_out(len(own) - len(measured)), POINT_NOTE
+    if not measured:
+        raise InvalidAnalysisError(_nothing(held))
+    kept = _limit(components, min(len(measured), vectors.shape[1]))
+    return _answer(held, vectors[:, :kept], measured[:kept], None, centred=centred, notes=(note,), warnings=warnings)
 
 
 def wide_variances(
@@ -165,7 +94,7 @@ def wide_variances(
 
     Args:
         release: a range finder of rank 18 or more.
-        components: most to return; by default all that stand above the noise.
+        components: most to return; by default all that are told from noise.
         confidence: of each interval.
         about: the "means" where the release holds them, or the public "centers" in any case.
 
@@ -175,23 +104,61 @@ def wide_variances(
     check_confidence(confidence)
     held = release.need("range_sums")
     values, trace, centred = _about(held, about)
-    vectors, squares, errors, free = variances_from_halves(values, held.projection, held.noise_sd)
-    order = np.argsort(-squares)[: _limit(components, squares.size)]
-    total = float(np.maximum(squares, 0.0).sum()) if trace is None else trace
-    narrow = held.projected_bound < held.row_bound * _unclipped_length(held) * (1 - 1e-5)
-    reach, count = quantile(confidence, free), held.num_clients
-    measured, warnings = [], []
-    for place, i in enumerate(order, 1):
-        value, error = float(squares[i]) / count, float(errors[i]) / count
-        if narrow and squares[i] > LARGE_SHARE * total:
-            measured.append(IntervalEstimate(value, error))
-            warnings.append(f"the variance of component {place} {TOO_SMALL}")
-        else:
-            measured.append(
-                IntervalEstimate(value, error, (max(value - reach * error, 0.0), max(value + reach * error, 0.0)))
-            )
+    measured, vectors, warnings = _measured(held, values, trace, confidence)
+    kept = _limit(components, len(measured))
     return _answer(
-        held, vectors[:, order], tuple(measured), confidence, centred=centred, notes=(HALVES_NOTE,), warnings=warnings
+        held,
+        vectors[:, :kept],
+        measured[:kept],
+        confidence,
+        centred=centred,
+        notes=(HALVES_NOTE,),
+        warnings=warnings,
+    )
+
+
+def _measured(
+    held: RangeSums, values: FloatArray, trace: float | None, confidence: float
+) -> tuple[tuple[IntervalEstimate, ...], FloatArray, list[str]]:
+    """Return variances from halves, largest first, their directions, shape `(d, k)`, and warnings.
+
+    What noise may have made is left out and counted: a variance whose interval reaches down to the smallest that is
+    seen, or a direction that noise has turned by more than 45 degrees.
+
+    Raises:
+        InvalidAnalysisError: nothing is left.
+    """
+    vectors, squares, errors, free = variances_from_halves(values, held.projection, held.noise_sd)
+    reach, count, seen = quantile(confidence, free), held.num_clients, _smallest_seen(held)
+    narrow = held.projected_bound < held.row_bound * _unclipped_length(held) * (1 - 1e-5)
+    total = float(np.maximum(squares, 0.0).sum()) if trace is None else trace
+    measured, places, warnings = [], [], []
+    for i in np.argsort(-squares):
+        value, error = float(squares[i]) / count, float(errors[i]) / count
+        if value - reach * error <= seen or _squared_sine(value, seen) > MOST_SINE:
+            continue
+        interval = max(value - reach * error, 0.0), max(value + reach * error, 0.0)
+        large = narrow and squares[i] > LARGE_SHARE * total
+        measured.append(IntervalEstimate(value, error, None if large else interval))
+        places.append(i)
+        if large:
+            why = NO_TRACE if trace is None else TOO_SMALL
+            warnings.append(f"the variance of component {len(measured)} {why}")
+    if not measured:
+        raise InvalidAnalysisError(_nothing(held))
+    return tuple(measured), vectors[:, places], [*warnings, *_left_out(len(squares) - len(measured))]
+
+
+def _left_out(count: int) -> list[str]:
+    """Return the words about components that are left out; none if there are none."""
+    return [f"noise may have made {count} of the components that stand above its edge; left out"] * (count > 0)
+
+
+def _nothing(held: RangeSums) -> str:
+    """Return why there is no component."""
+    return (
+        f"nothing is told from the noise: variances below {_smallest_seen(held):.4g} are lost in it; more clients or "
+        "a larger epsilon are needed"
     )
 
 
@@ -236,7 +203,11 @@ def wide_ridge(release: Release, target: str, regularization: float = 0.0, *, ab
     floor = 2 * held.noise_sd * float(np.linalg.norm(found.inverse, 2)) * math.sqrt(squares.size)
     weights = along / (squares + regularization + floor)
     slopes = vectors @ weights
-    return _ridge_answer(held, own, free, slopes, (along, weights, squares), products, floor, centred=centred)
+    share = None
+    if products.whole is not None:
+        about_targets = held.about_means()[1] if centred else np.array([each.values for each in held.targets]).T
+        share = share_from_halves(held, values, own, free, regularization, about_targets)
+    return _ridge_answer(held, own, free, slopes, int(squares.size), products, floor, share, centred=centred)
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,12 +217,10 @@ class _TargetProducts:
     Attributes:
         whole: shape `(d,)`; None where the target was not declared.
         along: with the directions, shape `(k,)`.
-        noise_sd: of an entry of `whole`.
     """
 
     whole: FloatArray | None
     along: FloatArray
-    noise_sd: float
 
 
 def _target_products(
@@ -260,11 +229,11 @@ def _target_products(
     for number, each in enumerate(held.targets):
         if each.column == own:
             whole = held.about_means()[1][:, number] if centred else each.values
-            return _TargetProducts(whole, directions.T @ whole[free], each.noise_sd)
+            return _TargetProducts(whole, directions.T @ whole[free])
     # U^T Y = X (U^T W) + (U^T g) w: the row of W that belongs to the target is one regressor more.
     seen = np.vstack([directions.T @ held.projection[free], held.projection[own]])
     estimated: FloatArray = (directions.T @ values[free] @ np.linalg.pinv(seen))[:, -1]
-    return _TargetProducts(None, estimated, 0.0)
+    return _TargetProducts(None, estimated)
 
 
 def _ridge_answer(
@@ -272,22 +241,15 @@ def _ridge_answer(
     own: int,
     free: IntArray,
     slopes: FloatArray,
-    fit: tuple[FloatArray, FloatArray, FloatArray],
+    components: int,
     products: _TargetProducts,
     floor: float,
+    explained: IntervalEstimate | None,
     *,
     centred: bool,
 ) -> WideRidge:
-    along, weights, squares = fit
     middle, scale = _means(held, centred=centred), scales(held.columns)
     coefficients = slopes * scale[own] / scale[free]
-    explained = None
-    if products.whole is not None and products.whole[own] > 2 * products.noise_sd:
-        total = float(products.whole[own])
-        share = float(2 * weights @ along - weights**2 @ squares) / total
-        # To first order: the fit moves with the products' noise as well, so that this is a little too good.
-        error = products.noise_sd * math.hypot(2 * float(np.linalg.norm(slopes)), share) / total
-        explained = IntervalEstimate(share, error)
     warnings = _of_means(held, centred=centred)
     if products.whole is None:
         warnings.append(
@@ -302,7 +264,7 @@ def _ridge_answer(
         num_clients=held.num_clients,
         about_means=centred,
         declared=products.whole is not None,
-        components=int(squares.size),
+        components=components,
         floor=floor,
         intercept=float(middle[own] - coefficients @ middle[free]),
         coefficients=coefficients,
@@ -350,6 +312,16 @@ def _unclipped_length(held: RangeSums) -> float:
     return math.sqrt(float(betaincinv(rank / 2, (size - rank) / 2, UNCLIPPED)) * size / rank)
 
 
+def _smallest_seen(held: RangeSums) -> float:
+    """Return the variance below which directions are lost in the noise, about."""
+    return held.noise_sd * math.sqrt(len(held.columns)) / held.num_clients
+
+
+def _squared_sine(variance: float, seen: float) -> float:
+    """Return the expected squared sine between a direction of some variance and the rows' own, about."""
+    return min(1.0, (seen / variance) ** 2) if variance > 0 else 1.0
+
+
 def _answer(
     held: RangeSums,
     vectors: FloatArray,
@@ -362,10 +334,10 @@ def _answer(
 ) -> WideComponents:
     count = held.num_clients
     trace = held.trace_about_means() if centred else held.trace
-    seen = held.noise_sd * math.sqrt(len(held.columns)) / count
+    seen = _smallest_seen(held)
     total = None if trace is None else IntervalEstimate(trace / count, held.trace_sd / count)
     known = total is not None and total.value > 2 * (total.standard_error or 0.0)
-    angles = [min(1.0, (seen / one.value) ** 2) if one.value > 0 else 1.0 for one in variances]
+    angles = [_squared_sine(one.value, seen) for one in variances]
     # Of the two signs of a direction the one whose largest entry is positive.
     signs = np.sign(vectors[np.abs(vectors).argmax(axis=0), np.arange(vectors.shape[1])])
     return WideComponents(

@@ -1,8 +1,8 @@
 """The rule by which rows are weighted: row bound, constant and target's bound, from n, epsilon and rows like those.
 
-A row counts less the farther out it lies (docs/explanation/weighted-regression.md). Shrinking more rows makes the noise
-smaller and the weighted slopes differ more from the ordinary ones. The rule is fixed beforehand, and reads how large the
-noise would be if columns were independent:
+A row counts less the farther out it lies (docs/explanation/weighted-regression.md). Shrinking more rows makes the
+noise smaller, and the weighted slopes differ more from the ordinary ones. The rule is fixed beforehand, and reads how
+large the noise would be if columns were independent:
 
 * nu = 1.02 q / (n mu), for q = p + 2 numbers in a row with p features, target and constant, and n rows;
 * s = min(1, 40 nu) of the rows are shrunk, min(1, 4 nu) where no target is named;

@@ -1,19 +1,14 @@
 """Components, variances and ridge regressions from a range finder."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from lintra_analysis.estimators.wide import (
-    core_between,
-    leading,
-    variances_from_halves,
-    wide_components,
-    wide_ridge,
-    wide_variances,
-)
+from lintra_analysis.estimators.wide import wide_components, wide_ridge, wide_variances
+from lintra_analysis.estimators.wide_core import core_between, leading, variances_from_halves
 from lintra_analysis.kinds.range_finder import UNCLIPPED_FOR_INTERVALS, usual_projected_bound
 from lintra_analysis.releases.column_sums import Totals
 from lintra_analysis.releases.columns import ScaledColumn
@@ -189,7 +184,7 @@ def test_means_that_are_nothing_but_noise_are_not_taken_off_as_a_direction() -> 
     rng = np.random.default_rng(12)
     rows = normalised_rows(1000, rng)
     centred = noisy(rows - rows.mean(axis=0), 0.2, rng, means=True).need("range_sums")
-    shifted = noisy(rows + 0.5, 2.0, rng, means=True).need("range_sums")
+    shifted = noisy(rows + 0.5, 20.0, rng, means=True).need("range_sums")
     assert centred.sums is not None
     taken = np.square(centred.sums.values).sum() / centred.num_clients
     assert taken > 2 * centred.noise_sd * math.sqrt(COLUMNS)
@@ -228,6 +223,55 @@ def test_a_ridge_explains_a_target_whether_or_not_it_was_declared(declared: bool
         assert estimate.explained_share is not None
         assert estimate.explained_share.value == pytest.approx(r2, abs=0.1)
     assert f"c{TARGET}" not in estimate.features
+
+
+def share_and_truth(seed: int, *, slopes: float) -> tuple[float, float, float]:
+    """Return the stated share of a fit, its error, and what the same fit explains of the rows."""
+    rng = np.random.default_rng(seed)
+    rows = normalised_rows(1500, rng)
+    rows[:, TARGET] = slopes * rows[:, :5] @ [0.6, -0.5, 0.4, 0.5, -0.4] + 0.2 * rng.normal(size=len(rows))
+    rows *= 0.7
+    estimate = wide_ridge(noisy(rows, 60, rng, targets=(TARGET,)), f"c{TARGET}", about="centers")
+    found = estimate.explained_share
+    assert found is not None
+    assert found.standard_error is not None
+    features = rows[:, [i for i in range(COLUMNS) if i != TARGET]]
+    left = rows[:, TARGET] - features @ estimate.coefficients
+    return found.value, found.standard_error, 1 - float(np.sum(left**2) / np.sum(rows[:, TARGET] ** 2))
+
+
+@pytest.mark.parametrize("slopes", [0.0, 1.0])
+def test_the_share_explained_is_no_more_than_the_fit_explains_of_the_rows(slopes: float) -> None:
+    found = np.array([share_and_truth(seed, slopes=slopes) for seed in range(30)])
+    apart = found[:, 0] - found[:, 2]
+    # The mean of 30 differences: it may lie below 0, since half of the products fit a little worse, and not above.
+    deviation = apart.std() / math.sqrt(len(apart))
+    assert apart.mean() < 3 * deviation
+    assert apart.mean() > -0.15
+    assert np.mean(np.abs(apart) < 3 * found[:, 1] + 0.15) > 0.9
+
+
+def test_what_noise_may_have_made_is_left_out_of_the_components_and_counted() -> None:
+    rng = np.random.default_rng(21)
+    release = noisy(normalised_rows(600, rng), 40, rng)
+    held = release.need("range_sums")
+    above = variances_from_halves(held.values, held.projection, held.noise_sd)[1].size
+    found = wide_variances(release)
+    assert 0 < len(found.components) < above
+    assert all(one.interval[0] > found.smallest_seen for one in found.explained_variance if one.interval)
+    assert max(found.squared_sines) <= 0.5
+    assert f"noise may have made {above - len(found.components)} of the components" in found.warnings[-1]
+    assert len(wide_components(release).components) <= len(found.components)
+
+
+def test_without_a_trace_nothing_is_said_on_most_of_the_length() -> None:
+    rng = np.random.default_rng(5)
+    release = noisy(shared_direction(rng), 100, rng)
+    held = release.need("range_sums")
+    assert "most of the rows' length" in wide_variances(release, about="centers").warnings[0]
+    silent = wide_variances(replace(release, range_sums=replace(held, trace=None)), about="centers")
+    assert silent.explained_variance[0].interval is None
+    assert not any("most of the rows' length" in warning for warning in silent.warnings)
 
 
 def test_a_larger_ridge_makes_smaller_coefficients() -> None:
