@@ -126,7 +126,7 @@ def old_rule(sample: FloatArray, rows: Half) -> tuple[FloatArray, float, float, 
 def solutions(matrix: FloatArray, sigma: float) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return the unbiased solution, the point, and that of AdaSSP, each with the constant first."""
     means = released_means(matrix, sigma)
-    slopes = drawn_to_zero(matrix, sigma, means, np.zeros((1, len(matrix) - 1)))[0][0]
+    slopes = drawn_to_zero(matrix, sigma, means, np.zeros(1))[0][0]
     point = np.append(means[-1] - means[:-1] @ slopes, slopes)
     features, size = matrix[:-1, :-1], len(matrix)
     most = sigma * np.sqrt(size * np.log(2 * size**2 / 0.05))

@@ -13,13 +13,11 @@ Where rows are at hand, `chosen_on` takes the share and the target's factor of t
 
 import math
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
 from lintra_protocol.crypto.ring import FloatArray
-
-WeightedBy = Literal["features", "all"]
+from lintra_protocol.mechanisms.row_weights import WeightedBy
 
 FEATURES_BELOW = 0.003
 """Below this nu rows are weighted by their features alone, since noise is no longer what limits slopes."""
@@ -161,4 +159,4 @@ def _bound(columns: FloatArray, constant: float, share: float) -> float:
 def _solved(gram: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return the inverse of the features' products and the solution, without directions that depend on others."""
     inverse = np.linalg.pinv(gram[:-1, :-1], rcond=_CUT_OFF, hermitian=True)
-    return inverse, inverse @ gram[:-1, -1]
+    return np.asarray(inverse, np.float64), np.asarray(inverse @ gram[:-1, -1], np.float64)
