@@ -51,7 +51,7 @@ def answer_file(specification: Path, options: Mapping[str, Any]) -> None:
     elif release is not None:
         main_file(specification, release)
     elif options["propose"]:
-        propose_file(specification, sample)
+        propose_file(specification, sample, options["target"])
     else:
         rows = options["organisation_rows"]
         plan_file(specification, sample, options["target"], rows, as_json=options["as_json"])
@@ -68,10 +68,10 @@ def plan_file(
     typer.echo(text, nl=False)
 
 
-def propose_file(specification: Path, public_sample: Path | None) -> None:
+def propose_file(specification: Path, public_sample: Path | None, target: str | None) -> None:
     """Print a specification in which all that was open is filled in, from a public sample or the ranges it states."""
     asked = _read(specification)
-    _print(proposed_document(asked, None if public_sample is None else _sample(public_sample, asked)))
+    _print(proposed_document(asked, None if public_sample is None else _sample(public_sample, asked), target))
 
 
 def _sample(file: Path, asked: Mapping[str, Any]) -> FileTable:

@@ -1,7 +1,8 @@
 """`lintra plan SPEC.json --propose`: fills in every open parameter of a specification by the rule of `files.bounds`.
 
 Stated parameters are kept. Open ones follow from a public or synthetic sample or, for each column, from its stated
-range, which is taken to be filled evenly. The rule is fixed beforehand, and the same for every table.
+range, which is taken to be filled evenly. Rows are weighted (`row_weights`) unless a row bound or an intercept is
+stated or organisations contribute. The rule is fixed beforehand, and the same for every table.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +15,9 @@ from lintra_analysis.spec.build_task import claim_of, columns_of
 from lintra_analysis.spec.specification import Specification, specifications
 from lintra_analysis.trial.files.bounds import ColumnSpread, bounded_column, column_of, row_bound_of
 from lintra_analysis.trial.files.table import FileColumn, FileKind, FileTable
-from lintra_protocol.crypto.ring import FloatArray
+from lintra_analysis.trial.row_weights import applies_to, weighted_document
+from lintra_protocol.crypto.randomness import expand
+from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.encoding.csv_values import DAYS
 from lintra_protocol.encoding.documents import first_complaint, fraction, real
 from lintra_protocol.errors import InvalidTaskError
@@ -26,12 +29,13 @@ EVENLY = 1001
 """So many values fill a range that is stated."""
 
 
-def proposed_document(study: Mapping[str, object], sample: FileTable | None) -> Document:
+def proposed_document(study: Mapping[str, object], sample: FileTable | None, target: str | None = None) -> Document:
     """Return a specification in which nothing is open.
 
     `study` is a specification whose columns may lack bounds, centers, scales and levels, or have null there, and which
     may lack `row_bound`, `mechanism` and its `intercept`. `sample` is public or synthetic rows; without one every
-    number needs `lower` and `upper`.
+    number needs `lower` and `upper`. `target` is a column that will be explained by the others, if the mechanism names
+    none: rows are then weighted for that (row_weights.py).
 
     Raises:
         InvalidTaskError: a parameter is open that nothing tells, or the specification is malformed; the detail says
@@ -50,15 +54,47 @@ def proposed_document(study: Mapping[str, object], sample: FileTable | None) -> 
     if asked_as is not None and not asked_as.takes_norm:
         filled = [_filled(*triple, ends_only=True) for triple in zip(stated, columns, held, strict=True)]
         return _by_its_own_rule(_stated(study) | {"columns": filled})
+    filled = [_filled(*triple) for triple in zip(stated, columns, held, strict=True)]
+    if isinstance(mechanism, dict) and applies_to(mechanism, study):
+        document = _stated(study) | {"columns": filled, "mechanism": mechanism}
+        rows, whole = _rows_like(columns, held, sample)
+        claim = claim_of(_specification(document))
+        fields, bound = weighted_document(
+            columns, rows, claim, mechanism, target=target, whole=whole, at_hand=sample is not None
+        )
+        return _by_its_own_rule(document | {"mechanism": fields, "row_bound": bound})
     bounds = row_bound_of(columns, [spread for pair in zip(columns, held, strict=True) for spread in _spreads(*pair)])
     if isinstance(mechanism, dict) and kind == "second_moment":
         mechanism = {"intercept": bounds.intercept, "trace": True} | mechanism
     document = _stated(study) | {
-        "columns": [_filled(*triple) for triple in zip(stated, columns, held, strict=True)],
+        "columns": filled,
         "mechanism": mechanism,
         "row_bound": _stated(study).get("row_bound", bounds.row_bound),
     }
     return _by_its_own_rule(document)
+
+
+def _rows_like(
+    columns: Sequence[Column], held: Sequence[FileColumn], sample: FileTable | None
+) -> tuple[FloatArray, float]:
+    """Return normalised rows like those to expect, shape `(m, k)`, and the share of rows without a gap.
+
+    Without a sample every range is filled evenly, each column in an order of its own.
+    """
+    if sample is None:
+        parts = [column.values[_order(i, len(column.values))] for i, column in enumerate(held)]
+        return Schema(tuple(columns), indicators=True).normalise(np.column_stack(parts)), 1.0
+    block = np.column_stack([column.values for column in held])
+    whole = block[~np.isnan(block).any(axis=1)]
+    if not len(whole):
+        raise InvalidTaskError("the sample has no row with all the columns' numbers; give a larger one")
+    return Schema(tuple(columns), indicators=True).normalise(whole), len(whole) / len(block)
+
+
+def _order(number: int, count: int) -> IntArray:
+    """Return an order of so many places that is the same at every call, and another one for each number."""
+    drawn = expand(bytes(32), f"evenly filled column {number}")(8 * count)
+    return np.argsort(np.frombuffer(drawn, "<u8"))
 
 
 def _by_its_own_rule(document: Document) -> Document:

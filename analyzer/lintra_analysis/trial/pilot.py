@@ -7,7 +7,7 @@ the same for every table.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
 
@@ -22,14 +22,19 @@ from lintra_analysis.releases.columns import ScaledColumn
 from lintra_analysis.spec.build_task import claim_of
 from lintra_analysis.spec.specification import ColumnSpecification, Specification
 from lintra_analysis.trial.files.bounds import INNER, LOWER, UPPER, Bounds, ColumnSpread, bounded_column, row_bound_of
+from lintra_analysis.trial.row_weights import applies_to, weighted_document
+from lintra_protocol.crypto.randomness import expand
 from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.encoding.documents import first_complaint, real, real_below
 from lintra_protocol.errors import InvalidTaskError
-from lintra_protocol.fields.schema import Column, Kind
+from lintra_protocol.fields.schema import Column, Kind, Schema
 from lintra_protocol.privacy.statement import Claim
 
 SHARE = Fraction(1, 10)
 """Which part of mu^2 the pilot has: it costs the main task 5.4 % more noise."""
+
+DRAWN = 4000
+"""So many rows are drawn from the cells, from which the row bound follows."""
 
 Document = dict[str, object]
 
@@ -83,8 +88,11 @@ def main_document(study: Mapping[str, object], release: CellCounts, pilot: str, 
             f"{', '.join(column.name for column in release.columns)}"
         )
     found = bounds_of_pilot(release)
-    mechanism = asked.mechanism.model_dump(mode="json", exclude_unset=True)
-    if asked.mechanism.kind == "second_moment":
+    mechanism, bound = asked.mechanism.model_dump(mode="json", exclude_unset=True), found.row_bound
+    if applies_to(mechanism, study):
+        rows, whole = rows_of_cells(release, found.columns, pilot)
+        mechanism, bound = weighted_document(found.columns, rows, claim, mechanism, whole=whole)
+    elif asked.mechanism.kind == "second_moment":
         mechanism = {"intercept": found.intercept} | mechanism
     return (
         dict(study)
@@ -94,7 +102,7 @@ def main_document(study: Mapping[str, object], release: CellCounts, pilot: str, 
                 for given, column in zip(asked.columns, found.columns, strict=True)
             ],
             "mechanism": mechanism,
-            "row_bound": found.row_bound,
+            "row_bound": bound,
             "epsilon": claim.epsilon,
             "delta": total.delta,
             "delta_coalition": total.delta_coalition,
@@ -126,6 +134,27 @@ def bounds_of_pilot(release: CellCounts) -> Bounds:
         columns.append(found)
         spreads += _spreads(found, release.edges[i], parts)
     return row_bound_of(tuple(columns), spreads)
+
+
+def rows_of_cells(release: CellCounts, columns: Sequence[Column], seed: str) -> tuple[FloatArray, float]:
+    """Return `DRAWN` normalised rows drawn column by column from counted cells, shape `(DRAWN, k)`.
+
+    Every draw stands for the middle of its cell. `columns` are the main task's; `seed` names the draws, as the pilot's
+    task does, so that everybody draws the same.
+
+    Returns:
+        The rows, and the share of rows in which no number is expected to be missing.
+    """
+    parts, whole = [], 1.0
+    for i, column in enumerate(columns):
+        rising = distribution(release.counts[i], float(release.missing[i]), release.num_clients)
+        whole *= 1 - min(max(float(release.missing[i]) / release.num_clients, 0.0), 0.99)
+        drawn = np.frombuffer(expand(bytes(32), f"rows of pilot {seed}, column {i}")(8 * DRAWN), "<u8") / 2.0**64
+        cells = np.minimum(np.searchsorted(rising[1:], drawn), len(rising) - 2)
+        middles = (release.edges[i][:-1] + release.edges[i][1:]) / 2
+        whole_numbers = column.kind in ("boolean", "category")
+        parts.append(cells.astype(np.float64) if whole_numbers else middles[cells])
+    return Schema(tuple(columns), indicators=True).normalise(np.column_stack(parts)), whole
 
 
 def _column(column: ScaledColumn, levels: tuple[str, ...], edges: FloatArray, rising: FloatArray) -> Column:

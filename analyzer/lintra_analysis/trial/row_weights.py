@@ -12,12 +12,19 @@ Where rows are at hand, `chosen_on` takes the share and the target's factor of t
 """
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 
 from lintra_protocol.crypto.ring import FloatArray
+from lintra_protocol.encoding.documents import Real, real
+from lintra_protocol.errors import InvalidTaskError
+from lintra_protocol.fields.schema import Column, Schema
 from lintra_protocol.mechanisms.row_weights import WeightedBy
+from lintra_protocol.privacy.gaussian import gaussian_mu
+from lintra_protocol.privacy.statement import Claim
 
 FEATURES_BELOW = 0.003
 """Below this nu rows are weighted by their features alone, since noise is no longer what limits slopes."""
@@ -26,6 +33,9 @@ SHARES = (1.0, 0.7, 0.4, 0.1, 0.01, 0.0)
 FACTORS = (0.7, 1.0, 1.4)
 _SHRUNK, _SHRUNK_WITHOUT_TARGET = 40.0, 4.0
 _TARGET_INSIDE = 0.95
+_UP = 1.0005
+"""A target's bound is rounded to four digits, and never below."""
+
 _CUT_OFF = 1e-9
 """Directions of the features below this part of the largest eigenvalue count as dependent."""
 
@@ -160,3 +170,65 @@ def _solved(gram: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return the inverse of the features' products and the solution, without directions that depend on others."""
     inverse = np.linalg.pinv(gram[:-1, :-1], rcond=_CUT_OFF, hermitian=True)
     return np.asarray(inverse, np.float64), np.asarray(inverse @ gram[:-1, -1], np.float64)
+
+
+def applies_to(mechanism: Mapping[str, object], study: Mapping[str, object]) -> bool:
+    """Return whether the rule chooses for a specification: products of single rows whose bounds are not stated."""
+    fixed = ("intercept", "basis", "target_bound", "target_factor", "rounding")
+    return (
+        mechanism.get("kind") == "second_moment"
+        and study.get("row_bound") is None
+        and study.get("contributors") is None
+        and not any(mechanism.get(field) is not None for field in fixed)
+    )
+
+
+def weighted_document(
+    columns: Sequence[Column],
+    rows: FloatArray,
+    claim: Claim,
+    mechanism: Mapping[str, object],
+    *,
+    target: str | None = None,
+    whole: float = 1.0,
+    at_hand: bool = False,
+) -> tuple[dict[str, object], Real]:
+    """Return the mechanism of a specification with row weights, and its row bound.
+
+    `rows` are like those that will be collected, normalised, shape `(m, d)`, as `columns` encode them. What `mechanism`
+    states is kept: its `target` (or else `target`) and whether `row_weights` are by features or by all. `whole` is the
+    share of rows in which no number is missing. `at_hand` says that the rows are a sample, so that the smallest
+    expected error decides, and not draws column by column.
+
+    Raises:
+        InvalidTaskError: there is no such target.
+    """
+    encoded = Schema(tuple(columns), indicators=True).encoded
+    names = [column.name for column in encoded]
+    target, by = cast("str | None", mechanism.get("target") or target), mechanism.get("row_weights")
+    if target is not None and target not in names:
+        raise InvalidTaskError(f"target: {target!r} is none of the columns {', '.join(names)}")
+    mu, count = gaussian_mu(claim.float_epsilon, claim.noise_delta), claim.min_clients * whole
+    if target is None:
+        found = row_weighting(rows, count, mu, target=False)
+    else:
+        place = names.index(target)
+        column, ordered = encoded[place], np.column_stack([np.delete(rows, place, axis=1), rows[:, place]])
+        two_valued = column.kind == "boolean" or (
+            column.kind == "integer" and float(column.upper) - float(column.lower) == 1
+        )
+        rule = chosen_on if at_hand and len(ordered) > len(names) + 1 else row_weighting
+        found = rule(ordered, count, mu, two_valued=two_valued, by=cast("WeightedBy | None", by))
+    fields: dict[str, object] = {"trace": True} | dict(mechanism)
+    fields |= {"intercept": _rounded(found.constant), "row_weights": by or found.by}
+    if target is not None:
+        fields["target"] = target
+    if found.target_bound is not None:
+        fields["target_bound"] = _rounded(found.target_bound * _UP)
+    elif found.target_factor != 1:
+        fields["target_factor"] = _rounded(found.target_factor)
+    return fields, _rounded(found.row_bound)
+
+
+def _rounded(value: float) -> Real:
+    return real(f"{value:.4g}")

@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from lintra_analysis.estimators.wide import wide_components, wide_ridge, wide_variances
-from lintra_analysis.estimators.wide_core import core_between, leading, variances_from_halves
+from lintra_analysis.estimators.wide_core import variances_from_halves
 from lintra_analysis.kinds.range_finder import UNCLIPPED_FOR_INTERVALS, usual_projected_bound
 from lintra_analysis.releases.column_sums import Totals
 from lintra_analysis.releases.columns import ScaledColumn
@@ -71,20 +71,6 @@ def noisy(
         trace_sd=own,
     )
     return Release(range_sums=held, totals=held.sums)
-
-
-def test_the_least_squares_core_of_the_design() -> None:
-    signs = np.array([[1, 1], [1, -1], [-1, 1], [1, 1]]) / math.sqrt(2)
-    values = np.array([[6.0, 5], [2, -3], [-1, 1], [0, 1]])
-    assert_allclose(np.linalg.svd(values)[1], [7.85082611, 3.91976140], rtol=1e-8)
-    first = leading(values, 0.0, 1)
-    first = first * np.sign(first[0])
-    assert_allclose(first[:, 0], [0.99416807, -0.06556854, -0.00974693, 0.08506241], atol=1e-8)
-    core = core_between(first, values, signs)
-    assert_allclose(core.core, [[7.22412395]], rtol=1e-8)
-    assert np.linalg.norm(core.inverse) == pytest.approx(0.92534916, rel=1e-7)
-    left = first.T @ values - core.core @ core.seen
-    assert np.linalg.norm(left) == pytest.approx(0.82916836, rel=1e-7)
 
 
 def kept_part(found: FloatArray, gram: FloatArray, rank: int) -> float:
@@ -223,32 +209,6 @@ def test_a_ridge_explains_a_target_whether_or_not_it_was_declared(declared: bool
         assert estimate.explained_share is not None
         assert estimate.explained_share.value == pytest.approx(r2, abs=0.1)
     assert f"c{TARGET}" not in estimate.features
-
-
-def share_and_truth(seed: int, *, slopes: float) -> tuple[float, float, float]:
-    """Return the stated share of a fit, its error, and what the same fit explains of the rows."""
-    rng = np.random.default_rng(seed)
-    rows = normalised_rows(1500, rng)
-    rows[:, TARGET] = slopes * rows[:, :5] @ [0.6, -0.5, 0.4, 0.5, -0.4] + 0.2 * rng.normal(size=len(rows))
-    rows *= 0.7
-    estimate = wide_ridge(noisy(rows, 60, rng, targets=(TARGET,)), f"c{TARGET}", about="centers")
-    found = estimate.explained_share
-    assert found is not None
-    assert found.standard_error is not None
-    features = rows[:, [i for i in range(COLUMNS) if i != TARGET]]
-    left = rows[:, TARGET] - features @ estimate.coefficients
-    return found.value, found.standard_error, 1 - float(np.sum(left**2) / np.sum(rows[:, TARGET] ** 2))
-
-
-@pytest.mark.parametrize("slopes", [0.0, 1.0])
-def test_the_share_explained_is_no_more_than_the_fit_explains_of_the_rows(slopes: float) -> None:
-    found = np.array([share_and_truth(seed, slopes=slopes) for seed in range(30)])
-    apart = found[:, 0] - found[:, 2]
-    # The mean of 30 differences: it may lie below 0, since half of the products fit a little worse, and not above.
-    deviation = apart.std() / math.sqrt(len(apart))
-    assert apart.mean() < 3 * deviation
-    assert apart.mean() > -0.15
-    assert np.mean(np.abs(apart) < 3 * found[:, 1] + 0.15) > 0.9
 
 
 def test_what_noise_may_have_made_is_left_out_of_the_components_and_counted() -> None:

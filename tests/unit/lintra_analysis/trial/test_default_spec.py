@@ -13,13 +13,17 @@ from lintra_analysis.trial.collection import collect
 from lintra_analysis.trial.default_spec import proposed_document
 from lintra_analysis.trial.files.bounds import bounds_of
 from lintra_analysis.trial.files.table import FileTable, read_table
+from lintra_analysis.trial.row_weights import chosen_on
 from lintra_protocol.command import build
 from lintra_protocol.crypto.randomness import keystream
 from lintra_protocol.errors import InvalidRowError, InvalidTaskError
+from lintra_protocol.mechanisms.second_moment import SecondMoment
+from lintra_protocol.privacy.gaussian import gaussian_mu
 from support.measured import measurement_of
 
 NOW = 1_800_000_000
 BARE = {"purpose": "a study", "epsilon": 1, "min_clients": 500}
+HALF = {"kind": "second_moment", "intercept": "0.5"}
 
 
 def sample(folder: Path, missing: bool = True) -> FileTable:
@@ -45,7 +49,49 @@ def test_from_a_sample_alone_the_proposal_is_the_rule_of_a_trial_and_makes_a_tas
         assert document["kind" if column.kind != "real" else "name"] in (column.kind, column.name)
         for number in ("center", "scale") if column.kind == "boolean" else ("lower", "upper", "center", "scale"):
             assert float(document[number]) == pytest.approx(float(getattr(column, number)), rel=1e-3), column.name
-    assert float(str(found["row_bound"])) == pytest.approx(float(expected.row_bound), rel=1e-3)
+    with_bound = proposed_document(BARE | {"columns": found["columns"], "mechanism": HALF}, table)
+    assert float(str(with_bound["row_bound"])) == pytest.approx(float(expected.row_bound), rel=1e-3)
+
+
+@pytest.mark.parametrize("named", ["in the specification", "beside it"])
+def test_rows_are_weighted_by_the_rule_for_the_target_that_is_named(tmp_path: Path, named: str) -> None:
+    table = sample(tmp_path)
+    study = BARE | {"min_clients": 5000, "columns": [{"name": column.name} for column in table.columns]}
+    if named == "beside it":
+        found = proposed_document(study, table, "income")
+    else:
+        found = proposed_document(study | {"mechanism": {"kind": "second_moment", "target": "income"}}, table)
+    task = collect(found | {"min_clients": 600}, table.block(), NOW, keystream(bytes(32))).task
+    arrays = task.schema_arrays
+    rows = arrays.normalise(arrays.rows(table.complete()[0]))
+    place = [column.name for column in arrays.encoded].index("income")
+    ordered = np.column_stack([np.delete(rows, place, axis=1), rows[:, place]])
+    rule = chosen_on(ordered, 5000 * len(rows) / 600, gaussian_mu(1, float(task.claim.delta)))
+    assert isinstance(task.mechanism, SecondMoment)
+    assert (task.mechanism.row_weights, task.mechanism.target) == (rule.by, place)
+    assert float(task.mechanism.row_bound) == pytest.approx(rule.row_bound, rel=2e-3)
+    assert float(task.mechanism.intercept) == pytest.approx(rule.constant, rel=2e-3)
+
+
+def test_a_two_valued_target_has_weights_by_features_and_the_author_may_choose(tmp_path: Path) -> None:
+    table = sample(tmp_path, missing=False)
+    study = BARE | {"columns": [{"name": column.name} for column in table.columns]}
+    assert proposed_document(study, table, "smokes")["mechanism"]["row_weights"] == "features"  # type: ignore[index]
+    chosen = {"mechanism": {"kind": "second_moment", "row_weights": "all"}}
+    assert proposed_document(study | chosen, table, "smokes")["mechanism"]["row_weights"] == "all"  # type: ignore[index]
+    with pytest.raises(InvalidTaskError, match=r"target: 'nobody' is none of the columns age, income"):
+        proposed_document(study, table, "nobody")
+
+
+def test_organisations_and_a_stated_bound_keep_rows_that_all_count_alike(tmp_path: Path) -> None:
+    table = sample(tmp_path, missing=False)
+    study = BARE | {"columns": [{"name": column.name} for column in table.columns]}
+    for given in (
+        {"row_bound": 3},
+        {"mechanism": HALF},
+        {"contributors": {"max_rows": 100, "rows_per_person": 1, "count": "exact"}},
+    ):
+        assert "row_weights" not in proposed_document(study | given, table)["mechanism"]  # type: ignore[operator]
 
 
 def test_a_number_that_the_sample_lacks_in_some_row_may_be_missing_and_a_task_comes_of_it(tmp_path: Path) -> None:
@@ -77,7 +123,7 @@ def test_ranges_alone_are_filled_evenly() -> None:
         {"name": "sure", "kind": "boolean"},
         {"name": "town", "kind": "category", "levels": ["a", "b", "c"]},
     ]
-    found = proposed_document(BARE | {"columns": columns}, None)
+    found = proposed_document(BARE | {"columns": columns, "mechanism": HALF}, None)
     x, sure, _ = found["columns"]  # type: ignore[misc]
     assert (float(x["lower"]), float(x["center"]), float(x["upper"])) == (-10, 10, 30)
     assert float(x["scale"]) == pytest.approx(16, rel=1e-3)  # half of the middle 80 %
@@ -85,6 +131,10 @@ def test_ranges_alone_are_filled_evenly() -> None:
     # The rule would allow more than the farthest corner, which is 1.25, 1/2 and one indicator away from the centre.
     assert float(str(found["row_bound"])) == pytest.approx(np.sqrt(1.25**2 + 0.25 + 1), rel=1e-3)
     Specification.model_validate(found)
+    weighted = proposed_document(BARE | {"columns": columns}, None)
+    assert weighted["mechanism"]["row_weights"] == "all"  # type: ignore[index]
+    assert float(str(weighted["row_bound"])) < float(str(found["row_bound"]))
+    assert weighted == proposed_document(BARE | {"columns": columns}, None)
 
 
 def test_what_nothing_tells_is_asked_for_by_name(tmp_path: Path) -> None:

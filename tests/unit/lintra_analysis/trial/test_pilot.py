@@ -17,9 +17,11 @@ from lintra_analysis.spec.specification import Specification
 from lintra_analysis.trial.collection import placeholder_keys, placeholder_servers
 from lintra_analysis.trial.files.bounds import bounds_of, clipped
 from lintra_analysis.trial.files.table import read_table
-from lintra_analysis.trial.pilot import SHARE, bounds_of_pilot, main_document, pilot_document
+from lintra_analysis.trial.pilot import SHARE, bounds_of_pilot, main_document, pilot_document, rows_of_cells
+from lintra_analysis.trial.row_weights import row_weighting
 from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.errors import InvalidTaskError
+from lintra_protocol.fields.schema import Schema
 from lintra_protocol.privacy.composition import Spending
 from lintra_protocol.privacy.discrete import discrete_epsilon
 from lintra_protocol.privacy.statement import MAX_SLACK
@@ -154,7 +156,7 @@ def test_with_the_noise_of_a_tenth_hardly_a_row_is_clipped_and_bounds_stay_insid
 def test_the_main_task_has_the_bounds_and_everything_else_of_the_study() -> None:
     document = main_document(STUDY | {"purpose": "P", "retention": 60}, counted(people()), PILOT)
     assert document["retention"] == 60
-    assert document["mechanism"]["intercept"] == bounds_of_pilot(counted(people())).intercept  # type: ignore[index]
+    assert document["mechanism"]["row_weights"] == "all"  # type: ignore[index]
     age, bmi, female, smoker = document["columns"]  # type: ignore[misc]
     assert (age["unit"], age["kind"]) == ("years", "integer")
     assert float(bmi["center"]) == pytest.approx(25, abs=0.2)
@@ -163,6 +165,28 @@ def test_the_main_task_has_the_bounds_and_everything_else_of_the_study() -> None
     given = {"mechanism": {"kind": "second_moment", "intercept": "0.3"}}
     kept = main_document(STUDY | given, counted(people()), PILOT)
     assert kept["mechanism"]["intercept"] == "0.3"  # type: ignore[index]
+    assert kept["row_bound"] == bounds_of_pilot(counted(people())).row_bound
+
+
+def test_rows_drawn_from_the_cells_give_nearly_the_weights_that_the_rows_would() -> None:
+    rows = people(4000)
+    release = counted(rows)
+    columns = bounds_of_pilot(release).columns
+    drawn, whole = rows_of_cells(release, columns, PILOT)
+    true = Schema(columns, indicators=True).normalise(rows)
+    assert (drawn.shape, whole) == ((4000, true.shape[1]), 1.0)
+    ours, theirs = (row_weighting(each, 20_000, 0.2) for each in (drawn, true))
+    assert ours.by == theirs.by
+    assert ours.constant == pytest.approx(theirs.constant, rel=0.03)
+    assert ours.row_bound == pytest.approx(theirs.row_bound, rel=0.05)
+    assert np.array_equal(drawn, rows_of_cells(release, columns, PILOT)[0])
+    assert not np.array_equal(drawn, rows_of_cells(release, columns, "B" * 43)[0])
+
+
+def test_the_weighted_main_task_of_a_pilot_can_be_made() -> None:
+    target = {"mechanism": {"kind": "second_moment", "target": "bmi"}}
+    task = task_of(main_document(STUDY | target, counted(people()), PILOT))
+    assert task.mechanism.model_dump()["row_weights"] == "all"
 
 
 def test_a_release_of_other_columns_is_refused() -> None:
