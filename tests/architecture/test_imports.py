@@ -75,6 +75,7 @@ PROTOCOL_STANDARD_LIBRARY = frozenset(
 PROTOCOL_EXTRA_STANDARD_LIBRARY = {
     "crypto.randomness": frozenset({"os"}),
     "fields.person_names": frozenset({"unicodedata"}),
+    "fields.code_book": frozenset({"unicodedata"}),
     # Dates of a calendar, as they stand in files; the clock is not read.
     "encoding.csv_values": frozenset({"datetime"}),
     "tables.dates": frozenset({"datetime"}),

@@ -27,7 +27,7 @@ OF_THIS_IMPLEMENTATION = {
     "mechanisms.row_quota": "MARGIN", "messages.documents": "BATCH", "messages.receipts": "KIND",
     "messages.verification": "MATRIX_NONCE", "privacy.leverage": "MAX_RESIDUAL BLOCK",
     "rules.verification": "BLOCK_BYTES", "privacy.discrete": "MU_MARGIN", "crypto.sealing": "HYBRID CLASSICAL",
-    "tables.columns": "MAX_LEVELS LEAST_COVERED LARGEST",
+    "tables.columns": "LEAST_COVERED LARGEST", "tables.doubts": "MAX_LEVELS", "tables.readings": "NO_CODE",
 }  # fmt: skip
 """Speed, words for people, planning, and what other tests hold against protocol.md: not needed for the same answers."""
 

@@ -200,7 +200,7 @@ def clip_flags() -> list[Vector]:
         ("inside", [50, 1, "m"], False, False), ("at a bound", [100, 0, "f"], False, False),
         ("beyond a bound", [100.5, 0, "f"], True, False), ("longer than the bound", [95, 1, "m"], True, False),
         ("without a number", [None, 1, "f"], False, True), ("without a level", [50, 1, None], False, False),
-        ("of another level", [50, 1, "x"], False, False),
+        ("of the reserved level", [50, 1, "(other)"], False, False),
         ("too long, and without a number", [120, None, "m"], True, True),
     ]  # fmt: skip
     result = []
@@ -208,6 +208,24 @@ def clip_flags() -> list[Vector]:
         for about, whole in (("", task), (", noisy count", noisy)):
             shown = {"clipped": clipped and not (incomplete and about), "incomplete": incomplete}
             result.append(good(f"a row {name}{about}", "clip_flags", shown, task=canonical(whole), row=row))
+    book = {"levels": [{"level": "m", "label": "male", "synonyms": ["Mann"]}], "missing": ["9", "k. A."]}
+    coded = definition(
+        columns=[COLUMNS[0] | {"code_book": {"missing": ["-99"]}}, COLUMNS[1], COLUMNS[2] | {"code_book": book}],
+        mechanism=MECHANISMS["sum"] | {"row_bound": "1.5"},
+    )
+    for name, row, incomplete in (
+        ("with a label", [50, 1, " MALE"], False), ("with a synonym", [50, 1, "mann"], False),
+        ("with a code for a missing number", [-99, 1, "f"], True),
+        ("with one for a missing level", [50, 1, "9"], False),
+    ):  # fmt: skip
+        shown = {"clipped": False, "incomplete": incomplete}
+        result.append(good(f"a row {name}", "clip_flags", shown, task=canonical(coded), row=row))
+    for name, row in (
+        ("of another level", [50, 1, "x"]), ("of a level in capitals without a code book", [50, 1, "M"]),
+        ("with a text for a number", ["50", 1, "f"]), ("with a number for a level", [50, 1, 1]),
+        ("of too few values", [50, 1]),
+    ):  # fmt: skip
+        result.append(bad(f"a row {name}", "clip_flags", "invalid_row", task=canonical(task), row=row))
     return result
 
 

@@ -289,13 +289,16 @@ def columns_of(asked: Specification) -> tuple[Column, ...]:
     return tuple(_column(column, own_units=own_units) for column in asked.columns)
 
 
+_AS_ASKED = {"name", "lower", "upper", "unit", "kind", "levels"}
+
+
 def _column(asked: ColumnSpecification, *, own_units: bool = False) -> Column:
     if own_units:
-        kept = asked.model_dump(include={"name", "lower", "upper", "unit", "kind", "levels"})
+        kept = asked.model_dump(include=_AS_ASKED) | {"code_book": asked.code_book}
         return Column(**kept, center=asked.center or "0", scale=asked.scale or "1")
     lower, upper = float(fraction(asked.lower)), float(fraction(asked.upper))
     center = asked.center if asked.center is not None else real((lower + upper) / 2)
     # Bounds in the wrong order are refused by `Column`, in its own words; here they only must not divide it.
     scale = asked.scale if asked.scale is not None else real(max((upper - lower) / 2, 0)) if upper > lower else "1"
-    kept = asked.model_dump(include={"name", "lower", "upper", "unit", "kind", "levels"})
+    kept = asked.model_dump(include=_AS_ASKED) | {"code_book": asked.code_book}
     return Column(**kept, center=center, scale=scale)

@@ -1,10 +1,18 @@
 """The specification of a task, as an analyst writes it, for any mechanism."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from pydantic import Field, GetCoreSchemaHandler, GetJsonSchemaHandler, SerializationInfo, model_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    SerializationInfo,
+    model_validator,
+)
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
@@ -12,10 +20,27 @@ from lintra_analysis.kinds.kind import KINDS
 from lintra_analysis.kinds.options import MechanismSpecification, Number, SpecPart
 from lintra_protocol.crypto.sealing import HYBRID, SuiteName
 from lintra_protocol.encoding.canonical import canonical_json
+from lintra_protocol.encoding.documents import real
+from lintra_protocol.fields.code_book import CodeBook
 from lintra_protocol.fields.contributors import MAX_ROWS, MAX_ROWS_PER_PERSON, Contributors
 from lintra_protocol.fields.schema import OTHER, Kind, Name
 from lintra_protocol.fields.windows import MAX_MERGE, MAX_WINDOWS
 from lintra_protocol.privacy.statement import Neighbours, NoiseBy, Threat
+
+
+def _as_code_book(value: object) -> object:
+    """Read a code book as it stands in JSON: numbers may be numbers, and lists are lists."""
+    if not isinstance(value, Mapping):
+        return value
+    units = value.get("units", [])
+    if isinstance(units, Sequence):
+        units = [{**unit, "factor": real(unit["factor"])} if _has_factor(unit) else unit for unit in units]
+    book = {**value, "units": units} if "units" in value else dict(value)
+    return CodeBook.model_validate_json(json.dumps(book))
+
+
+def _has_factor(unit: object) -> bool:
+    return isinstance(unit, Mapping) and isinstance(unit.get("factor"), int | float)
 
 
 class ColumnSpecification(SpecPart):
@@ -23,7 +48,8 @@ class ColumnSpecification(SpecPart):
 
     A category has `levels` instead, and a boolean needs neither. Where values are expected to be `missing`, a category
     gets the level "(other)" for them, and a number makes the task count rows with noise, so that rows without it are
-    left out; else a number that is missing nevertheless stands at its centre.
+    left out; else a number that is missing nevertheless stands at its centre. `code_book` says what else senders may
+    write: spellings of levels, other units, codes for missing values.
     """
 
     name: Name
@@ -35,6 +61,7 @@ class ColumnSpecification(SpecPart):
     kind: Kind = "real"
     levels: tuple[Name, ...] = Field(default=(), max_length=1024)
     missing: bool = Field(default=False, strict=True)
+    code_book: Annotated[CodeBook | None, BeforeValidator(_as_code_book)] = None
 
     @model_validator(mode="before")
     @classmethod

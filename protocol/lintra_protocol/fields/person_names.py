@@ -45,10 +45,10 @@ def person_name(value: object) -> str:
         return _digits(int(value))
     if isinstance(value, Decimal) and value.is_finite():
         return _name_in(str(value))
-    if isinstance(value, Decimal) or is_missing(value):
-        raise ValueError("nobody is named here")
-    if isinstance(value, float | np.floating):
+    if isinstance(value, float | np.floating) and np.isfinite(value):
         return _digits(_whole(value))
+    if isinstance(value, Decimal | float | np.floating) or is_missing(value):
+        raise ValueError("nobody is named here")
     raise ValueError(f"a person is named by text or a whole number, not by a value of type {type(value).__name__}")
 
 

@@ -1,12 +1,13 @@
 """The columns of a row: names, kinds, public bounds, public centre and scale; and what makes a row acceptable.
 
 Everything a column says is chosen without looking at the rows. A number outside its bounds is moved to the nearest
-bound. A value that is not there, None, or a number that is not finite is *missing*: a NaN from here on, which the
+bound. None, NaN, and the codes that the column's code book lists for it are *missing*: a NaN from here on, which the
 mechanism encodes (`Measurement.exact_reports`), so that whether a report is sent says nothing about the row. Only where
 the caller asks for it, by `strict`, is it refused. Any other value that is not of its column's kind, such as a text
-where a number belongs or an unknown level, is refused always, since it is a fault of a program that would else spoil
-every report in silence. So is a row with an unknown column or another number of values. No message repeats a value.
-A category may reserve the level `OTHER` for whatever is none of its levels, a missing value among them.
+where a number belongs, an infinite number or an unknown level, is refused always, since it is a fault of a program that
+would else spoil every report in silence. So is a row without a column, with an unknown one, or with another number of
+values. No message repeats a value.
+A category may reserve the level `OTHER`, which a missing value gets; a sender names it for whatever is no other level.
 
 Most mechanisms count and multiply numbers. For them a category becomes indicators, one for each level but the first:
 the column `sex` with the levels male and female becomes `sex[female]`, which is 1 or 0.
@@ -23,6 +24,7 @@ from pydantic import Field, StringConstraints, model_validator
 from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.encoding.documents import Frozen, Printable, Real, fraction
 from lintra_protocol.errors import InvalidRowError
+from lintra_protocol.fields.code_book import CodeBook, Codes
 
 Row = Mapping[str, float | str | None] | Sequence[float | str | None] | FloatArray
 """One row: values by name or in column order, None for what is missing. A level of a category is given by its name, in
@@ -45,7 +47,8 @@ class Column(Frozen):
     """One column: a value x inside [lower, upper] enters the encoder as (x - center) / scale.
 
     A boolean is 0 or 1. A category has `levels`; it is the number of its level, from 0, and is neither centred nor
-    scaled. In the canonical encoding `kind` is left out of a real column, and `levels` where there are none.
+    scaled. In the canonical encoding `kind` is left out of a real column, and `levels` and `code_book` where there are
+    none.
     """
 
     name: Name
@@ -56,10 +59,13 @@ class Column(Frozen):
     unit: Printable = ""
     kind: Kind = Field(default="real", exclude_if=lambda kind: kind == "real")
     levels: tuple[Name, ...] = Field(default=(), max_length=1024, exclude_if=lambda levels: not levels)
+    code_book: CodeBook | None = Field(default=None, exclude_if=lambda book: book is None)
 
     @model_validator(mode="after")
     def _consistent(self) -> "Column":
         self._require_levels()
+        if self.code_book is not None:
+            self.code_book.check(self.name, self.levels, self.unit)
         if fraction(self.lower) >= fraction(self.upper):
             raise ValueError(f"column {self.name!r}: lower bound {self.lower} is not below upper bound {self.upper}")
         if fraction(self.scale) <= 0:
@@ -115,7 +121,11 @@ class Schema:
         """The columns of a normalised row, k of them."""
         self.names = [column.name for column in columns]
         self._named = frozenset(self.names)
-        self._numeric = [column.kind != "category" for column in columns]
+        self._codes = [Codes(column.levels, column.code_book) for column in columns]
+        # Of these columns a finite number needs no other look: of the numeric ones, and in arrays of all.
+        coded = [column.kind != "category" and bool(codes.missing_numbers) for column, codes in self._with_codes()]
+        self._numeric = [column.kind != "category" and not each for column, each in zip(columns, coded, strict=True)]
+        self._numbered = [not each for each in coded]
         self._whole = np.array([column.kind != "real" for column in columns])
         self._any_whole = bool(self._whole.any())
         self._enumerated = np.array([column.kind in {"boolean", "category"} for column in columns])
@@ -139,12 +149,11 @@ class Schema:
     def row(self, row: Row, *, strict: bool = False) -> FloatArray:
         """Check one row, given by name or in column order; the result has shape `(d,)`, in the user's units.
 
-        What is missing is NaN: a value that is not there, None, or a number that is not finite. Raises InvalidRowError
-        if an unknown column, a wrong length, a value that is not of its column's kind, or, if `strict`, a missing
-        value.
+        What is missing is NaN: None, NaN, or a code that the column's code book lists. Raises InvalidRowError if a
+        column is unknown or absent, the length is wrong, a value is not of its column's kind, or, if `strict`, missing.
         """
         if isinstance(row, Mapping):
-            values = self._by_name(row, strict)
+            values = self._by_name(row)
         elif isinstance(row, str | bytes) or not isinstance(row, Sequence | np.ndarray):
             raise InvalidRowError(f"a row is a mapping or a sequence of numbers, got {type(row).__name__}")
         elif isinstance(row, np.ndarray) and row.ndim != 1:
@@ -154,14 +163,15 @@ class Schema:
             if len(values) != len(self.names):
                 raise InvalidRowError(f"expected {len(self.names)} values ({', '.join(self.names)}), got {len(values)}")
         by_number = isinstance(row, np.ndarray)
+        plain = self._numbered if by_number else self._numeric
         read = _value if strict else _value_or_missing
         # Most values are finite floats where a number is asked for: these are looked at no further.
         checked: FloatArray = np.array(
             [
                 value
-                if type(value) is float and (numeric or by_number) and math.isfinite(value)
-                else read(column, value, by_number=by_number)
-                for column, numeric, value in zip(self.columns, self._numeric, values, strict=True)
+                if type(value) is float and finite_is_enough and math.isfinite(value)
+                else read(column, codes, value, by_number=by_number)
+                for (column, codes), finite_is_enough, value in zip(self._with_codes(), plain, values, strict=True)
             ]
         )
         self._require_kinds(checked[np.newaxis])
@@ -183,12 +193,14 @@ class Schema:
         if block.dtype.kind not in "fiu":
             raise InvalidRowError(f"expected real numbers, got an array of {block.dtype}")
         values = block.astype(np.float64, copy=False)
-        finite = np.isfinite(values)
-        if not finite.all():
-            if strict:
-                index, column = np.argwhere(~finite)[0]
-                raise InvalidRowError(f"row {index + first}, column {self.names[column]!r}: not a finite number")
-            values = np.where(finite, values, np.nan)
+        for place, (column, codes) in enumerate(self._with_codes()):
+            if codes.missing_numbers and column.kind != "category":
+                coded = np.isin(values[:, place], list(codes.missing_numbers))
+                values = np.where(coded[:, np.newaxis] & (np.arange(len(self.names)) == place), np.nan, values)
+        refused = ~np.isfinite(values) if strict else np.isinf(values)
+        if refused.any():
+            index, place = np.argwhere(refused)[0]
+            raise InvalidRowError(f"row {index + first}, column {self.names[place]!r}: not a finite number")
         self._require_kinds(values, first)
         return values
 
@@ -213,6 +225,9 @@ class Schema:
         beyond: NDArray[np.bool_] = np.less(rows, self.lower) | np.greater(rows, self.upper)
         moved: NDArray[np.bool_] = np.logical_or.reduce(beyond, axis=1)
         return moved
+
+    def _with_codes(self) -> "zip[tuple[Column, Codes]]":
+        return zip(self.columns, self._codes, strict=True)
 
     def _beside(self, row: FloatArray) -> "zip[tuple[float, float, float, float, float]]":
         """Return each value of one row, shape `(1, d)`, with bounds, centre and scale of its column."""
@@ -252,14 +267,13 @@ class Schema:
                     raise InvalidRowError(words, row=row, column=error.column) from None
         return numbers
 
-    def _by_name(self, row: Mapping[str, float | str | None], strict: bool) -> list[float | str | None]:
+    def _by_name(self, row: Mapping[str, float | str | None]) -> list[float | str | None]:
         unknown = [str(name) for name in row if name not in self._named]
         if unknown:
             raise InvalidRowError(f"unknown column {unknown[0]!r}; the columns are {', '.join(self.names)}")
-        missing = [name for name in self.names if name not in row]
-        if missing and strict:
-            raise InvalidRowError(f"column {missing[0]!r} is missing")
-        return [row.get(name) for name in self.names]
+        if absent := [name for name in self.names if name not in row]:
+            raise _unfit(absent[0], "it is absent from the row; give None if its value is missing")
+        return [row[name] for name in self.names]
 
 
 def _normalised(value: float, lower: float, upper: float, center: float, scale: float) -> float:
@@ -268,11 +282,11 @@ def _normalised(value: float, lower: float, upper: float, center: float, scale: 
 
 
 def is_missing(value: object) -> bool:
-    """Return whether a value says nothing: None, a number that is not finite, or NaT and NA of a data frame."""
+    """Return whether a value says nothing: None, NaN, or NaT and NA of a data frame."""
     if value is None:
         return True
     if isinstance(value, float | np.floating):
-        return not math.isfinite(value)
+        return math.isnan(value)
     try:
         return bool(value != value)
     except TypeError:  # of pandas' NA nothing can be said
@@ -281,26 +295,32 @@ def is_missing(value: object) -> bool:
         return False
 
 
-def _value_or_missing(column: Column, value: object, *, by_number: bool) -> float:
+def _value_or_missing(column: Column, codes: Codes, value: object, *, by_number: bool) -> float:
     """Return a value as a finite float, a level as its number; NaN if it is missing."""
-    if is_missing(value) and (OTHER not in column.levels or by_number):
+    if column.kind == "category" and not by_number:
+        if not is_missing(value) and not (isinstance(value, str) and value in codes.missing):
+            return _value(column, codes, value, by_number=False)
+        return float(column.levels.index(OTHER)) if OTHER in column.levels else math.nan
+    if is_missing(value):
         return math.nan
-    return _value(column, value, by_number=by_number)
+    number = _value(column, codes, value, by_number=by_number)
+    return math.nan if number in codes.missing_numbers and column.kind != "category" else number
 
 
-def _value(column: Column, value: object, *, by_number: bool) -> float:
+def _value(column: Column, codes: Codes, value: object, *, by_number: bool) -> float:
     """Return a value as a finite float; a level as its number."""
     if column.kind == "boolean" and isinstance(value, bool | np.bool_):
         return float(value)
     if column.kind != "category" or by_number:
         return _number(column.name, value)
-    if OTHER in column.levels and not (isinstance(value, str) and value in column.levels):
+    if OTHER in column.levels and is_missing(value):
         return float(column.levels.index(OTHER))
     if not isinstance(value, str):
         raise _unfit(column.name, f"expected the name of a level, got {type(value).__name__}")
-    if value not in column.levels:
+    level = codes.level(value)
+    if level is None:
         raise _unfit(column.name, f"not one of {column.levels_in_words()}")
-    return float(column.levels.index(value))
+    return float(level)
 
 
 def _number(name: str, value: object) -> float:

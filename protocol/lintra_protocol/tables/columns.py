@@ -26,8 +26,9 @@ from typing import TypeVar
 
 from lintra_protocol.encoding.csv_values import DAYS
 from lintra_protocol.encoding.documents import is_printable
+from lintra_protocol.fields.code_book import folded
 from lintra_protocol.fields.schema import MAX_NAME, OTHER
-from lintra_protocol.tables.dates import WrittenDate, day_order, written_date
+from lintra_protocol.tables.dates import WrittenDate, written_date
 from lintra_protocol.tables.doubts import (
     MAX_LEVELS,
     OR_NUMBER,
@@ -35,13 +36,16 @@ from lintra_protocol.tables.doubts import (
     counts_rows,
     doubts_of_numbers,
     is_rising,
+    mark_of_column,
     missing_codes,
+    order_of_column,
 )
-from lintra_protocol.tables.numbers import DecimalMark, WrittenNumber, decimal_mark, units, written_number
+from lintra_protocol.tables.numbers import DecimalMark, WrittenNumber, units, values_of, written_number
 from lintra_protocol.tables.readings import (
     MAYBE_MISSING,
     NO_CODE,
     SURELY_MISSING,
+    TRUTH,
     ColumnReport,
     Kind,
     Reading,
@@ -55,11 +59,7 @@ LEAST_COVERED = 80
 LARGEST = 1e15
 """No larger number is collected: a document holds 18 digits before the point, a float 15 in all."""
 
-_TRUTH = {
-    "true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0, "ja": 1.0, "nein": 0.0, "oui": 1.0, "non": 0.0,
-    "si": 1.0, "s\u00ed": 1.0, "s\u00ec": 1.0, "wahr": 1.0, "falsch": 0.0, "vrai": 1.0, "faux": 0.0,
-}  # fmt: skip
-_TRUTH_IF_SAID = _TRUTH | {"1": 1.0, "0": 0.0}
+_TRUTH_OR_DIGIT = TRUTH | {"1": 1.0, "0": 0.0}
 _MOST_UNITS = 4
 _SHOWN = 40
 
@@ -107,7 +107,7 @@ class _Column:
         self.open: list[Question] = []
         self.cells = [unicodedata.normalize("NFC", cell).strip() for cell in cells]
         self.codes = frozenset(code.strip() for code in reading.missing) - {NO_CODE}
-        self.numeric_codes = frozenset().union(*map(_values_of, self.codes))
+        self.numeric_codes = frozenset().union(*map(values_of, self.codes))
         missing = {cell for cell in set(self.cells) if cell.lower() in SURELY_MISSING or self.is_code(cell)}
         self.given = [cell for cell in self.cells if cell not in missing]
         self.clear = [cell for cell in self.given if cell.lower() not in MAYBE_MISSING]
@@ -115,7 +115,7 @@ class _Column:
 
     def is_code(self, cell: str) -> bool:
         """Return whether a cell is a code for a missing value; -99.0 is the code -99, too."""
-        return cell in self.codes or bool(self.numeric_codes and self.numeric_codes & _values_of(cell))
+        return cell in self.codes or bool(self.numeric_codes and self.numeric_codes & values_of(cell))
 
     def read(self) -> tuple[ColumnReport, Values]:
         if self.way == "drop":
@@ -127,7 +127,7 @@ class _Column:
         if self.way is not None:
             return self._as_said(self.way)
         words = {cell.lower() for cell in self.clear}
-        if words and words <= _TRUTH.keys() and len({_TRUTH[word] for word in words}) == len(words) <= 2:
+        if words and words <= TRUTH.keys() and len({TRUTH[word] for word in words}) == len(words) <= 2:
             return self._yes_or_no(words)
         if words == {"1"} and len(self.given) == len(self.clear):
             return self._yes_or_no(words)
@@ -157,7 +157,7 @@ class _Column:
     # --- numbers -----------------------------------------------------------------------------------------------
 
     def _numbers(self, numbers: dict[str, WrittenNumber]) -> tuple[ColumnReport, Values]:
-        decimal = self._decimal(numbers)
+        decimal, self.open = mark_of_column(self.way, numbers, self.file_mark)
         values = {cell: value for cell, number in numbers.items() if (value := number.value(decimal)) is not None}
         if not values:
             return self.left_out("none of its cells is a number")
@@ -196,28 +196,6 @@ class _Column:
         )
         return report, floats
 
-    def _decimal(self, numbers: Mapping[str, WrittenNumber]) -> DecimalMark:
-        """Return the decimal mark that the owner or the cells decide; asks where neither does."""
-        marks = ("number-point", "number-comma")
-        if self.way in marks:
-            return "." if self.way == "number-point" else ","
-        mark, contradiction = decimal_mark(list(numbers.values()))
-        ambiguous = next((cell for cell, number in numbers.items() if number.ambiguous_mark), None)
-        if contradiction:
-            self.open.append(("some cells have a decimal point and others a decimal comma", marks))
-        elif mark is None and ambiguous and self._may_group(numbers, numbers[ambiguous].ambiguous_mark):
-            self.open.append((f"{ambiguous!r} may have a decimal mark or one between thousands", marks))
-        return mark or self.file_mark or "."
-
-    def _may_group(self, numbers: Mapping[str, WrittenNumber], mark: str) -> bool:
-        """Return whether the mark of cells such as 1.234 may stand between thousands.
-
-        A point does not, if the file has points elsewhere, or nothing but numbers of three decimals in this column.
-        """
-        if mark == "," or self.file_mark is not None:
-            return mark == "," or self.file_mark == ","
-        return not all("." in number.digits for number in numbers.values())
-
     def _ask_for_codes(self, values: Mapping[str, float]) -> None:
         if NO_CODE in self.reading.missing:
             return
@@ -229,17 +207,8 @@ class _Column:
     # --- dates, yes and no, levels -----------------------------------------------------------------------------
 
     def _dates(self, dates: dict[str, WrittenDate]) -> tuple[ColumnReport, Values]:
-        order, contradiction = day_order(list(dates.values()))
-        orders = ("date-day-first", "date-month-first")
-        if self.way in orders:
-            order = "day-first" if self.way == orders[0] else "month-first"
-        elif contradiction:
-            self.open.append(("some cells have the day first and others the month", (*orders, "drop")))
-        elif order is None and (some := next((cell for cell in dates if dates[cell].mark), None)):
-            self.open.append((f"{some!r} may have the day or the month first", orders))
-        values = {
-            cell: days for cell, written in dates.items() if (days := written.days(order or "day-first")) is not None
-        }
+        order, self.open = order_of_column(self.way, dates)
+        values = {cell: days for cell, written in dates.items() if (days := written.days(order)) is not None}
         short = [cell for cell in dates if dates[cell].short_year]
         timed = sum(cell in values and dates[cell].has_time for cell in self.clear)
         for text, cells in (
@@ -267,7 +236,7 @@ class _Column:
 
     def _yes_or_no(self, words: set[str]) -> tuple[ColumnReport, Values]:
         """Read words for yes and no; where there is one word only, the empty cell stands for the other one."""
-        truth = {word: _TRUTH_IF_SAID[word] for word in words if word in _TRUTH_IF_SAID}
+        truth = {word: _TRUTH_OR_DIGIT[word] for word in words if word in _TRUTH_OR_DIGIT}
         if not truth:
             return self.left_out("none of its cells says yes or no")
         values = [truth.get(cell.lower(), math.nan) for cell in self.cells]
@@ -353,18 +322,6 @@ class _Column:
     def _missing_texts(self, values: Mapping[str, float]) -> tuple[str, ...]:
         """Return the texts, the empty one apart, that count as missing among numbers and dates."""
         return tuple(sorted(set(self.cells) - values.keys() - set(self.clear) - {""}))
-
-
-def folded(cell: str) -> str:
-    """Return a cell without its case, its superfluous spaces and its Unicode form, in which spellings may differ."""
-    return " ".join(unicodedata.normalize("NFKC", cell).casefold().split())
-
-
-def _values_of(cell: str) -> frozenset[float]:
-    """Return the numbers that a cell may mean, by one decimal mark or the other."""
-    number = written_number(cell)
-    both = () if number is None else (number.value("."), number.value(","))
-    return frozenset(value for value in both if value is not None)
 
 
 def _kind_of(values: Iterable[float]) -> Kind:

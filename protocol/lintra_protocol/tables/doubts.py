@@ -8,7 +8,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
-from lintra_protocol.tables.numbers import WrittenNumber
+from lintra_protocol.tables.dates import DayOrder, WrittenDate, day_order
+from lintra_protocol.tables.numbers import DecimalMark, WrittenNumber, decimal_mark
 
 Question = tuple[str, tuple[str, ...]]
 """What is open, in words, and the options that answer it."""
@@ -35,6 +36,51 @@ _YEAR = r"(?:19|20)\d\d"
 _MONTH_OF_YEAR = re.compile(rf"{_MONTH}\.{_YEAR}|{_YEAR}\.(?:0[1-9]|1[0-2])|{_YEAR}(?:0[1-9]|1[0-2])")
 _ADDRESS = re.compile(r"(?:\d{1,3}\.){3}\d{1,3}")
 _MANY_ROWS, _LEAST_DIGITS, _LEAST_CODED, _SURELY_CODED = 50, 8, 3, -7
+
+
+def mark_of_column(
+    way: str | None, numbers: Mapping[str, WrittenNumber], file_mark: DecimalMark | None
+) -> tuple[DecimalMark, list[Question]]:
+    """Return the decimal mark that the owner or the cells decide, or the likelier one with a question.
+
+    `way` is what the owner says, one of `READINGS` or None; `numbers` are the different cells; `file_mark` is the mark
+    of the rest of the file, if that is known.
+    """
+    marks = ("number-point", "number-comma")
+    if way in marks:
+        return ("." if way == "number-point" else ","), []
+    mark, contradiction = decimal_mark(list(numbers.values()))
+    likely: DecimalMark = mark or file_mark or "."
+    if contradiction:
+        return likely, [("some cells have a decimal point and others a decimal comma", marks)]
+    ambiguous = next((cell for cell, number in numbers.items() if number.ambiguous_mark), None)
+    if mark is None and ambiguous and _may_group(numbers, numbers[ambiguous].ambiguous_mark, file_mark):
+        return likely, [(f"{ambiguous!r} may have a decimal mark or one between thousands", marks)]
+    return likely, []
+
+
+def _may_group(numbers: Mapping[str, WrittenNumber], mark: str, file_mark: DecimalMark | None) -> bool:
+    """Return whether the mark of cells such as 1.234 may stand between thousands.
+
+    A point does not, if the file has points elsewhere, or nothing but numbers of three decimals in this column.
+    """
+    if mark == "," or file_mark is not None:
+        return mark == "," or file_mark == ","
+    return not all("." in number.digits for number in numbers.values())
+
+
+def order_of_column(way: str | None, dates: Mapping[str, WrittenDate]) -> tuple[DayOrder, list[Question]]:
+    """Return which number of the dates is the day, as `mark_of_column` does for the decimal mark."""
+    orders = ("date-day-first", "date-month-first")
+    if way in orders:
+        return ("day-first" if way == orders[0] else "month-first"), []
+    order, contradiction = day_order(list(dates.values()))
+    if contradiction:
+        return "day-first", [("some cells have the day first and others the month", (*orders, "drop"))]
+    some = next((cell for cell in dates if dates[cell].mark), None)
+    if order is None and some:
+        return "day-first", [(f"{some!r} may have the day or the month first", orders)]
+    return order or "day-first", []
 
 
 def doubts_of_numbers(

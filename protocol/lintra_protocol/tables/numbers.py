@@ -100,6 +100,13 @@ def written_number(cell: str) -> WrittenNumber | None:
     return number if number.value(".") is not None or number.value(",") is not None else None
 
 
+def values_of(cell: str) -> frozenset[float]:
+    """Return the numbers that a cell may mean, by one decimal mark or the other."""
+    number = written_number(cell)
+    both = () if number is None else (number.value("."), number.value(","))
+    return frozenset(value for value in both if value is not None)
+
+
 def decimal_mark(numbers: Sequence[WrittenNumber]) -> tuple[DecimalMark | None, bool]:
     """Return the decimal mark that the cells of a column decide, and whether they contradict each other."""
     marks = {mark for number in numbers if (mark := number.tells) is not None}

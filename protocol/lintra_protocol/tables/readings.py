@@ -17,6 +17,12 @@ READINGS = (
 SURELY_MISSING = frozenset({"", "na", "n/a", "nan", "null", "#n/a", "#null!", "k.a."})
 MAYBE_MISSING = frozenset({"none", "nil", "unknown", "missing", "?", ".", "-"})
 
+TRUTH = {
+    "true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0, "ja": 1.0, "nein": 0.0, "oui": 1.0, "non": 0.0,
+    "si": 1.0, "s\u00ed": 1.0, "s\u00ec": 1.0, "wahr": 1.0, "falsch": 0.0, "vrai": 1.0, "faux": 0.0,
+}  # fmt: skip
+"""Words for yes and no, in lower case."""
+
 NO_CODE = ""
 """The answer of an owner whose column has no code for missing values: `--missing COLUMN=`."""
 
@@ -41,6 +47,10 @@ class Reading:
     def answers(self, options: Sequence[str]) -> bool:
         """Return whether this reading ends a question with these options; `number-comma` is a `number`, too."""
         return self.way is not None and (self.way in options or self.way.partition("-")[0] in options)
+
+
+BY_CELLS = Reading()
+"""The reading of an owner who says nothing."""
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ COLUMNS = [
 FRAME = pandas.DataFrame(
     {
         "weight": [71.5, None, 80.0],
-        "town": pandas.Categorical(["Bern", None, "Genf"]),
+        "town": pandas.Categorical(["Bern", None, OTHER]),
         "age": pandas.array([30, 41, None], dtype="Int64"),
         "smokes": pandas.array([True, None, False], dtype="boolean"),
         "who": ["ann", "bob", "cem"],

@@ -107,14 +107,15 @@ async def test_the_receipt_says_whether_a_bound_moved_the_row(row: list[float], 
 
 INCOMPLETE_ROWS: list[tuple[object, str]] = [
     ([0.5, float("nan"), 0], "'b'"),
-    ([0.5, 0, float("inf")], "'c'"),
-    ([0.5, 0, float("-inf")], "'c'"),
     ([None, 0, 0], "'a'"),
-    ({"a": 1, "b": 1}, "'c'"),
+    ({"a": 1, "b": 1, "c": None}, "'c'"),
 ]
 BAD_ROWS: list[tuple[object, str]] = [
     ([0.5, 0], "a, b, c"),
     ([0.5, 0, 0, 0], "a, b, c"),
+    ([0.5, 0, float("inf")], "column 'c': not a finite number"),
+    ([0.5, 0, float("-inf")], "'c'"),
+    ({"a": 1, "b": 1}, "column 'c': it is absent from the row"),
     ({"a": 1, "b": 1, "c": 1, "d": 1}, "'d'"),
     ({"a": 1, "b": 1, "C": 1}, "'C'"),
     ({"a": "1", "b": 1, "c": 1}, "column 'a': expected a number, got str"),
@@ -159,7 +160,7 @@ async def test_under_a_noisy_count_a_missing_value_makes_the_null_row() -> None:
     task = make_task(calibrated_for(mechanism, 3, make_task().claim, 1000))
     network = Network(task)
     async with network.client() as client:
-        await client.send({"a": 9, "b": 0.5}, source("lacking"))
+        await client.send({"a": 9, "b": 0.5, "c": None}, source("lacking"))
     expected = measurement_of(task, 3).noise(1, source("lacking"))[0]
     assert expected.any()
     [payloads] = received(network).values()
@@ -295,7 +296,7 @@ async def test_a_bad_row_in_an_array_refuses_the_whole_call_before_anything_leav
 async def test_a_bad_row_in_an_iterable_is_reported_and_the_others_are_sent() -> None:
     network = Network(make_task())
     rows: list[Row] = random_rows(300).tolist()
-    rows[5], rows[299] = [0, float("nan"), 0], {"a": 1}
+    rows[5], rows[299] = [0, float("nan"), 0], {"a": 1, "b": 1, "c": None}
     async with network.client(strict=True) as client:
         summary = await client.send_many(rows)
     assert (summary.sent, summary.incomplete) == (298, 0)

@@ -148,11 +148,20 @@ def test_no_row_is_longer_than_the_largest_norm_and_one_is_as_long() -> None:
     assert norms.max() == pytest.approx(COUNTED.largest_norm(), rel=1e-12)
 
 
-@pytest.mark.parametrize("value", ["Aarau", "", None, float("nan"), 7, pd.NA, np.ones(2), [1]])
-def test_a_reserved_level_takes_whatever_is_none_of_the_others(value: object) -> None:
+@pytest.mark.parametrize("value", [None, float("nan"), pd.NA, OTHER])
+def test_a_reserved_level_takes_what_is_missing_and_what_names_it(value: object) -> None:
     town = Column(name="town", lower="0", upper="2", kind="category", levels=("Basel", "Bern", OTHER))
     assert_array_equal(Schema([town]).row({"town": value}), [2])  # type: ignore[dict-item]
     assert_array_equal(Schema([town]).row({"town": "Bern"}), [1])
+
+
+@pytest.mark.parametrize("value", ["Aarau", "", "basel", 7, True, np.ones(2), [1]])
+def test_what_is_none_of_the_levels_is_refused_also_where_one_is_reserved(value: object) -> None:
+    town = Column(name="town", lower="0", upper="2", kind="category", levels=("Basel", "Bern", OTHER))
+    with pytest.raises(InvalidRowError, match="column 'town': ") as refusal:
+        Schema([town]).row({"town": value})  # type: ignore[dict-item]
+    assert "Aarau" not in str(refusal.value)
+    assert_array_equal(Schema([town]).row({"town": OTHER}), [2])
 
 
 def test_a_message_names_the_first_levels_of_many() -> None:
