@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from lintra_client.counted import Counted
     from lintra_client.ledger.ledger import DEFAULT_LEDGER, DISTINCT_SOURCES, Balance, Entry, Ledger
     from lintra_client.organisations.contribution import Account, Contribution
+    from lintra_client.organisations.mapping import FileMapping
     from lintra_client.sending.connection import Retries
     from lintra_client.sending.sealed_reports import Parcel
     from lintra_client.sending.sending import SendReceipt
@@ -33,6 +34,7 @@ __all__ = [
     "Counted",
     "Entry",
     "FailedRow",
+    "FileMapping",
     "Ledger",
     "Parcel",
     "Retries",
@@ -44,6 +46,7 @@ _HOMES = {
     "counted": ("Counted",),
     "ledger.ledger": ("DEFAULT_LEDGER", "DISTINCT_SOURCES", "Balance", "Entry", "Ledger"),
     "organisations.contribution": ("Account", "Contribution"),
+    "organisations.mapping": ("FileMapping",),
     "sending.connection": ("Retries",),
     "sending.sealed_reports": ("Parcel",),
     "sending.sending": ("SendReceipt",),

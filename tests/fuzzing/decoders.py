@@ -14,7 +14,9 @@ from lintra_analysis.certificate.certificate import ReleaseRecord, numbers_in, v
 from lintra_analysis.trial.files.table import Readings, read_table
 from lintra_analyzer.exchange.servers import parse_problem
 from lintra_analyzer.web.analyses import parse_request
-from lintra_client.commands.files import read_rows, read_sources
+from lintra_client.organisations.mapping import FileMapping
+from lintra_client.organisations.sent_table import read_sent
+from lintra_client.organisations.sent_table import read_table as read_sent_table
 from lintra_protocol.cohort.report_ids import ReportIds, decode_positions, encode_positions
 from lintra_protocol.crypto.randomness import derive_seed, expand
 from lintra_protocol.crypto.sealing import SealingKey, seal
@@ -192,12 +194,16 @@ def _csv(path: Path) -> dict[str, Decoder]:
         '\ufeffa,b,c\r\n"1","2,5","3\n4"\r\n'.encode(),
         b"who,a,b,c\nann,1,2,3\nbob,4,5,6\n",
     ]
+    rows = [b"a,b,c\n1,2,3\n0.5,,n/a\n", '\ufeffa;b;c\r\n"1";"2,5";"3 000"\r\n'.encode()]
     columns, guess = PLAIN.columns, Readings(guess=True)
     return {
-        "rows of a file": Decoder(_file(path, lambda file: list(read_rows(file, columns))), seeds[:2]),
-        "sources of a file": Decoder(_file(path, lambda file: read_sources(file, "who")), seeds[2:]),
+        "rows of a file": Decoder(_file(path, lambda file: read_sent(columns, read_sent_table(file))), rows),
+        "a mapping of a file": Decoder(_file(path, FileMapping.from_file), [MAPPING]),
         "a table that is tried": Decoder(_file(path, partial(read_table, readings=guess)), [seeds[0], seeds[2]]),
     }
+
+
+MAPPING = b'{"rename":{"A":"a"},"columns":true,"readings":{"a":{"as":"number","missing":["9"]}},"others":{"b":{"x":1}}}'
 
 
 def _token() -> Decoder:

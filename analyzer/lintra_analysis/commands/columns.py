@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from lintra_analysis.trial.files.table import FileTable, Readings, questions_in_words, read_columns
+from lintra_analysis.trial.files.table import FileTable, Readings, asked_of, read_columns
 from lintra_protocol.tables.readings import READINGS, ColumnReport
 
 As = Annotated[
@@ -59,7 +59,7 @@ def columns(
         for report in reports:
             typer.echo(f"{report.name:{width}}  {_in_words(report)}")
     if open_ := [report for report in reports if report.question]:
-        typer.echo("\n" + questions_in_words(open_), err=True)
+        typer.echo("\n" + asked_of(open_), err=True)
         raise typer.Exit(2)
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections import Counter
+from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
@@ -13,17 +13,30 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from lintra_client.commands.contribute import MaxRetention, MaxRetentionOfRows, contribute
 from lintra_client.commands.counted import counted
-from lintra_client.commands.files import count_rows, read_rows, read_sources
 from lintra_client.commands.ledger import AsJson, Ceiling, LedgerDelta, LedgerPath
 from lintra_client.commands.ledger import app as ledger_app
-from lintra_client.commands.terminal import refusals, refuse_cell, servers_of
+from lintra_client.commands.mapping import (
+    As,
+    MappingFile,
+    Missing,
+    OnlyColumns,
+    Other,
+    Rename,
+    mapping_of,
+    tell_columns,
+)
+from lintra_client.commands.rehearse import refuse_cell_of, rehearse_file
+from lintra_client.commands.terminal import refusals, servers_of
 from lintra_client.ledger.ledger import DELTA, DISTINCT_SOURCES, MAX_EPSILON, Ledger, default_path
+from lintra_client.organisations.dataframes import require_names
+from lintra_client.organisations.mapping import FileMapping
+from lintra_client.organisations.sent_table import TableFile, read_table
+from lintra_client.organisations.table import values_of
 from lintra_client.task_check import MAX_RETENTION, ClientPolicy
 from lintra_client.upload.bulk import FailedRow, SendSummary
 from lintra_client.upload.client import Client
 from lintra_protocol.crypto.sealing import HYBRID
 from lintra_protocol.errors import InvalidRowError
-from lintra_protocol.fields.schema import OTHER
 from lintra_protocol.mechanisms.collusion import epsilons_if_colluding
 from lintra_protocol.report.wire import share_bytes
 from lintra_protocol.task import Task
@@ -44,7 +57,10 @@ ServerUrls = Annotated[
 MaxEpsilon = Annotated[float | None, typer.Option(help="Refuse a task that promises less privacy than this.")]
 MinClients = Annotated[int, typer.Option(help="Refuse a task that may release fewer reports than this.")]
 CsvFile = Annotated[
-    Path, typer.Argument(metavar="FILE.csv", exists=True, dir_okay=False, help="Rows under a line of column names.")
+    Path,
+    typer.Argument(
+        metavar="FILE", exists=True, dir_okay=False, help="Rows under a line of column names, CSV or Parquet."
+    ),
 ]
 SourceColumn = Annotated[
     str | None,
@@ -74,6 +90,7 @@ _SHOWN_FAILURES = 10
 _MOST_LISTED, _SHOWN_NAMES = 100, 20
 
 app.command(context_settings=_IDENTIFIERS)(contribute)
+app.command("rehearse", context_settings=_IDENTIFIERS)(rehearse_file)
 app.command("verify-inclusion", context_settings=_IDENTIFIERS)(counted)
 
 
@@ -123,9 +140,18 @@ def send(
     strict: Strict = False,
     token: OneToken = None,
     tokens: TokenFile = None,
+    mapping: MappingFile = None,
+    rename: Rename = None,
+    columns: OnlyColumns = False,
+    as_: As = None,
+    missing: Missing = None,
+    other: Other = None,
     as_json: AsJson = False,
 ) -> None:
-    """Send every row of a CSV file as a report of its own; exit 1 unless all of them are stored everywhere."""
+    """Send every row of a file as a report of its own; exit 1 unless all of them are stored everywhere.
+
+    What only you can say of the file is asked before anything leaves, and the exit status is then 2.
+    """
     policy = ClientPolicy(
         max_epsilon=max_epsilon,
         min_clients=min_clients,
@@ -135,11 +161,15 @@ def send(
     with refusals():
         if no_ledger and ledger is not None:
             raise ValueError("--ledger and --no-ledger exclude each other")
-        passes = _tokens(token, tokens, count_rows(file))
+        answers = mapping_of(mapping, rename, columns, as_, missing, other)
+        table = read_table(file)
+        if table.note:
+            typer.echo(table.note, err=True)
+        passes = _tokens(token, tokens, table.num_rows)
         path = ledger or default_path()
         with nullcontext() if no_ledger else Ledger(path, max_epsilon=ceiling, delta=ledger_delta) as opened:
             client = Client(task_id, servers_of(server), policy=policy, ledger=opened, strict=strict)
-            summary = asyncio.run(_send_file(client, file, source_column, passes, quiet=as_json))
+            summary = asyncio.run(_send_table(client, table, source_column, answers, passes, quiet=as_json))
     if as_json:
         typer.echo(json.dumps(_account(summary), ensure_ascii=False))
     else:
@@ -165,46 +195,44 @@ def _tokens(one: str | None, file: Path | None, rows: int) -> list[str] | None:
     return found
 
 
-async def _send_file(
-    client: Client, file: Path, source_column: str | None, tokens: list[str] | None, *, quiet: bool
+async def _send_table(
+    client: Client,
+    table: TableFile,
+    source_column: str | None,
+    mapping: FileMapping,
+    tokens: list[str] | None,
+    *,
+    quiet: bool,
 ) -> SendSummary:
-    sources = None if source_column is None else read_sources(file, source_column)
-    total = count_rows(file)
-    columns = (TextColumn("sending"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True, disable=quiet) as bar:
+    sources = None if source_column is None else _sources(table, source_column)
+    bar_columns = (TextColumn("sending"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*bar_columns, console=Console(stderr=True), transient=True, disable=quiet) as bar:
         async with client:
             if not quiet:
                 _warn(client.task)
-            work = bar.add_task("sending", total=total)
-            _require_cells(file, client.task, source_column)
-            rows = read_rows(file, client.task.columns, source_column)
+            work = bar.add_task("sending", total=table.num_rows)
+            # All cells are looked at before a row leaves: a row that is refused alone could never be sent later.
+            try:
+                values, read = values_of(client.task, table, source_column, mapping, strict=False)
+            except InvalidRowError as error:
+                refuse_cell_of(error, client.task, table, mapping, source_column)
+                raise
+            tell_columns(read)
             return await client.send_many(
-                rows,
+                iter(values),
                 source_for=DISTINCT_SOURCES if sources is None else sources.__getitem__,
                 token_for=None if tokens is None else tokens.__getitem__,
                 progress=lambda done: bar.update(work, completed=done),
             )
 
 
-def _require_cells(file: Path, task: Task, source_column: str | None) -> None:
-    """Refuse a file in which a cell is neither missing nor of its column's kind, before anything of it leaves.
-
-    Says how many cells are no level of a category and are sent as its reserved level. Where the caller vouched for all
-    rows at once, a row that is refused alone could never be sent later. Rows with other columns are refused one by one,
-    when they are sent.
-    """
-    columns = {column.name: column for column in task.columns}
-    reserving = [column for column in task.columns if OTHER in column.levels]
-    others: Counter[str] = Counter()
-    for number, row in enumerate(read_rows(file, task.columns, source_column), 1):
-        try:
-            task.schema_arrays.row(row)
-        except InvalidRowError as error:
-            if error.column is not None:
-                refuse_cell(f"row {number}, {error.detail}", row[error.column], columns[error.column])
-        others.update(column.name for column in reserving if row.get(column.name) not in column.levels)
-    for name, count in others.items():
-        typer.echo(f"column {name!r}: {count:,} cells are none of its levels and are sent as {OTHER}", err=True)
+def _sources(table: TableFile, column: str) -> Sequence[object]:
+    """Return whose facts each row states, as it is spelled in the file."""
+    if column not in table:
+        raise InvalidRowError(f"the file has columns {', '.join(table)}; sources stand in {column!r}, once")
+    sources = list(table[column])
+    require_names(sources, column)
+    return sources
 
 
 def _listed(names: list[str]) -> str:

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
@@ -11,10 +11,13 @@ from typing import Annotated
 import typer
 
 from lintra_client.commands.ledger import AsJson, Ceiling, LedgerDelta, LedgerPath
-from lintra_client.commands.terminal import refusals, refuse_cell, servers_of
+from lintra_client.commands.mapping import As, MappingFile, Missing, OnlyColumns, Other, Rename, mapping_of
+from lintra_client.commands.rehearse import refuse_cell_of
+from lintra_client.commands.terminal import refusals, servers_of
 from lintra_client.ledger.ledger import DELTA, MAX_EPSILON, Ledger, default_path
 from lintra_client.organisations.contribution import Account, Contribution
-from lintra_client.organisations.table import Cells, read_table
+from lintra_client.organisations.mapping import FileMapping
+from lintra_client.organisations.sent_table import TableFile, read_table
 from lintra_client.sending.sending import SendReceipt
 from lintra_client.task_check import MAX_RETENTION, ClientPolicy
 from lintra_client.upload.client import Client
@@ -74,12 +77,19 @@ def contribute(
     ceiling: Ceiling = MAX_EPSILON,
     ledger_delta: LedgerDelta = DELTA,
     strict: Strict = False,
+    mapping: MappingFile = None,
+    rename: Rename = None,
+    columns: OnlyColumns = False,
+    as_: As = None,
+    missing: Missing = None,
+    other: Other = None,
     as_json: AsJson = False,
 ) -> None:
     """Send all rows of an organisation as one report, after showing what is in it.
 
     The servers see a random share, and the release only a sum with noise. Every person in the file is charged in this
-    machine's ledger. With --json nothing is asked: give --yes to send, or --dry-run.
+    machine's ledger. `rehearse` shows before what becomes of the file. With --json nothing is asked: give --yes to
+    send, or --dry-run.
     """
     if as_json and not (yes or dry_run):
         typer.echo("--json asks nothing: give --yes to send, or --dry-run", err=True)
@@ -87,22 +97,29 @@ def contribute(
     with refusals():
         if no_ledger and ledger is not None:
             raise ValueError("--ledger and --no-ledger exclude each other")
+        answers = mapping_of(mapping, rename, columns, as_, missing, other)
         table = read_table(file)
+        if table.note:
+            typer.echo(table.note, err=True)
         path = ledger or default_path()
         with nullcontext() if no_ledger else Ledger(path, max_epsilon=ceiling, delta=ledger_delta) as opened:
             policy = ClientPolicy(
                 max_epsilon=max_epsilon, max_retention=max_retention, max_retention_of_rows=max_retention_of_rows
             )
             client = Client(task_id, servers_of(server), policy=policy, ledger=opened, token=token, strict=strict)
-            asyncio.run(_contribute(client, table, person, keep, leave_out, yes=yes, dry_run=dry_run, as_json=as_json))
+            work = _contribute(
+                client, table, person, keep, leave_out, answers, yes=yes, dry_run=dry_run, as_json=as_json
+            )
+            asyncio.run(work)
 
 
 async def _contribute(
     client: Client,
-    table: Mapping[str, Cells],
+    table: TableFile,
     person: str | None,
     keep: int | None,
     leave_out: bool,
+    mapping: FileMapping,
     *,
     yes: bool,
     dry_run: bool,
@@ -113,12 +130,10 @@ async def _contribute(
             _tell(None, begun, as_json=as_json)
             return
         try:
-            made = client.contribution(table, person=person, keep=keep, leave_out=leave_out)
+            made = client.contribution(table, person=person, keep=keep, leave_out=leave_out, mapping=mapping)
         except InvalidRowError as error:
-            if error.row is None or error.column is None:
-                raise
-            (column,) = [each for each in client.task.columns if each.name == error.column]
-            refuse_cell(error.detail, table[error.column][error.row], column)
+            refuse_cell_of(error, client.task, table, mapping, person)
+            raise
         if not as_json:
             for line in lines_of(made.account, client.task):
                 typer.echo(line)

@@ -17,12 +17,12 @@ SHOWN_CELL = 40
 
 @contextmanager
 def refusals() -> Iterator[None]:
-    """Turn a refusal, or an argument that cannot be right, into one line on the standard error and exit code 1."""
+    """Turn a refusal, or an argument that cannot be right, into an error's text and exit code 1; a question into 2."""
     try:
         yield
     except (LintraError, ValueError) as error:
         typer.echo(str(error), err=True)
-        sys.exit(1)
+        sys.exit(error.exit_status if isinstance(error, LintraError) else 1)
 
 
 def refuse_cell(complaint: str, cell: object, column: Column) -> NoReturn:

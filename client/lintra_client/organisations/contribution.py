@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from lintra_client.ledger.entries import Vouched
 from lintra_client.ledger.ledger import Ledger
+from lintra_client.organisations.mapping import AS_IT_IS, FileMapping
 from lintra_client.organisations.table import Rows, persons_of, values_of
 from lintra_client.sending.sealed_reports import Parcel
 from lintra_client.sending.sending import Sending, Sent
@@ -22,6 +23,7 @@ from lintra_protocol.fields.contributors import Contributors
 from lintra_protocol.fields.schema import OTHER
 from lintra_protocol.mechanisms.collusion import epsilons_if_colluding
 from lintra_protocol.report.report import make_reports
+from lintra_protocol.tables.sent_columns import SentColumn
 from lintra_protocol.task import Task
 
 ORGANISATION = "organisation"
@@ -110,16 +112,19 @@ def prepare(
     keep: int | None,
     leave_out: bool,
     strict: bool,
+    mapping: FileMapping = AS_IT_IS,
 ) -> Contribution:
     """Encode all rows of an organisation; nothing is charged, and nothing leaves.
 
     `ledger` is that of this organisation, if it keeps one. `person` is the column, or for each row the name, that says
     whose row it is. `keep` says how many rows of a person are kept, the first ones; None to refuse a file in which one
     has more than the task allows. `leave_out` says whether the rows of persons who have no privacy left are left out;
-    else the file is refused. `strict` says to refuse a missing value.
+    else the file is refused. `strict` says to refuse a missing value. `mapping` is
+    what the sender says of columns and cells.
 
     Raises:
-        InvalidRowError: the rows do not fit the task.
+        InvalidRowError: the rows do not fit the task, or a column is missing in over half of them.
+        InvalidTableError: cells can be read in two ways, and the mapping does not say in which.
         LedgerRefusedError: persons have no privacy left, and are not left out.
     """
     held = task.contributors
@@ -129,7 +134,8 @@ def prepare(
         raise InvalidRowError(
             f"a person may have up to {held.rows_per_person} rows: say whose row each is, by the column of persons"
         )
-    values = values_of(task, rows, person if isinstance(person, str) else None, strict=strict)
+    values, read = values_of(task, rows, person if isinstance(person, str) else None, mapping, strict=strict)
+    check_losses(read)
     persons, names, joined = persons_of(rows, person, len(values))
     kept, dropped = _kept(persons, held, keep, joined)
     refused: set[str] = set()
@@ -176,6 +182,18 @@ async def send_once(
     if sent is None:
         raise LedgerRefusedError("another process is sending this organisation's report; try again")
     return sent, parcel
+
+
+def check_losses(columns: Sequence[SentColumn]) -> None:
+    """Refuse a table in which a column says nothing in over half of the rows: it would spend the report for nothing.
+
+    Raises:
+        InvalidRowError: the detail names the column and says how many rows lack it.
+    """
+    for each in columns:
+        if 2 * each.missing > len(each.values):
+            lost = f"its value is missing in {each.missing:,} of {len(each.values):,} rows"
+            raise InvalidRowError(f"column {each.column.name!r}: {lost}; leave these rows out, or decline", column=None)
 
 
 def _kept(persons: IntArray, held: Contributors, keep: int | None, joined: int) -> tuple[NDArray[np.bool_], int]:

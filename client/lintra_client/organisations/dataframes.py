@@ -4,13 +4,17 @@ Nothing here needs pandas: a frame is whatever has `columns`, `dtypes` and `iter
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from datetime import date
 from typing import Protocol, runtime_checkable
 
-from lintra_protocol.encoding.csv_values import DAYS, days_of, sent_number
+import numpy as np
+
+from lintra_client.organisations.mapping import AS_IT_IS, FileMapping
+from lintra_client.organisations.sent_table import read_sent
+from lintra_protocol.crypto.ring import FloatArray
+from lintra_protocol.encoding.csv_values import DAYS
 from lintra_protocol.errors import InvalidRowError
 from lintra_protocol.fields.person_names import person_name
-from lintra_protocol.fields.schema import Column, is_missing
+from lintra_protocol.fields.schema import Column
 
 _FITTING = {"real": "iufO", "integer": "iufO", "boolean": "biufO", "category": "OUT"}
 """Kinds of NumPy's types that a column of a frame may have, by the kind of the task's column; O is any object.
@@ -38,30 +42,28 @@ class TypedFrame(Protocol):
 
 
 def rows_of_frame(
-    frame: TypedFrame, columns: Sequence[Column], without: str | None = None
-) -> Iterator[dict[str, object]]:
-    """Return the rows of a frame by column name, read as they are sent; what pandas calls missing is None.
+    frame: TypedFrame, columns: Sequence[Column], without: str | None = None, mapping: FileMapping = AS_IT_IS
+) -> Iterator[FloatArray]:
+    """Return the rows of a frame, each of shape `(d,)`: a level by its number, what is missing as NaN.
 
-    `frame` has exactly the task's columns, in any order. `without` is a column of the frame that is no part of the
-    rows.
+    `frame` has the task's columns, in any order. `without` is a column of the frame that is no part of the rows;
+    `mapping` is what the sender says of the others. All cells are looked at before the first row is returned.
 
     Raises:
-        InvalidRowError: other columns, or one whose type holds no value of the task's column; nothing was read yet.
+        InvalidRowError: other columns, one whose type holds no value of the task's column, or a cell that does not fit.
+        InvalidTableError: cells can be read in two ways, and the mapping does not say in which.
     """
     names = [str(name) for name in frame.columns]
-    known = {column.name: column for column in columns}
-    if without in known:
-        raise InvalidRowError(f"column {without!r} belongs to the task, so that it cannot name the sources")
-    if sorted(name for name in names if name != without) != sorted(known):
-        raise InvalidRowError(f"the frame has columns {', '.join(names)}; the task has {', '.join(known)}")
-    for name, dtype in zip(names, frame.dtypes, strict=True):
+    if len(set(names)) < len(names):
+        raise InvalidRowError("the frame names a column twice")
+    found = mapping.apply(dict(zip(names, frame.dtypes, strict=True)), [each.name for each in columns], without)
+    for column, dtype in zip(columns, found.values(), strict=True):
         # A column of another type would be missing in every row, silently.
-        if name != without and getattr(dtype, "kind", "O") not in _fitting(known[name]):
-            raise InvalidRowError(f"column {name!r}: a column of {dtype} holds no values of kind {known[name].kind}")
-    return (
-        {name: _sent(value, known[name]) for name, value in zip(names, row, strict=True) if name != without}
-        for row in frame.itertuples(index=False, name=None)
-    )
+        if getattr(dtype, "kind", "O") not in _fitting(column):
+            raise InvalidRowError(f"column {column.name!r}: a column of {dtype} holds no values of kind {column.kind}")
+    rows = list(frame.itertuples(index=False, name=None))
+    cells = dict(zip(names, zip(*rows, strict=True), strict=True)) if rows else dict.fromkeys(names, ())
+    return iter(np.column_stack([each.values for each in read_sent(columns, cells, mapping, without)]))
 
 
 def sources_of_frame(frame: TypedFrame, column: str) -> Callable[[int], object]:
@@ -94,13 +96,3 @@ def require_names(spelled: Iterable[object], column: str) -> None:
 
 def _fitting(column: Column) -> str:
     return _FITTING[column.kind] + ("M" if column.unit == DAYS and column.kind != "category" else "")
-
-
-def _sent(value: object, column: Column) -> object:
-    """Return a value as `Schema` reads it: of a column of dates the days, None for what is missing."""
-    found = None if is_missing(value) else value
-    if column.unit != DAYS or column.kind == "category":
-        return found
-    if isinstance(found, str):
-        return sent_number(found, column.kind, column.unit)
-    return days_of(found) if isinstance(found, date) else found

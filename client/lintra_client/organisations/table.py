@@ -1,27 +1,20 @@
-"""The rows of an organisation as one array: from an array, a data frame, a CSV file or a Parquet file.
+"""The rows of an organisation as one array, and whose they are: from an array, a data frame or columns by name.
 
 Columns are read whole, not row by row: a file may have a million rows.
 """
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import date
-from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
 
+from lintra_client.organisations.mapping import AS_IT_IS, FileMapping
+from lintra_client.organisations.sent_table import Cells, read_sent
 from lintra_protocol.crypto.ring import FloatArray, IntArray
-from lintra_protocol.encoding.csv_values import DAYS, days_of, sent_level, sent_number
 from lintra_protocol.errors import InvalidRowError
 from lintra_protocol.fields.person_names import PersonNames, person_name
-from lintra_protocol.fields.schema import OTHER, Column, is_missing
-from lintra_protocol.tables.text_file import read_csv
+from lintra_protocol.tables.sent_columns import SentColumn
 from lintra_protocol.task import Task
-
-Cells = Sequence[object] | NDArray[Any]
-PARQUET = {".parquet", ".pq"}
 
 
 @runtime_checkable
@@ -42,28 +35,25 @@ Rows = FloatArray | RowTable | Mapping[str, Cells]
 """All rows: an array of shape `(n, d)` in the task's order, a data frame, or columns by name."""
 
 
-def values_of(task: Task, rows: Rows, person: str | None, *, strict: bool) -> FloatArray:
-    """Return checked rows in the user's units, shape `(n, d)`; NaN for what is missing.
+def values_of(
+    task: Task, rows: Rows, person: str | None, mapping: FileMapping = AS_IT_IS, *, strict: bool
+) -> tuple[FloatArray, list[SentColumn]]:
+    """Return checked rows in the user's units, shape `(n, d)`, NaN for what is missing, and how columns were read.
 
-    `rows` are an array, a data frame, or columns by name, with exactly the task's columns and that of the persons.
-    `person` is the column that says whose row each is, which is no part of the rows.
+    `rows` are an array, of which nothing had to be read, a data frame, or columns by name, with the task's columns and
+    that of the persons. `person` is the column that says whose row each is, which is no part of the rows; `mapping` is
+    what the sender says of the others.
 
     Raises:
         InvalidRowError: other columns, columns of different lengths, a cell that is neither missing nor of its column's
             kind or, if `strict`, a missing value.
+        InvalidTableError: cells can be read in two ways, and the mapping does not say in which.
     """
     schema = task.schema_arrays
     if isinstance(rows, np.ndarray):
-        return schema.rows(rows, strict=strict)
-    columns = _by_name(rows)
-    if person in schema.names:
-        raise InvalidRowError(f"column {person!r} belongs to the task, so that it cannot name the persons")
-    if sorted(name for name in columns if name != person) != sorted(schema.names):
-        raise InvalidRowError(f"the file has columns {', '.join(columns)}; the task has {', '.join(schema.names)}")
-    if len({len(cells) for cells in columns.values()}) > 1:
-        raise InvalidRowError("the columns have different numbers of rows")
-    numbers = [_numbers(column, columns[column.name]) for column in task.columns]
-    return schema.rows(np.column_stack(numbers), strict=strict, first=1)
+        return schema.rows(rows, strict=strict), []
+    read = read_sent(task.columns, _by_name(rows), mapping, person)
+    return schema.rows(np.column_stack([each.values for each in read]), strict=strict, first=1), read
 
 
 def persons_of(rows: Rows, person: str | Sequence[object] | None, count: int) -> tuple[IntArray, list[str], int]:
@@ -95,36 +85,9 @@ def persons_of(rows: Rows, person: str | Sequence[object] | None, count: int) ->
     return numbers, list(known), names.joined
 
 
-def read_table(file: Path) -> Mapping[str, Cells]:
-    """Return the columns of a CSV or Parquet file by name, cells as they are written.
-
-    Raises:
-        InvalidRowError: it is neither, a column's name stands twice, or a line has another number of cells.
-    """
-    if file.suffix.lower() in PARQUET:
-        return _parquet(file)
-    header, rows, _ = read_csv(file.read_bytes(), file.name)
-    if len(set(header)) < len(header):
-        raise InvalidRowError(f"{file.name} names a column twice")
-    return dict(zip(header, zip(*rows, strict=True), strict=True)) if rows else dict.fromkeys(header, ())
-
-
-def _parquet(file: Path) -> Mapping[str, Cells]:
-    try:
-        from pyarrow import ArrowException, parquet
-    except ImportError:
-        raise InvalidRowError("a Parquet file needs pyarrow, which is not installed here; use CSV") from None
-    try:
-        table = parquet.read_table(file)
-    except (OSError, ArrowException) as error:
-        raise InvalidRowError(f"{file.name} is no Parquet file: {error}") from None
-    columns = [column.to_numpy(zero_copy_only=False) for column in table.itercolumns()]
-    return dict(zip(table.column_names, columns, strict=True))
-
-
-def _by_name(rows: RowTable | Mapping[str, Cells]) -> dict[str, Cells]:
+def _by_name(rows: RowTable | Mapping[str, Cells]) -> Mapping[str, Cells]:
     if isinstance(rows, Mapping):
-        return dict(rows)
+        return rows
     names = [str(name) for name in rows.columns]
     if len(set(names)) < len(names):
         raise InvalidRowError("the frame names a column twice")
@@ -141,43 +104,3 @@ def _persons_column(rows: Rows, name: str) -> Cells:
         return cells
     as_array = np.asarray(cells)
     return as_array if as_array.dtype.kind in "iu" else cells
-
-
-def _numbers(column: Column, cells: Cells) -> FloatArray:
-    """Return a column's cells as numbers, a level as its own; NaN for what is missing."""
-    if column.kind == "category":
-        levels = {level: float(number) for number, level in enumerate(column.levels)}
-        read = (levels[level] if (level := str(cell)) in levels else _unknown_level(column, cell) for cell in cells)
-    else:
-        held = np.asarray(cells)
-        if held.dtype.kind in "biuf":
-            return held.astype(np.float64)
-        read = (_number(column, cell) for cell in cells)
-    numbers = np.empty(len(cells))
-    for row, number in enumerate(read):
-        if number is None:
-            wanted = f"one of {column.levels_in_words()}" if column.kind == "category" else "a number"
-            raise InvalidRowError(f"row {row + 1}, column {column.name!r}: not {wanted}", row=row, column=column.name)
-        numbers[row] = number
-    return numbers
-
-
-def _unknown_level(column: Column, cell: object) -> float | None:
-    """Return the number of a cell that is no level: of the reserved one, NaN if it is missing; None for any other."""
-    if OTHER in column.levels:
-        return float(column.levels.index(OTHER))
-    return math.nan if is_missing(cell) or sent_level(str(cell), column.levels) is None else None
-
-
-def _number(column: Column, cell: object) -> float | None:
-    """Return a cell of numbers as one; NaN if it is missing, None for any other."""
-    if isinstance(cell, str):
-        found = sent_number(cell, column.kind, column.unit)
-        return None if isinstance(found, str) else found
-    if is_missing(cell):
-        return math.nan
-    if isinstance(cell, np.datetime64):
-        cell = cell.astype("datetime64[s]").item()
-    if isinstance(cell, date) and column.unit == DAYS:
-        return days_of(cell)
-    return float(cell) if isinstance(cell, bool | np.bool_ | int | float | np.integer | np.floating) else None

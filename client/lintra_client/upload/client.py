@@ -5,10 +5,10 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import Self, cast
+from typing import Self
 
 import httpx2
 import numpy as np
@@ -27,6 +27,7 @@ from lintra_client.ledger.ledger import (
 from lintra_client.ledger.outbox import Outbox
 from lintra_client.organisations.contribution import Contribution, finished, prepare, send_once
 from lintra_client.organisations.dataframes import TypedFrame, rows_of_frame, sources_of_frame
+from lintra_client.organisations.mapping import AS_IT_IS, FileMapping
 from lintra_client.organisations.table import Rows
 from lintra_client.sending.connection import Channel, Retries
 from lintra_client.sending.delivery import Delivery, Destination
@@ -237,13 +238,14 @@ class Client:
         token_for: Callable[[int], str] | None = None,
         random_bytes_for: Callable[[int], RandomBytes] | None = None,
         progress: Progress | None = None,
+        mapping: FileMapping = AS_IT_IS,
     ) -> SendSummary:
         """Send many rows, in blocks of up to 256.
 
         Args:
             rows: an array of shape `(n, d)`, checked as a whole before anything leaves; or any iterable of rows, of
                 which a row that does not fit is reported in the summary while the others go on; or a data frame with
-                the task's columns by name, in any order.
+                the task's columns by name, in any order, which is looked at as a whole before anything leaves.
             source_for: returns whose facts the row with this index states, asked after the row was read; two spellings
                 of one name are one source (docs/reference/client.md#names). Or
                 `DISTINCT_SOURCES`: the caller vouches that no two rows are about the same source, and all rows of
@@ -251,6 +253,7 @@ class Client:
             source_column: instead, the column of a data frame that says whose facts a row states; it is not sent.
             token_for: returns the token of the row with this index, in a task that asks for tokens.
             random_bytes_for: returns the source of the row with this index; rows are then encoded one by one.
+            mapping: of a data frame, what the sender says of columns and cells.
             progress: told after every block how many rows are done.
 
         Returns:
@@ -260,7 +263,8 @@ class Client:
 
         Raises:
             ValueError: the client has a ledger, and nobody says whose facts the rows state.
-            InvalidRowError: `rows` is an array and does not fit; the detail names row and column.
+            InvalidRowError: `rows` is an array or a data frame and does not fit; the detail names row and column.
+            InvalidTableError: cells of a data frame can be read in two ways, and the mapping does not say in which.
             Exception: what the iterable raised, after all rows before it were dealt with.
         """
         task = self.task
@@ -269,7 +273,7 @@ class Client:
                 raise ValueError("source_column names a column of a data frame, and takes the place of source_for")
             source_for = sources_of_frame(rows, source_column)
         if isinstance(rows, TypedFrame):
-            rows = cast("Iterator[Row]", rows_of_frame(rows, task.columns, source_column))
+            rows = rows_of_frame(rows, task.columns, source_column, mapping)
         if self._ledger is not None and source_for is not DISTINCT_SOURCES and not callable(source_for):
             raise ValueError("with a ledger, say whose facts each row states: give source_for")
         blocks = blocks_of(task.schema_arrays, rows, block_size(task), strict=self._strict)
@@ -302,6 +306,7 @@ class Client:
         person: str | Sequence[object] | None = None,
         keep: int | None = None,
         leave_out: bool = False,
+        mapping: FileMapping = AS_IT_IS,
         random_bytes: RandomBytes = system_randomness,
     ) -> SendReceipt:
         """Send all rows of an organisation as one report, for which every person is charged; again if sent again.
@@ -312,15 +317,19 @@ class Client:
                 that no person appears twice, and the task must allow one row of each.
             keep: how many rows of each person are kept, the first ones; else a person with too many is refused.
             leave_out: whether persons without privacy left are left out; else the file is refused.
+            mapping: what the sender says of columns and cells: other names, decimal marks, missing codes.
             random_bytes: a cryptographic source.
 
         Raises:
             InvalidRowError, LedgerRefusedError: the rows do not fit, or persons have no privacy left; nothing has left.
+            InvalidTableError: cells can be read in two ways, and the mapping does not say in which.
             LintraError: a server did not take the report.
         """
         if (begun := await self.finish_contribution()) is not None:
             return begun
-        made = await asyncio.to_thread(self.contribution, rows, person=person, keep=keep, leave_out=leave_out)
+        made = await asyncio.to_thread(
+            self.contribution, rows, person=person, keep=keep, leave_out=leave_out, mapping=mapping
+        )
         return await self.send_contribution(made, random_bytes)
 
     def contribution(
@@ -330,13 +339,21 @@ class Client:
         person: str | Sequence[object] | None = None,
         keep: int | None = None,
         leave_out: bool = False,
+        mapping: FileMapping = AS_IT_IS,
     ) -> Contribution:
         """Encode all rows of an organisation, and say what is in them: nothing is charged, and nothing leaves.
 
         The arguments are those of `contribute`.
         """
         return prepare(
-            self.task, self._ledger, rows, person=person, keep=keep, leave_out=leave_out, strict=self._strict
+            self.task,
+            self._ledger,
+            rows,
+            person=person,
+            keep=keep,
+            leave_out=leave_out,
+            strict=self._strict,
+            mapping=mapping,
         )
 
     async def finish_contribution(self) -> SendReceipt | None:

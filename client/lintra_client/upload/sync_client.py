@@ -16,6 +16,7 @@ from lintra_client.counted import Counted
 from lintra_client.ledger.ledger import SELF, Distinct, Ledger, OwnLedger
 from lintra_client.organisations.contribution import Contribution
 from lintra_client.organisations.dataframes import TypedFrame
+from lintra_client.organisations.mapping import AS_IT_IS, FileMapping
 from lintra_client.organisations.table import Rows
 from lintra_client.sending.connection import Retries
 from lintra_client.sending.sealed_reports import Parcel
@@ -116,6 +117,7 @@ class BlockingClient:
         token_for: Callable[[int], str] | None = None,
         random_bytes_for: Callable[[int], RandomBytes] | None = None,
         progress: Progress | None = None,
+        mapping: FileMapping = AS_IT_IS,
     ) -> SendSummary:
         """Send many rows; see `Client.send_many`, also for their shapes.
 
@@ -130,6 +132,7 @@ class BlockingClient:
                 token_for=token_for,
                 random_bytes_for=random_bytes_for,
                 progress=progress,
+                mapping=mapping,
             )
         )
 
@@ -145,10 +148,11 @@ class BlockingClient:
         person: str | Sequence[object] | None = None,
         keep: int | None = None,
         leave_out: bool = False,
+        mapping: FileMapping = AS_IT_IS,
     ) -> Contribution:
         """Encode all rows of an organisation; see `Client.contribution`."""
         self.open()
-        return self._client.contribution(rows, person=person, keep=keep, leave_out=leave_out)
+        return self._client.contribution(rows, person=person, keep=keep, leave_out=leave_out, mapping=mapping)
 
     def send_contribution(self, made: Contribution, random_bytes: RandomBytes = system_randomness) -> SendReceipt:
         """Send what `contribution` has prepared; see `Client.send_contribution`."""
@@ -162,12 +166,15 @@ class BlockingClient:
         person: str | Sequence[object] | None = None,
         keep: int | None = None,
         leave_out: bool = False,
+        mapping: FileMapping = AS_IT_IS,
         random_bytes: RandomBytes = system_randomness,
     ) -> SendReceipt:
         """Send all rows of an organisation as one report; see `Client.contribute`."""
         self.open()
         return self._run(
-            self._client.contribute(rows, person=person, keep=keep, leave_out=leave_out, random_bytes=random_bytes)
+            self._client.contribute(
+                rows, person=person, keep=keep, leave_out=leave_out, mapping=mapping, random_bytes=random_bytes
+            )
         )
 
     def _end(self) -> None:

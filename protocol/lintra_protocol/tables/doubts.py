@@ -35,7 +35,7 @@ _MONTH = "(?:0?[1-9]|1[0-2])"
 _YEAR = r"(?:19|20)\d\d"
 _MONTH_OF_YEAR = re.compile(rf"{_MONTH}\.{_YEAR}|{_YEAR}\.(?:0[1-9]|1[0-2])|{_YEAR}(?:0[1-9]|1[0-2])")
 _ADDRESS = re.compile(r"(?:\d{1,3}\.){3}\d{1,3}")
-_MANY_ROWS, _LEAST_DIGITS, _LEAST_CODED, _SURELY_CODED = 50, 8, 3, -7
+_SOME_ROWS, _MANY_ROWS, _LEAST_DIGITS, _LEAST_CODED, SURELY_CODED = 20, 50, 8, 3, -7
 
 
 def mark_of_column(
@@ -123,9 +123,9 @@ def missing_codes(counts: Counter[float]) -> list[float]:
     """Return the numbers that may mean that a value is missing, such as 99 beside 1 to 5.
 
     They are the last or the first ones, members of `CODES`, and lie outside the others' range by over half of it, and
-    by more than 1. They stand in three rows or more; one row is enough for a code that lies outside by over twice the
-    range. A negative one is asked about wherever all others are positive. `counts` says how often each number stands
-    in the column.
+    by more than 1. They stand in three rows or more; in a column of twenty rows one is enough for a code that lies
+    outside by over twice the range. A negative one is asked about wherever all
+    others are positive. `counts` says how often each number stands in the column.
     """
     ordered = sorted(counts)
     codes = []
@@ -137,9 +137,9 @@ def missing_codes(counts: Counter[float]) -> list[float]:
             if len(rest) < 2:
                 continue
             width, gap = abs(rest[-1] - rest[0]), abs(rest[0] - block[-1])
-            negative = side is ordered and block[-1] <= _SURELY_CODED and rest[0] >= 0
+            negative = side is ordered and block[-1] <= SURELY_CODED and rest[0] >= 0
             rows = sum(counts[value] for value in block)
-            often = rows >= _LEAST_CODED or gap > 2 * width
+            often = rows >= _LEAST_CODED or (counts.total() >= _SOME_ROWS and gap > 2 * width)
             if negative or (often and gap > max(width / 2, 1.0)):
                 codes += block
                 break

@@ -1,6 +1,6 @@
 """What the owner of a column says of it, and what a reader reports back."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -86,3 +86,21 @@ class ColumnReport:
 
 Values = list[float]
 """A number for each row: NaN if it is missing; for a category the number of the level."""
+
+
+def questions_in_words(open_: Iterable[tuple[str, str, Sequence[str]]]) -> Iterator[str]:
+    """Yield lines that ask what is open: the columns' names, their questions, and the options that answer each."""
+    yield "only you can say how these columns are meant:"
+    for name, question, options in open_:
+        yield f"  {name}: {question}"
+        if options:
+            yield f"    answer {' or '.join(_option(name, option) for option in options)}"
+
+
+def _option(name: str, option: str) -> str:
+    word, _, value = option.partition(" ")
+    if word == "other":
+        return f"--other '{name}={value}'"
+    if word == "missing":
+        return f"--missing '{name}={value}'" + " if it means nothing of the kind" * (value == NO_CODE)
+    return f"--as '{name}={option}'"

@@ -17,7 +17,7 @@ from lintra_protocol.errors import InvalidTableError
 from lintra_protocol.fields.schema import MAX_NAME
 from lintra_protocol.tables.columns import LARGEST, mark_of_file, read_column
 from lintra_protocol.tables.numbers import DecimalMark
-from lintra_protocol.tables.readings import NO_CODE, ColumnReport, Reading
+from lintra_protocol.tables.readings import ColumnReport, Reading, questions_in_words
 from lintra_protocol.tables.text_file import read_csv
 
 FileKind = Literal["real", "integer", "boolean", "date", "category"]
@@ -273,7 +273,7 @@ def table_of(
         InvalidTableError: a question is open, or no column can be collected; the detail says which and what to do.
     """
     if not readings.guess and (open_ := [report for report in reports if report.question]):
-        raise InvalidTableError(questions_in_words(open_), asks=True)
+        raise InvalidTableError(asked_of(open_), asks=True)
     columns = [
         FileColumn(report.name, report.kind, np.array(numbers, np.float64), report.levels, report.unit)
         for report, numbers in zip(reports, values, strict=True)
@@ -285,23 +285,10 @@ def table_of(
     return FileTable(tuple(columns), num_rows, left_out, tuple(reports), note)
 
 
-def questions_in_words(reports: Sequence[ColumnReport]) -> str:
+def asked_of(reports: Sequence[ColumnReport]) -> str:
     """Return what is open in some columns, each with the options that answer it."""
-    lines = [f"  {report.name}: {report.question}\n    {_answers(report)}" for report in reports]
-    return "\n".join(
-        ["only you can say how these columns are meant:", *lines, "  or take every guess: --accept-guesses"]
-    )
-
-
-def _answers(report: ColumnReport) -> str:
-    options = []
-    for option in report.options:
-        word, _, code = option.partition(" ")
-        if word != "missing":
-            options.append(f"--as '{report.name}={option}'")
-        else:
-            options.append(f"--missing '{report.name}={code}'" + " if it means nothing of the kind" * (code == NO_CODE))
-    return f"answer {' or '.join(options)}"
+    lines = questions_in_words((report.name, report.question, report.options) for report in reports)
+    return "\n".join([*lines, "  or take every guess: --accept-guesses"])
 
 
 def _checked_names(names: Sequence[str], columns: Sequence[Sequence[str]]) -> tuple[str, ...]:

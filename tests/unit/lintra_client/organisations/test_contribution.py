@@ -13,7 +13,8 @@ from lintra_client import Client, Contribution, Ledger
 from lintra_client.commands.client import app
 from lintra_client.commands.contribute import lines_of
 from lintra_client.ledger.prices import price_of
-from lintra_client.organisations.table import persons_of, read_table, values_of
+from lintra_client.organisations.sent_table import read_table
+from lintra_client.organisations.table import persons_of, values_of
 from lintra_protocol import ideal
 from lintra_protocol.crypto.ring import to_ring
 from lintra_protocol.crypto.sharing import combine
@@ -57,7 +58,7 @@ FRAME = pandas.DataFrame(
         "b": [0.5, 3.0, -0.25, np.nan, 1.0],
         "who": [" Ann", "Bob", "Ann", "Cid", "Cid"],
         "a": [1.0, 0.0, 0.5, 0.25, 1.0],
-        "town": ["A", "B", "C", None, "B"],
+        "town": ["A", "B", OTHER, None, "B"],
     }
 )
 
@@ -83,7 +84,7 @@ def connected(monkeypatch: pytest.MonkeyPatch, task: Task) -> Network:
 
 async def test_a_contribution_is_bit_for_bit_that_of_the_whole_protocol_on_one_page(tmp_path: Path) -> None:
     network = Network(task_of())
-    values = values_of(network.task, FRAME, "who", strict=False)
+    values = values_of(network.task, FRAME, "who", strict=False)[0]
     persons, names, joined = persons_of(FRAME, "who", len(FRAME))
     assert (names, joined) == (["ann", "bob", "cid"], 1)
     assert_array_equal(persons, [0, 1, 0, 2, 2])
@@ -256,11 +257,11 @@ def test_csv_parquet_and_a_frame_give_the_same_rows(tmp_path: Path) -> None:
     task = task_of()
     FRAME.to_csv(tmp_path / "rows.csv", index=False)
     FRAME.to_parquet(tmp_path / "rows.parquet")
-    expected = values_of(task, FRAME, "who", strict=False)
+    expected = values_of(task, FRAME, "who", strict=False)[0]
     assert_array_equal(expected[:, 2], [0, 1, 2, 2, 1])
     for name in ("rows.csv", "rows.parquet"):
         table = read_table(tmp_path / name)
-        assert_array_equal(values_of(task, table, "who", strict=False), expected)
+        assert_array_equal(values_of(task, table, "who", strict=False)[0], expected)
         assert persons_of(table, "who", 5)[1] == ["ann", "bob", "cid"]
     (tmp_path / "short.csv").write_text("a,b\n1\n")
     with pytest.raises(InvalidRowError, match="row 1 has 1 cells"):
@@ -275,22 +276,22 @@ def test_dates_and_truths_are_read_as_they_are_where_single_rows_are_sent() -> N
     task = make_task("sum", columns=columns)
     texts = {"day": ["1970-01-03", "NA", "4"], "ill": ["true", "0", " "]}
     expected = [[2, 1], [np.nan, 0], [4, np.nan]]
-    assert_array_equal(values_of(task, texts, None, strict=False), expected)
+    assert_array_equal(values_of(task, texts, None, strict=False)[0], expected)
     frame = pandas.DataFrame(
         {"day": pandas.to_datetime(["1970-01-03", None, "1970-01-05"]), "ill": [True, False, None]}
     )
-    assert_array_equal(values_of(task, frame, None, strict=False), expected)
+    assert_array_equal(values_of(task, frame, None, strict=False)[0], expected)
 
 
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        ({"b": ["0", "1", "53%", "0", "0"]}, "row 3, column 'b': not a number"),
-        ({"b": [0, 1, "yes", 0, 0]}, "row 3, column 'b': not a number"),
-        ({"b": pandas.Categorical(["0", "n/a?", "0", "0", "0"])}, "row 2, column 'b': not a number"),
-        ({"town": ["A", "B", "a", "A", "A"]}, "row 3, column 'town': not one of its 3 levels, A, B, C"),
-        ({"town": ["A", "none", "A", "A", "A"]}, "row 2, column 'town': not one of its 3 levels"),
-        ({"town": [1.0, 2.0, 1.0, 1.0, 1.0]}, "row 1, column 'town': not one of its 3 levels"),
+        ({"b": ["0", "1", "53%", "0", "0"]}, "row 3, column 'b': expected a number, got str"),
+        ({"b": [0, 1, "yes", 0, 0]}, "row 3, column 'b': expected a number, got str"),
+        ({"b": pandas.Categorical(["0", "n/a?", "0", "0", "0"])}, "row 2, column 'b': expected a number, got str"),
+        ({"town": ["A", "B", "a", "A", "A"]}, "row 3, column 'town': expected one of its 3 levels, A, B, C, got str"),
+        ({"town": ["A", "none", "A", "A", "A"]}, "row 2, column 'town': expected one of its 3 levels"),
+        ({"town": [1.0, 2.0, 1.0, 1.0, 1.0]}, "row 1, column 'town': expected one of its 3 levels, A, B, C, got float"),
     ],
 )
 async def test_a_cell_that_is_neither_missing_nor_of_its_kind_is_never_sent_as_missing(
@@ -307,15 +308,19 @@ async def test_a_cell_that_is_neither_missing_nor_of_its_kind_is_never_sent_as_m
 def test_a_missing_level_is_missing_or_the_reserved_level() -> None:
     towns = FRAME.assign(town=["A", None, "", "NA", pandas.NA])
     for levels, missing in ((("A", "B", "C"), np.nan), (("A", "B", OTHER), 2)):
-        found = values_of(task_of(levels=levels), towns, "who", strict=False)
+        found = values_of(task_of(levels=levels), towns, "who", strict=False)[0]
         assert_array_equal(found[:, 2], [0, *[missing] * 4])
 
 
 @pytest.mark.parametrize(
     ("column", "cell", "complaint"),
     [
-        ("b", "53%", "row 2, column 'b': not a number. The cell holds '53%': write a number such as 1.5, and leave"),
-        ("town", "a", "row 2, column 'town': not one of its 3 levels, A, B, C. The cell holds 'a': write one of A, B"),
+        ("b", "53%", "row 2, column 'b': expected a number, got str. The cell holds '53%': write a number"),
+        (
+            "town",
+            "a",
+            "row 2, column 'town': expected one of its 3 levels, A, B, C, got str. The cell holds 'a'",
+        ),
     ],
 )
 def test_the_command_shows_the_cell_that_cannot_be_sent_and_says_what_may_stand_there(
@@ -375,7 +380,7 @@ async def test_spellings_of_one_person_are_clipped_and_charged_as_one_and_counte
 
 def test_what_is_sent_is_the_sum_of_the_rows_and_the_noise_of_one_report(tmp_path: Path) -> None:
     task = task_of()
-    values, (persons, *_) = values_of(task, FRAME, "who", strict=False), persons_of(FRAME, "who", 5)
+    values, (persons, *_) = values_of(task, FRAME, "who", strict=False)[0], persons_of(FRAME, "who", 5)
     exact = measurement_of(task, task.schema_arrays.normalise(values).shape[1]).exact_contribution(
         task.schema_arrays.normalise(values), persons
     )

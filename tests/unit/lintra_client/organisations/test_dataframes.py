@@ -7,11 +7,13 @@ import pandas
 import pytest
 
 from lintra_client import Ledger
-from lintra_client.commands.files import read_rows
 from lintra_client.organisations.dataframes import rows_of_frame, sources_of_frame
+from lintra_client.organisations.mapping import FileMapping
+from lintra_client.organisations.sent_table import read_sent, read_table
 from lintra_protocol.encoding.csv_values import DAYS
-from lintra_protocol.errors import InvalidRowError
-from lintra_protocol.fields.schema import OTHER, Column, Schema
+from lintra_protocol.errors import InvalidRowError, InvalidTableError
+from lintra_protocol.fields.schema import OTHER, Column
+from lintra_protocol.tables.readings import Reading
 from support import make_task
 from support.fake_servers import Network
 
@@ -33,8 +35,7 @@ FRAME = pandas.DataFrame(
 
 
 def test_a_frame_gives_rows_by_name_and_what_is_missing_in_it_is_missing() -> None:
-    schema = Schema(COLUMNS)
-    rows = np.array([schema.row(row) for row in rows_of_frame(FRAME, COLUMNS, "who")])  # type: ignore[arg-type]
+    rows = np.array(list(rows_of_frame(FRAME, COLUMNS, "who")))
     np.testing.assert_array_equal(rows, [[30, 1, 0, 71.5], [41, np.nan, 2, np.nan], [np.nan, 0, 2, 80]])
     assert [sources_of_frame(FRAME, "who")(index) for index in range(3)] == ["ann", "bob", "cem"]
 
@@ -42,7 +43,7 @@ def test_a_frame_gives_rows_by_name_and_what_is_missing_in_it_is_missing() -> No
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
-        ({"height": 1.0}, "the frame has columns"),
+        ({"height": 1.0}, "the file has columns"),
         ({"weight": pandas.Timestamp("2020-01-01")}, "'weight': a column of datetime64"),
         ({"age": True}, "'age': a column of bool"),
         ({"town": 1}, "'town': a column of int64"),
@@ -82,25 +83,26 @@ async def test_a_frame_is_sent_one_report_a_row_and_sent_again_it_is_repeated(tm
 
 def test_dates_in_a_column_of_days_are_sent_as_days_from_frames_and_files(tmp_path: Path) -> None:
     columns = [Column(name="visit", lower="0", upper="30000", unit=DAYS), COLUMNS[1]]
-    schema = Schema(columns)
-    expected = [[18262, 1], [18262.5, 0], [np.nan, np.nan]]
-    unread = "column 'visit': expected a number, got str"
-    moments = pandas.to_datetime(pandas.Series(["2020-01-01", "2020-01-01T12:00", None]), format="ISO8601")
-    texts = pandas.Series(["2020-01-01", "2020-01-01T12:00", "n/a"])
     smokes = pandas.array([True, False, None], dtype="boolean")
-    for visit in (moments, texts):
-        frame = pandas.DataFrame({"visit": visit, "smokes": smokes})
-        rows = np.array([schema.row(row) for row in rows_of_frame(frame, columns)])  # type: ignore[arg-type]
-        np.testing.assert_array_equal(rows, expected)
+    moments = pandas.to_datetime(pandas.Series(["2020-01-01", "2020-01-01T12:00", None]), format="ISO8601")
+    frame = pandas.DataFrame({"visit": moments, "smokes": smokes})
+    np.testing.assert_array_equal(list(rows_of_frame(frame, columns)), [[18262, 1], [18262.5, 0], [np.nan, np.nan]])
+    expected = [[18262, 1], [18263, 0], [np.nan, np.nan]]
+    texts = pandas.DataFrame({"visit": ["2020-01-01", "2.1.2020", "n/a"], "smokes": smokes})
+    np.testing.assert_array_equal(list(rows_of_frame(texts, columns)), expected)
     file = tmp_path / "rows.csv"
-    file.write_text("visit,smokes\n2020-01-01,True\n18262.5,FALSE\nNA,\n", "utf-8")
-    np.testing.assert_array_equal([schema.row(row) for row in read_rows(file, columns)], expected)
-    frame = pandas.DataFrame({"visit": ["1.1.2020"], "smokes": [True]})
-    with pytest.raises(InvalidRowError, match=unread):
-        schema.row(next(rows_of_frame(frame, columns)))  # type: ignore[arg-type]
-    file.write_text("smokes,visit\nFALSE,1.1.2020\nyes,1\n", "utf-8")
-    first, second = read_rows(file, columns)
-    with pytest.raises(InvalidRowError, match=unread):
-        schema.row(first)
-    with pytest.raises(InvalidRowError, match="column 'smokes': expected a number, got str"):
-        schema.row(second)
+    file.write_text("visit,smokes\n2020-01-01,True\n18263,no\nNA,\n", "utf-8")
+    read = read_sent(columns, read_table(file))
+    np.testing.assert_array_equal(np.column_stack([each.values for each in read]), expected)
+    timed = pandas.DataFrame({"visit": ["2020-01-01T12:00"], "smokes": [True]})
+    with pytest.raises(InvalidTableError, match="has a time of day, which is left aside"):
+        rows_of_frame(timed, columns)
+    told = FileMapping(readings={"visit": Reading("date")})
+    np.testing.assert_array_equal(list(rows_of_frame(timed, columns, mapping=told)), [[18262, 1]])
+    for visit, smoker, complaint in (
+        ("31.12.20", True, "column 'visit': expected a date such as 2020-12-31 or a number of days, got str"),
+        ("2020-13-45", True, "row 1, column 'visit'"),
+        ("2020-01-01", "perhaps", "column 'smokes': expected 0, 1, yes or no, got str"),
+    ):
+        with pytest.raises(InvalidRowError, match=complaint):
+            rows_of_frame(pandas.DataFrame({"visit": [visit], "smokes": [smoker]}), columns)

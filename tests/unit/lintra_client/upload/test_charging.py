@@ -357,7 +357,7 @@ def test_a_ceiling_below_the_task_sends_nothing(network: Network, tmp_path: Path
     ("lines", "options", "said"),
     [
         (LINES, ["--source-column", "name"], "sources stand in 'name'"),
-        (["a,who,who,b,c", "0,ann,ann,0,0"], ["--source-column", "who"], "sources stand in 'who', once"),
+        (["a,who,who,b,c", "0,ann,ann,0,0"], ["--source-column", "who"], "names a column twice"),
         ([*LINES, "0,,0,0"], ["--source-column", "who"], "row 4, column 'who'"),
         (["a,b,c", "0,0,0"], ["--source-column", "c"], "belongs to the task"),
         (LINES, ["--no-ledger", "--ledger", "x"], "exclude each other"),

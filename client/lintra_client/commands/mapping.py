@@ -1,0 +1,57 @@
+"""The options by which a sender says how a file is read, shared by `send`, `contribute` and `rehearse`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lintra_client.organisations.mapping import AS_IT_IS, FileMapping
+from lintra_protocol.tables.readings import READINGS
+from lintra_protocol.tables.sent_columns import SentColumn
+
+_ANSWERS = ", ".join(way for way in READINGS if way.startswith(("number", "date")))
+
+As = Annotated[
+    list[str] | None, typer.Option("--as", metavar="COLUMN=READING", help=f"How cells are meant: {_ANSWERS}.")
+]
+Missing = Annotated[
+    list[str] | None, typer.Option("--missing", metavar="COLUMN=CODE", help="A cell that means a missing value.")
+]
+Other = Annotated[
+    list[str] | None,
+    typer.Option("--other", metavar="COLUMN=TEXT:COUNT", help="So many cells are of no level and count as (other)."),
+]
+Rename = Annotated[
+    list[str] | None, typer.Option("--rename", metavar="A=B", help="The file's column A is the task's column B.")
+]
+OnlyColumns = Annotated[
+    bool, typer.Option("--columns", help="Take the task's columns alone, and leave the file's others aside.")
+]
+MappingFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--mapping", metavar="FILE.json", exists=True, dir_okay=False, help="All such answers, from `rehearse`."
+    ),
+]
+
+
+def mapping_of(
+    file: Path | None,
+    rename: list[str] | None,
+    columns: bool,
+    as_: list[str] | None,
+    missing: list[str] | None,
+    other: list[str] | None,
+) -> FileMapping:
+    """Return what the options say beside the mapping of a file (see `FileMapping.from_options` for errors)."""
+    stated = FileMapping.from_options(rename or (), columns, as_ or (), missing or (), other or ())
+    return (AS_IT_IS if file is None else FileMapping.from_file(file)).with_more(stated)
+
+
+def tell_columns(columns: list[SentColumn]) -> None:
+    """Say on the standard error which texts of a file are sent as another level."""
+    for each in columns:
+        for text, (level, count) in each.translated.items():
+            typer.echo(f"{each.column.name}: {count:,} cells {text!r} are sent as {level}", err=True)
+        for text, count in each.others.items():
+            typer.echo(f"{each.column.name}: {count:,} cells {text!r} are sent as (other)", err=True)
