@@ -79,7 +79,6 @@ PROTOCOL_EXTRA_STANDARD_LIBRARY = {
     # Dates of a calendar, as they stand in files; the clock is not read.
     "encoding.csv_values": frozenset({"datetime"}),
     "tables.dates": frozenset({"datetime"}),
-    "tables.columns": frozenset({"unicodedata"}),
     # From bytes to lines: a text in memory, no file.
     "tables.text_file": frozenset({"csv", "io"}),
     "__init__": frozenset({"importlib"}),

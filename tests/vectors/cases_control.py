@@ -4,6 +4,7 @@ from base64 import urlsafe_b64decode
 from functools import partial
 from pathlib import Path
 
+import given
 import plain
 from cases_centred import centred_sketches
 from cases_histogram import histogram_sketches
@@ -97,26 +98,6 @@ def refused() -> list[tuple[str, str, dict[str, object]]]:
     sketch, second, overlapping = (MECHANISMS[name] for name in ("osnap", "second_moment", "overlapping"))
     wishart = MECHANISMS["second_moment_wishart"]
     many: dict[str, object] = {"claim": claim(min_clients=300), "max_clients": 1000}
-    town = {
-        "name": "town",
-        "lower": "0",
-        "upper": "1",
-        "center": "0",
-        "scale": "1",
-        "unit": "",
-        "kind": "category",
-        "levels": ["Bern", "Chur"],
-    }
-    books: dict[str, object] = {
-        "of nothing": {},
-        "of another level": {"levels": [{"level": "Genf", "label": "Geneva"}]},
-        "of a level twice": {"levels": [{"level": "Bern", "label": "x"}, {"level": "Bern", "label": "y"}]},
-        "of one spelling for two levels": {"levels": [{"level": "Bern", "synonyms": ["chur"]}]},
-        "of units of a category": {"units": [{"unit": "lb", "factor": "0.5"}]},
-        "of a level that is missing": {"missing": ["Bern"]},
-        "of an empty code": {"missing": [""]},
-        "with a synonym left empty": {"levels": [{"level": "Bern", "label": "", "synonyms": []}]},
-    }
     return [
         ("a promise that the noise does not keep", "false_claim", {"mechanism": MECHANISMS["sum"] | {"sigma": 50}}),
         ("as many corrupt clients as a row has", "row_underfilled",
@@ -153,9 +134,7 @@ def refused() -> list[tuple[str, str, dict[str, object]]]:
         ("an unknown field", "invalid_message", {"note": ""}),
         ("one server", "invalid_message", {"servers": definition(servers=1)["servers"]}),
         ("an identity twice", "invalid_message", {"servers": [definition()["servers"][0]] * 2}),  # type: ignore[index]
-        ("no column", "invalid_message", {"columns": []}),
-        *((f"a code book {name}", "invalid_message", {"columns": [town | {"code_book": book}]})
-          for name, book in books.items()),
+        ("no column", "invalid_message", {"columns": []}), *given.wrong_code_books(),
         ("a column twice", "invalid_message", {"columns": [definition()["columns"][0]] * 2}),  # type: ignore[index]
         ("an unknown mechanism", "invalid_message", {"mechanism": {"kind": "magic"}}),
         ("a number instead of a real", "invalid_message", {"claim": claim(epsilon=1)}),

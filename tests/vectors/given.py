@@ -107,6 +107,26 @@ def definition(kind: str = "sum", servers: int = 3, **changes: object) -> dict[s
     } | changes
 
 
+TOWN = {"name": "town", "lower": "0", "upper": "1", "center": "0", "scale": "1", "unit": "", "kind": "category",
+        "levels": ["Bern", "Chur"]}  # fmt: skip
+WRONG_CODE_BOOKS: dict[str, object] = {
+    "of nothing": {}, "of another level": {"levels": [{"level": "Genf", "label": "Geneva"}]},
+    "of a level twice": {"levels": [{"level": "Bern", "label": "x"}, {"level": "Bern", "label": "y"}]},
+    "of one spelling for two levels": {"levels": [{"level": "Bern", "synonyms": ["chur"]}]},
+    "of units of a category": {"units": [{"unit": "lb", "factor": "0.5"}]},
+    "of a level that is missing": {"missing": ["Bern"]}, "of an empty code": {"missing": [""]},
+    "with a synonym left empty": {"levels": [{"level": "Bern", "label": "", "synonyms": []}]},
+}  # fmt: skip
+
+
+def wrong_code_books() -> list[tuple[str, str, dict[str, object]]]:
+    """Return names, errors and changes of tasks whose code books make no sense."""
+    return [
+        (f"a code book {name}", "invalid_message", {"columns": [TOWN | {"code_book": book}]})
+        for name, book in WRONG_CODE_BOOKS.items()
+    ]
+
+
 def claim(**changes: object) -> dict[str, object]:
     return {
         "epsilon": "1", "delta": "0.000001", "neighbours": "replace-one", "min_clients": 4, "max_corrupt_clients": 0,

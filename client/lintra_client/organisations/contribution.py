@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from lintra_client.ledger.entries import Vouched
 from lintra_client.ledger.ledger import Ledger
-from lintra_client.organisations.mapping import AS_IT_IS, FileMapping
+from lintra_client.organisations.mapping import FileMapping
 from lintra_client.organisations.table import Rows, persons_of, values_of
 from lintra_client.sending.sealed_reports import Parcel
 from lintra_client.sending.sending import Sending, Sent
@@ -107,12 +107,12 @@ def prepare(
     task: Task,
     ledger: Ledger | None,
     rows: Rows,
+    mapping: FileMapping,
     *,
     person: str | Sequence[object] | None,
     keep: int | None,
     leave_out: bool,
     strict: bool,
-    mapping: FileMapping = AS_IT_IS,
 ) -> Contribution:
     """Encode all rows of an organisation; nothing is charged, and nothing leaves.
 

@@ -243,13 +243,11 @@ class Client:
         """Send many rows, in blocks of up to 256.
 
         Args:
-            rows: an array of shape `(n, d)`, checked as a whole before anything leaves; or any iterable of rows, of
-                which a row that does not fit is reported in the summary while the others go on; or a data frame with
-                the task's columns by name, in any order, which is looked at as a whole before anything leaves.
-            source_for: returns whose facts the row with this index states, asked after the row was read; two spellings
-                of one name are one source (docs/reference/client.md#names). Or
-                `DISTINCT_SOURCES`: the caller vouches that no two rows are about the same source, and all rows of
-                this call are one charge, which counts for every source. Needed if the client has a ledger.
+            rows: an array of shape `(n, d)` or a data frame with the task's columns by name, checked as a whole before
+                anything leaves; or any iterable, of which a row that does not fit is reported in the summary.
+            source_for: returns whose facts the row with this index states, asked after the row was read (spellings:
+                docs/reference/client.md#names). Or `DISTINCT_SOURCES`: the caller vouches that no two rows are about
+                one source, and all rows are one charge, which counts for every source. Needed with a ledger.
             source_column: instead, the column of a data frame that says whose facts a row states; it is not sent.
             token_for: returns the token of the row with this index, in a task that asks for tokens.
             random_bytes_for: returns the source of the row with this index; rows are then encoded one by one.
@@ -257,15 +255,13 @@ class Client:
             progress: told after every block how many rows are done.
 
         Returns:
-            What became of every row that was read. With a ledger and sources that have names, a repeated call completes
-            what an earlier one began (`repeated`) and makes nothing anew. A server that takes nothing of a whole block
-            stops the call, and so does a ledger that lets no report leave.
+            What became of every row that was read. With a ledger and named sources, a repeated call completes what an
+            earlier one began (`repeated`). A server that takes nothing of a block, or a ledger that lets no report
+            leave, stops the call.
 
-        Raises:
-            ValueError: the client has a ledger, and nobody says whose facts the rows state.
-            InvalidRowError: `rows` is an array or a data frame and does not fit; the detail names row and column.
-            InvalidTableError: cells of a data frame can be read in two ways, and the mapping does not say in which.
-            Exception: what the iterable raised, after all rows before it were dealt with.
+        Raises ValueError if the client has a ledger and nobody says whose facts the rows state; InvalidRowError, which
+        names row and column, if an array or a data frame does not fit; and what the iterable raised, after all rows
+        before it were dealt with.
         """
         task = self.task
         if source_column is not None:
@@ -320,10 +316,7 @@ class Client:
             mapping: what the sender says of columns and cells: other names, decimal marks, missing codes.
             random_bytes: a cryptographic source.
 
-        Raises:
-            InvalidRowError, LedgerRefusedError: the rows do not fit, or persons have no privacy left; nothing has left.
-            InvalidTableError: cells can be read in two ways, and the mapping does not say in which.
-            LintraError: a server did not take the report.
+        Raises InvalidRowError or LedgerRefusedError if nothing could leave, LintraError if a server took no report.
         """
         if (begun := await self.finish_contribution()) is not None:
             return begun
@@ -341,19 +334,9 @@ class Client:
         leave_out: bool = False,
         mapping: FileMapping = AS_IT_IS,
     ) -> Contribution:
-        """Encode all rows of an organisation, and say what is in them: nothing is charged, and nothing leaves.
-
-        The arguments are those of `contribute`.
-        """
+        """Encode all rows as `contribute` does, and say what is in them: nothing is charged, and nothing leaves."""
         return prepare(
-            self.task,
-            self._ledger,
-            rows,
-            person=person,
-            keep=keep,
-            leave_out=leave_out,
-            strict=self._strict,
-            mapping=mapping,
+            self.task, self._ledger, rows, mapping, person=person, keep=keep, leave_out=leave_out, strict=self._strict
         )
 
     async def finish_contribution(self) -> SendReceipt | None:

@@ -44,6 +44,11 @@ def days_of(moment: date) -> float:
     return moment.toordinal() - _EPOCH + seconds / 86_400
 
 
+def days_if_date(value: object) -> float | None:
+    """Return `days_of` a date or a moment, None for anything else."""
+    return days_of(value) if isinstance(value, date) else None
+
+
 def right_cell(kind: str, unit: str, levels: Sequence[str]) -> str:
     """Return what may stand in a cell of a task's column, in words."""
     if kind == "category":

@@ -104,6 +104,11 @@ class Codes:
         return self._folded.get(folded(text)) if number is None and self._folded else number
 
 
+def composed(text: str) -> str:
+    """Return a text in the Unicode form NFC, without spaces around it."""
+    return unicodedata.normalize("NFC", text).strip()
+
+
 def folded(text: str) -> str:
     """Return a text without its case, its superfluous spaces and its Unicode form, in which spellings may differ.
 

@@ -18,7 +18,6 @@ their mark is; whether -99 is one of them is said by the missing codes alone.
 
 import math
 import re
-import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -26,7 +25,7 @@ from typing import TypeVar
 
 from lintra_protocol.encoding.csv_values import DAYS
 from lintra_protocol.encoding.documents import is_printable
-from lintra_protocol.fields.code_book import folded
+from lintra_protocol.fields.code_book import composed, folded
 from lintra_protocol.fields.schema import MAX_NAME, OTHER
 from lintra_protocol.tables.dates import WrittenDate, written_date
 from lintra_protocol.tables.doubts import (
@@ -105,7 +104,7 @@ class _Column:
     def __init__(self, name: str, cells: Sequence[str], reading: Reading, file_mark: DecimalMark | None) -> None:
         self.name, self.reading, self.way, self.file_mark = name, reading, reading.way, file_mark
         self.open: list[Question] = []
-        self.cells = [unicodedata.normalize("NFC", cell).strip() for cell in cells]
+        self.cells = [composed(cell) for cell in cells]
         self.codes = frozenset(code.strip() for code in reading.missing) - {NO_CODE}
         self.numeric_codes = frozenset().union(*map(values_of, self.codes))
         missing = {cell for cell in set(self.cells) if cell.lower() in SURELY_MISSING or self.is_code(cell)}

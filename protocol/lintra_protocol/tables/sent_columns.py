@@ -7,20 +7,17 @@ of `MAYBE_MISSING` among numbers and dates, and the codes that the task or the s
 """
 
 import math
-import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lintra_protocol.crypto.ring import FloatArray
-from lintra_protocol.encoding.csv_values import DAYS, days_of
+from lintra_protocol.encoding.csv_values import DAYS, days_if_date
 from lintra_protocol.errors import InvalidRowError
-from lintra_protocol.fields.code_book import Codes
+from lintra_protocol.fields.code_book import Codes, composed
 from lintra_protocol.fields.schema import OTHER, Column, is_missing
 from lintra_protocol.tables.dates import WrittenDate, written_date
 from lintra_protocol.tables.doubts import CODES, SURELY_CODED, Question, mark_of_column, missing_codes, order_of_column
@@ -38,7 +35,7 @@ class SentColumn:
     """What a sender's cells are in the terms of the task."""
 
     column: Column
-    values: FloatArray
+    values: NDArray[np.float64]
     """Shape `(n,)`: NaN where a value is missing; for a category the numbers of levels, missing values as `OTHER`."""
     missing: int
     """How many cells say that their value is missing."""
@@ -82,7 +79,7 @@ def read_sent_column(
     written = Counter(cell for cell in cells if isinstance(cell, str)) if _may_hold_texts(cells) else Counter[str]()
     texts = Counter[str]()
     for text, count in written.items():
-        texts[_clean(text)] += count
+        texts[composed(text)] += count
     if column.kind == "category":
         reader: _Texts = _Levels(column, reading, texts, others or {})
     elif column.unit == DAYS:
@@ -103,10 +100,10 @@ def _may_hold_texts(cells: Sequence[object] | NDArray[Any]) -> bool:
     return not isinstance(cells, np.ndarray) or cells.dtype.kind in "OUT"
 
 
-def _values(reader: "_Texts", cells: Sequence[object] | NDArray[Any], written: Iterable[str]) -> FloatArray:
+def _values(reader: "_Texts", cells: Sequence[object] | NDArray[Any], written: Iterable[str]) -> NDArray[np.float64]:
     """Return the values of all cells, shape `(n,)`; refuses the first cell that does not fit."""
     if isinstance(cells, np.ndarray) and cells.dtype.kind in reader.arrays:
-        numbers: FloatArray = cells.astype(np.float64)
+        numbers: NDArray[np.float64] = cells.astype(np.float64)
         numbers[np.isin(numbers, list(reader.listed_numbers))] = np.nan
         return numbers
     meaning = {text: reader.value(text) for text in written}
@@ -118,10 +115,6 @@ def _values(reader: "_Texts", cells: Sequence[object] | NDArray[Any], written: I
             words = f"row {row + 1}, column {column.name!r}: expected {reader.expected}, got {kind}"
             raise InvalidRowError(words, row=row, column=column.name)
     return np.array(read, np.float64)
-
-
-def _clean(cell: str) -> str:
-    return unicodedata.normalize("NFC", cell).strip()
 
 
 class _Texts:
@@ -156,7 +149,7 @@ class _Texts:
     def value(self, cell: object) -> float | None:
         """Return a cell's value, NaN if it is missing, None if it does not fit."""
         if isinstance(cell, str):
-            return self.values.get(_clean(cell))
+            return self.values.get(composed(cell))
         if is_missing(cell):
             return math.nan
         value = self.typed(cell)
@@ -177,7 +170,7 @@ class _Texts:
         if not self.reading.answers(options):
             self.questions.append((text, tuple(way for way in options if way.startswith(("number", "date")))))
 
-    def doubts(self, values: FloatArray) -> list[Question]:
+    def doubts(self, values: NDArray[np.float64]) -> list[Question]:
         """Return what is open about the values: codes for missing ones that nobody listed."""
         if NO_CODE in self.reading.missing:
             return []
@@ -259,7 +252,7 @@ class _Truths(_Texts):
             return float(cell)
         return super().typed(cell)
 
-    def doubts(self, values: FloatArray) -> list[Question]:
+    def doubts(self, values: NDArray[np.float64]) -> list[Question]:
         del values
         return []
 
@@ -284,7 +277,8 @@ class _Days(_Texts):
 
     def typed(self, cell: object) -> float | None:
         moment = cell.astype("datetime64[s]").item() if isinstance(cell, np.datetime64) else cell
-        return days_of(moment) if isinstance(moment, date) else super().typed(moment)
+        days = days_if_date(moment)
+        return super().typed(moment) if days is None else days
 
 
 class _Levels(_Texts):
@@ -322,7 +316,7 @@ class _Levels(_Texts):
         if len(unknown) > _MOST_ASKED:
             yield f"so are {len(unknown) - _MOST_ASKED} more texts", ()
 
-    def doubts(self, values: FloatArray) -> list[Question]:
+    def doubts(self, values: NDArray[np.float64]) -> list[Question]:
         del values
         return []
 
