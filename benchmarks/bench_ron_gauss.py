@@ -18,8 +18,7 @@ from papers.ron_gauss import PaperQuestion, release_paper
 from papers.ron_gauss_sensitivity import published_delta, published_factor
 
 from lintra_analysis.kinds.joint_question import JointQuestion
-from lintra_analysis.synthetic.comparison import compare
-from lintra_analysis.synthetic.fitting import logistic_accuracy, ridge_error
+from lintra_analysis.synthetic.comparison import compare, logistic_accuracy, ridge_error
 from lintra_analysis.synthetic.generator import synthesize
 from lintra_analysis.synthetic.model import fit
 from lintra_analysis.synthetic.rows import SyntheticRows

@@ -11,8 +11,8 @@ import numpy as np
 
 from lintra_analysis.kinds.joint_question import JointQuestion
 from lintra_analysis.releases.joint_sums import ProjectedSums
+from lintra_analysis.synthetic.comparison import Standard, logistic_accuracy
 from lintra_analysis.synthetic.fidelity import fidelity
-from lintra_analysis.synthetic.fitting import Standard, logistic_accuracy
 from lintra_analysis.synthetic.generator import synthesize
 from lintra_analysis.synthetic.model import GaussianModel, fit
 from lintra_curator import curator_claim, release_ron_gauss

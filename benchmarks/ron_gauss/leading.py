@@ -12,7 +12,7 @@ import numpy as np
 from bench_ron_gauss import DELTA, SYNTHETIC, Split
 from showing import FloatArray
 
-from lintra_analysis.synthetic.fitting import logistic_accuracy, ridge_error
+from lintra_analysis.synthetic.comparison import logistic_accuracy, ridge_error
 from lintra_protocol.privacy.gaussian import gaussian_mu
 
 

@@ -1,16 +1,19 @@
-"""The server's process: both listeners, hourly maintenance, and an end that loses nothing."""
+"""The server's process: its listeners, the operators' among them, hourly maintenance, and an end that loses nothing."""
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
 
 import structlog
+from starlette.types import ASGIApp
 
+from lintra_server.node import Node
 from lintra_server.settings import Settings
 from lintra_server.web.app import create_app
-from lintra_server.web.internal import create_internal_app
 from lintra_server.web.upload_route import UploadRoute
 from lintra_server.web.workers import Workers
 from lintra_service import process
+from lintra_service.health_app import internal_app
 from lintra_service.logs import configure_logging
 from lintra_service.readiness import PROBE_SECONDS
 from lintra_service.supervisor import Supervisor, track_work
@@ -60,3 +63,8 @@ async def _serve(settings: Settings, app: UploadRoute, workers: int, supervisor:
         background.cancel()
         with suppress(asyncio.CancelledError):
             await background
+
+
+def create_internal_app(node: Node, check: Callable[[], None] | None = None) -> ASGIApp:
+    """Return the internal ASGI application of one server; `check` raises if requests cannot be served."""
+    return internal_app("server", check or node.check, node.metrics, node.new_request_id)

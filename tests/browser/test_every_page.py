@@ -15,7 +15,7 @@ from lintra_analysis.kinds.kind import KINDS
 from lintra_analysis.spec.specification import specifications
 from lintra_analyzer.storage.access_tokens import Scope
 from lintra_analyzer.web.analyses import ANALYSES
-from lintra_analyzer.web.console.sign_in_limit import MOST_FAILURES
+from lintra_analyzer.web.console.sign_in import MOST_FAILURES
 from support.analyzer_world import TOKEN, Answer, Life, living
 from support.browser import SCHEMES, Visit, chromium, needs_browser, served, visiting
 from support.console_world import Furnished, furnish

@@ -24,7 +24,7 @@ from lintra_analysis.plan.flags import PlanFlags
 from lintra_analysis.trial.error_forecast import foresee
 from lintra_audit.kinds.kind_audit import AUDITS
 from lintra_audit.release.run import audit_case
-from lintra_audit.task.task import audit_matrix, audit_task
+from lintra_audit.task.cli import audit_matrix, audit_task
 from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.errors import InvalidMessageError
 from lintra_protocol.mechanisms import MECHANISMS, Mechanism

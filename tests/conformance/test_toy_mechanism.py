@@ -24,7 +24,7 @@ from lintra_analysis.plan.flags import PlanFlags
 from lintra_audit.kinds.kind_audit import AUDITS
 from lintra_audit.release.cases import case_of_task
 from lintra_audit.release.run import audit_case
-from lintra_audit.task.task import audit_task
+from lintra_audit.task.cli import audit_task
 from lintra_audit.trials.audit_case import make_case_task
 from lintra_client import Client
 from lintra_protocol.errors import InvalidMessageError

@@ -12,7 +12,7 @@ from papers.ron_gauss import PaperQuestion, release_paper
 from lintra_analysis.kinds.joint_question import JointQuestion, plan_ron_gauss
 from lintra_analysis.releases.features import NumericLabel
 from lintra_analysis.synthetic.bootstrap import bootstrap
-from lintra_analysis.synthetic.fitting import logistic_accuracy
+from lintra_analysis.synthetic.comparison import logistic_accuracy
 from lintra_analysis.synthetic.generator import synthesize
 from lintra_analysis.synthetic.model import fit
 from lintra_analysis.synthetic.rows import SyntheticRows

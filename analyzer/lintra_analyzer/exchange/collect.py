@@ -2,13 +2,15 @@
 
 A step asks only those servers whose answer is not stored yet. So a job that was interrupted anywhere goes on where it
 stood, and a server that answered badly can be asked again.
+
+What a server does not hold goes to it as differences to what it holds itself, when it is asked to freeze. Short ones
+stand in the request. Long ones are sent before it, in pieces, so that no message grows with the lists.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
 from lintra_analyzer.exchange.census import require_honest_inventory, watch_start
-from lintra_analyzer.exchange.freeze import ask_to_freeze
 from lintra_analyzer.exchange.merged_windows import Merging, batch_status
 from lintra_analyzer.exchange.reconstruct import (
     FrozenCohort,
@@ -22,9 +24,10 @@ from lintra_analyzer.exchange.servers import MAX_DOCUMENT_BYTES, Server
 from lintra_analyzer.exchange.verification import Checking
 from lintra_analyzer.storage.rows import DocumentKind
 from lintra_analyzer.storage.store import Store
+from lintra_protocol.cohort.differences import POSITION_BYTES, ListDifference, piece_hash, pieces_of
 from lintra_protocol.cohort.report_ids import ComparedLists, ReportIds
 from lintra_protocol.crypto.sealing import SealingKey
-from lintra_protocol.encoding.canonical import base64url, parse_base64url
+from lintra_protocol.encoding.canonical import HASH_BYTES, base64url, parse_base64url
 from lintra_protocol.encoding.documents import fraction
 from lintra_protocol.errors import (
     AbandonedError,
@@ -33,12 +36,16 @@ from lintra_protocol.errors import (
     InventoryMismatchError,
     NonceMismatchError,
     TooManyRejectedError,
+    UnknownResourceError,
 )
 from lintra_protocol.fields.missing_reports import most_reports
 from lintra_protocol.http.requests import MessageName
 from lintra_protocol.messages.documents import (
     AggregateRequest,
     Cohort,
+    CohortRequest,
+    Difference,
+    DifferenceInPieces,
     Inventory,
     Signed,
     inventories_hash,
@@ -307,3 +314,52 @@ class ServerExchange:
         for outcome in outcomes:
             if isinstance(outcome, BaseException):
                 raise outcome
+
+
+INLINE_BYTES = 1 << 20
+"""What all differences may have together that stand in a request."""
+
+ATTEMPTS = 3
+"""How often pieces are sent to a server that began anew before it was asked to use them."""
+
+
+async def ask_to_freeze(
+    server: Server, path: str, inventories: Sequence[Signed[Inventory]], lists: ComparedLists
+) -> bytes:
+    """Send a server the inventories and how the others' lists differ from its own; return its signed cohort."""
+    attempt = 0
+    while True:
+        attempt += 1
+        differences = await _sent(server, path, len(inventories), lists)
+        request = CohortRequest(inventories=tuple(inventories), differences=differences).canonical()
+        try:
+            return await server.ask("PUT", path, "cohort", body=request, message="cohort-request")
+        except UnknownResourceError:
+            if attempt == ATTEMPTS or all(isinstance(difference, Difference) for difference in differences):
+                raise
+
+
+async def _sent(
+    server: Server, path: str, num_servers: int, lists: ComparedLists
+) -> tuple[Difference | DifferenceInPieces, ...]:
+    """Return what stands in the request, when the pieces of what does not are at the server."""
+    left = INLINE_BYTES
+    sent: list[Difference | DifferenceInPieces] = []
+    for other in (other for other in range(num_servers) if other != server.index):
+        difference = ListDifference(other, *await asyncio.to_thread(lists.difference, server.index, other))
+        left -= POSITION_BYTES * len(difference.missing) + HASH_BYTES * len(difference.extra)
+        if left >= 0:
+            sent.append(Difference.spelled(other, difference.missing, difference.extra))
+        else:
+            sent.append(await _send_pieces(server, path, difference))
+    return tuple(sent)
+
+
+async def _send_pieces(server: Server, path: str, difference: ListDifference) -> DifferenceInPieces:
+    missing_bytes, pieces = await asyncio.to_thread(pieces_of, difference)
+    names: list[str] = []
+    for piece in pieces:
+        name = piece_hash(piece)
+        await server.ask("PUT", f"{path}/pieces/{name}", "piece", body=piece, message="piece")
+        names.append(name)
+    return DifferenceInPieces(server=difference.server, missing_bytes=missing_bytes, pieces=tuple(names))

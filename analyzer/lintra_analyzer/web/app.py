@@ -20,7 +20,7 @@ from lintra_analyzer.storage.rows import EVERYBODY, ServerState
 from lintra_analyzer.web.admission import READING, ThisService, admit, most_bytes, require_new
 from lintra_analyzer.web.analyses import PRIVACY_SPENT, parse_request, request_schema, summary
 from lintra_analyzer.web.console.mount import mount_console
-from lintra_analyzer.web.console.sign_in_limit import Attempts
+from lintra_analyzer.web.console.sign_in import Attempts
 from lintra_analyzer.web.description import (
     BEARER,
     analysis_answers,

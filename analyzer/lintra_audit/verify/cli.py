@@ -13,8 +13,7 @@ from rich.console import Console
 from rich.text import Text
 
 from lintra_analysis.commands.progress import waiting
-from lintra_audit.verify.attack_result import AttackResult
-from lintra_audit.verify.rules import RULES
+from lintra_audit.verify.attack_result import RULES, AttackResult
 
 Document = dict[str, Any]
 

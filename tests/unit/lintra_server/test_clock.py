@@ -13,9 +13,9 @@ from lintra_protocol.errors import UnavailableError
 from lintra_protocol.messages.documents import KeyList, Signed
 from lintra_server.clock import BUILT, DAY, SETTLING_SECONDS, STRAY_SECONDS, Clock, LastSeen, Overdue
 from lintra_server.node import NOTE_SECONDS, Node
+from lintra_server.serve import create_internal_app
 from lintra_server.storage.key_folder import ACCEPT_FILE
 from lintra_server.web.app import create_app
-from lintra_server.web.internal import create_internal_app
 from support.server_world import START, World, a_world, token
 
 

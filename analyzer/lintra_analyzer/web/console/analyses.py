@@ -1,7 +1,10 @@
 """The pages of analyses: a form, the finding in words, its picture, the table behind it, and both as files."""
 
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Generic, Literal, TypeVar
 
 from fastapi import Query, Request
 from fastapi.responses import HTMLResponse, Response
@@ -16,12 +19,42 @@ from lintra_analyzer.service import Service
 from lintra_analyzer.web.admission import ThisService
 from lintra_analyzer.web.analyses import names_of, promise, summary
 from lintra_analyzer.web.console.analysis_forms import MOST_BOXES, AnalysisForm, offer_of
-from lintra_analyzer.web.console.answer_cache import AnswerCache
 from lintra_analyzer.web.console.pages import page, sentence
 from lintra_analyzer.web.console.releases import ReleaseId
 from lintra_analyzer.web.console.routing import console_router
 from lintra_analyzer.web.export import CSV, NPZ
 from lintra_protocol.errors import InvalidAnalysisError
+
+V = TypeVar("V")
+Name = tuple[str, ...]
+
+
+class AnswerCache(Generic[V]):
+    """The answers that were asked for last, at most so many; a name says everything that an answer depends on."""
+
+    def __init__(self, most: int) -> None:
+        """Keep at most `most` answers."""
+        self._most = most
+        self._held: OrderedDict[Name, V] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def get(self, name: Name, make: Callable[[], V]) -> V:
+        """Return an answer, which is made if it is not kept; what `make` raises is raised, and nothing kept."""
+        with self._lock:
+            if name in self._held:
+                self._held.move_to_end(name)
+                return self._held[name]
+        # Two requests may compute the same at once: that costs less than making all others wait.
+        made = make()
+        with self._lock:
+            self._held[name] = made
+            while len(self._held) > self._most:
+                self._held.popitem(last=False)
+        return made
+
 
 SHOWN_LINES = 100
 """Lines of a table that a page shows; the files have all."""
@@ -39,6 +72,7 @@ PICTURE_HEADERS = {
 
 _estimates: AnswerCache[Estimate] = AnswerCache(32)
 _pictures: AnswerCache[bytes] = AnswerCache(128)
+
 
 router = console_router()
 

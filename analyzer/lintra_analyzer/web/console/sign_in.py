@@ -1,5 +1,7 @@
-"""Signing in and out, the only pages that anybody may ask for."""
+"""Signing in and out, the only pages that anybody may ask for; who failed too often waits."""
 
+from collections import OrderedDict, deque
+from collections.abc import Callable
 from typing import Annotated
 
 from fastapi import Query, Request
@@ -18,8 +20,7 @@ from lintra_analyzer.web.admission import (
 from lintra_analyzer.web.console.forms import field, filled_in
 from lintra_analyzer.web.console.pages import page
 from lintra_analyzer.web.console.routing import OpenRoute, console_router, see
-from lintra_analyzer.web.console.sign_in_limit import Attempts
-from lintra_protocol.errors import UnauthorizedError
+from lintra_protocol.errors import OverloadedError, UnauthorizedError
 
 MOST_LETTERS = 2000
 """Of what an address says to this page."""
@@ -76,3 +77,36 @@ def _asking(request: Request, code: str, back: str, wrong: str = "", status: int
 def _is_ours(address: str) -> bool:
     """Return whether an address leads to a page of ours, and nowhere else whatever a browser makes of it."""
     return address.startswith("/") and not address.startswith("//") and address.isprintable() and "\\" not in address
+
+
+MOST_FAILURES = 10
+SECONDS = 300.0
+MOST_PEERS = 10_000
+
+
+class Attempts:
+    """Failures to sign in, by peer; addresses are forgotten when the time is over, and never logged."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        """Know of none. `clock` gives seconds since any fixed moment."""
+        self._clock = clock
+        self._failed: OrderedDict[str, deque[float]] = OrderedDict()
+
+    def require(self, peer: str) -> None:
+        """Check that a peer may try; raise OverloadedError if it failed too often of late."""
+        before = self._clock() - SECONDS
+        # Sorted by the last failure, so that those to forget stand in front.
+        while self._failed and next(iter(self._failed.values()))[-1] < before:
+            self._failed.popitem(last=False)
+        if sum(time >= before for time in self._failed.get(peer, ())) >= MOST_FAILURES:
+            raise OverloadedError(
+                f"{MOST_FAILURES} failures to sign in from this address within {SECONDS / 60:g} minutes; wait a little"
+            )
+
+    def failed(self, peer: str) -> None:
+        """Count a failure."""
+        self._failed.setdefault(peer, deque(maxlen=MOST_FAILURES)).append(self._clock())
+        self._failed.move_to_end(peer)
+        # With more addresses than this the oldest are let go: memory stays bounded whoever tries.
+        while len(self._failed) > MOST_PEERS:
+            self._failed.popitem(last=False)

@@ -5,8 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pytest
 
-from lintra_analysis.kinds.cell_edges import log_edges
-from lintra_analysis.kinds.joint_question import JointQuestion, plan_ron_gauss
+from lintra_analysis.kinds.joint_question import JointQuestion, log_edges, plan_ron_gauss
 from lintra_analysis.kinds.pair_tables import FINER, GOAL, LEAST_CELLS, MAX_WORDS, side_of_tables
 from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.fields.schema import Column

@@ -10,9 +10,8 @@ from lintra_analysis.releases.features import ClassLabel, Feature
 from lintra_analysis.releases.release import Release
 from lintra_analysis.synthetic.analysis import SyntheticEstimate
 from lintra_analysis.synthetic.analysis import synthesize as synthesize_release
-from lintra_analysis.synthetic.comparison import NOT_PRIVATE, compare
+from lintra_analysis.synthetic.comparison import NOT_PRIVATE, compare, logistic_accuracy, ridge_error
 from lintra_analysis.synthetic.fidelity import fidelity
-from lintra_analysis.synthetic.fitting import logistic_accuracy, ridge_error
 from lintra_analysis.synthetic.generator import synthesize
 from lintra_analysis.synthetic.model import fit
 from lintra_analysis.synthetic.rows import WARNING

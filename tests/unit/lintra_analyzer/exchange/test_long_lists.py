@@ -6,7 +6,7 @@ import shutil
 import httpx2
 import pytest
 
-from lintra_analyzer.exchange import freeze, list_download
+from lintra_analyzer.exchange import collect, list_download
 from lintra_protocol.cohort import differences
 from lintra_protocol.cohort.differences import ListDifference, piece_hash, pieces_of
 from lintra_protocol.cohort.report_ids import ReportIds, difference
@@ -22,7 +22,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let ranges and pieces hold two identifiers, and no difference stand in a request."""
     monkeypatch.setattr(list_download, "RANGE_BYTES", PIECE)
     monkeypatch.setattr(differences, "PIECE_BYTES", PIECE)
-    monkeypatch.setattr(freeze, "INLINE_BYTES", 0)
+    monkeypatch.setattr(collect, "INLINE_BYTES", 0)
 
 
 async def differing(life: Life) -> str:

@@ -12,7 +12,7 @@ from lintra_audit.exact.gaussian_release import sketch_of, worst_coalition
 from lintra_audit.gaussian.output import write_plot
 from lintra_audit.gaussian.verdict import audit_law, audit_pair, without_each_row
 from lintra_audit.release.cli import app
-from lintra_audit.task.task import audit_matrix, audit_task
+from lintra_audit.task.cli import audit_matrix, audit_task
 from lintra_curator.ndis import GaussianPair, delta, pair_from_gaussians, pair_profile, rp_pair, rp_pstar
 from lintra_protocol.errors import RowUnderfilledError
 from lintra_protocol.mechanisms import Osnap, OsnapPublished

@@ -9,7 +9,7 @@ from lintra_audit.kinds import directions
 from lintra_audit.kinds import range_finder as wide
 from lintra_audit.release.cases import case_of_task
 from lintra_audit.release.run import audit_case, far_rows
-from lintra_audit.task.task import audit_task
+from lintra_audit.task.cli import audit_task
 from lintra_audit.trials.audit_case import Case, make_case_task
 from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.encoding.canonical import base64url

@@ -4,8 +4,8 @@ import ast
 from pathlib import Path
 
 from lintra_audit.verify import disabled_rules
+from lintra_audit.verify.attack_result import RULES
 from lintra_audit.verify.malicious_reports import LIES
-from lintra_audit.verify.rules import RULES
 
 
 def test_every_rule_is_attacked_and_what_is_replaced_for_it_exists() -> None:

@@ -9,7 +9,7 @@ import pytest_asyncio
 
 from lintra_analyzer.storage.access_tokens import Scope
 from lintra_analyzer.web.admission import SESSION_COOKIE
-from lintra_analyzer.web.console.sign_in_limit import MOST_FAILURES, MOST_PEERS, SECONDS, Attempts
+from lintra_analyzer.web.console.sign_in import MOST_FAILURES, MOST_PEERS, SECONDS, Attempts
 from lintra_protocol.errors import OverloadedError
 from support.analyzer_world import TOKEN, Life
 

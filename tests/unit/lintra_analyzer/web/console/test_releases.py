@@ -14,8 +14,8 @@ from lintra_analysis.releases.column_sums import Totals
 from lintra_analysis.releases.release import Release
 from lintra_analyzer.tasks.populations import spent_together
 from lintra_analyzer.web.analyses import ANALYSES
+from lintra_analyzer.web.console.analyses import AnswerCache
 from lintra_analyzer.web.console.analysis_forms import AnalysisForm, offer_of, offers_of
-from lintra_analyzer.web.console.answer_cache import AnswerCache
 from lintra_analyzer.web.console.certificate import strongest_test
 from lintra_analyzer.web.console.pages import POLICY
 from lintra_protocol.errors import InvalidAnalysisError
