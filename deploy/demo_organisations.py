@@ -109,8 +109,7 @@ def run(analyzer: AnalyzerClient, rows: FloatArray, carrier: IntArray, names: li
         with BlockingClient(task.task_id, urls, ledger=None) as client:
             made = client.contribution(own)
             client.send_contribution(made)
-        exact = made.exact
-        noised = task.measurement.noised(exact, bulk_system_randomness())
+        noised = task.measurement.contribution(made.normalised, made.persons, bulk_system_randomness())
         alone.append({"airline": name, "rows": len(own), **scores(task, noised, own, rows)})
         console.print(f"  {name}: {len(own):,} flights in one report")
     seconds["contribute"] = round(time.monotonic() - begun, 1)
