@@ -22,7 +22,7 @@ from lintra_protocol.cohort.differences import ListDifference, piece_hash, piece
 from lintra_protocol.cohort.report_ids import ReportIds, decode_positions, encode_positions, intersection
 from lintra_protocol.cohort.report_ids import difference as difference_of
 from lintra_protocol.crypto import sharing, signing, tokens
-from lintra_protocol.crypto.randomness import derive_seed, keystream
+from lintra_protocol.crypto.randomness import RandomBytes, derive_seed, keystream
 from lintra_protocol.crypto.ring import IntArray, RingArray, from_ring, ring_bytes, ring_from_bytes, to_ring
 from lintra_protocol.crypto.sealing import SealingKey
 from lintra_protocol.encoding import canonical
@@ -39,7 +39,7 @@ from lintra_protocol.mechanisms.layout import Products
 from lintra_protocol.messages import documents as messages
 from lintra_protocol.messages import inclusion as proofs
 from lintra_protocol.messages.documents import Census, Cohort, Inventory, Signed
-from lintra_protocol.noise.clipping import clip_exactly, quantise, quantise_entries
+from lintra_protocol.noise.clipping import clip_exactly, quantise, quantise_dithered, quantise_entries
 from lintra_protocol.privacy.calibration import published_steps
 from lintra_protocol.privacy.statement import Claim, Neighbours
 from lintra_protocol.report import report, wire
@@ -174,6 +174,38 @@ def squared_mu(mechanism: object, honest: int, neighbours: Neighbours) -> list[s
     assert isinstance(asked, RonGauss)
     square = asked.joint_noise.squared_mu(asked.sigma, neighbours, honest, Fraction(4))
     return [str(square.numerator), str(square.denominator)]
+
+
+def words_of(u: list[str]) -> RandomBytes:
+    """Return the generator of so many 32-bit words; whoever reads more has none."""
+    left = b"".join(int(word).to_bytes(4, "little") for word in u)
+
+    def read(count: int) -> bytes:
+        nonlocal left
+        assert count <= len(left), "more words are read than were recorded"
+        taken, left = left[:count], left[count:]
+        return taken
+
+    return read
+
+
+def dithered_row(row: list[str], squared_bound: str, u: list[str]) -> object:
+    rows = np.array([[float(value) for value in row]])
+    return texts(quantise_dithered(rows, int(squared_bound), words_of(u))[0])
+
+
+def dithered_report(mechanism: object, row: list[str | None], outside: bool, u: list[str]) -> object:
+    numbers = np.array([[math.nan if value is None else float(value) for value in row]])
+    measurement = measurement_of(mechanism_of(mechanism), numbers.shape[1])
+    return texts(measurement.exact_reports(numbers, np.array([outside]), words_of(u))[0])
+
+
+def dithered_contribution(
+    mechanism: object, contributors: object, rows: list[list[str | None]], persons: list[int], u: list[str]
+) -> object:
+    numbers = np.array([[math.nan if value is None else float(value) for value in row] for row in rows])
+    measurement = measurement_of(contributed_of(mechanism, contributors), numbers.shape[1])
+    return texts(measurement.exact_contribution(numbers, np.array(persons), words_of(u)))
 
 
 def contributed_of(mechanism: object, contributors: object) -> Mechanism:
@@ -439,6 +471,9 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "range_projection": range_projection,
     "range_products": range_products,
     "contribution": contribution,
+    "dither": dithered_row,
+    "dithered_report": dithered_report,
+    "dithered_contribution": dithered_contribution,
     "smallest_sigma": smallest_sigma,
     "to_ring": lambda value: texts(to_ring(integers([value])))[0],
     "ring_bytes": lambda words: ring_bytes(ring(words)).hex(),

@@ -14,6 +14,7 @@ import cases_control
 import cases_data
 import cases_devices
 import cases_directions
+import cases_dithered
 import cases_histogram
 import cases_joint
 import cases_layers
@@ -42,6 +43,7 @@ FILES = {
     "histogram": cases_histogram.histogram,
     "range_finder": cases_range.range_finder,
     "directions": cases_directions.directions,
+    "dithered": cases_dithered.dithered,
     "organisations": cases_organisations.organisations,
     "sharing": cases_data.sharing,
     "reports": cases_data.reports,
