@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lintra_protocol.crypto.ring import IntArray, RingArray, from_ring, to_ring
+from lintra_protocol.crypto.ring import FloatArray, IntArray, RingArray, from_ring, to_ring
 from lintra_protocol.encoding.documents import real
 from lintra_protocol.errors import FalseClaimError, InvalidTaskError, RowUnderfilledError
 from lintra_protocol.ideal import client_report, run
@@ -18,6 +18,7 @@ from lintra_protocol.privacy.statement import Claim
 from support import make_task, nonce, source, uncalibrated
 from support.conformance import Conformance, conformance
 from support.measured import (
+    Measurable,
     calibrated_for,
     document_of,
     encode_rows,
@@ -135,13 +136,19 @@ def test_the_servers_matrix_is_applied_modulo_the_ring(member: str) -> None:
     assert words(sketch) == expected
 
 
+def without_its_noise(mechanism: Measurable, row: FloatArray) -> IntArray:
+    """Return a report of a row, shape `(1, d)`, less its noise, which is read after the words of its rounding."""
+    measurement, stream = measurement_of(mechanism, COLUMNS), source("noise")
+    stream(4 * measurement.mechanism.dithered_entries(COLUMNS))
+    exact: IntArray = encode_rows(mechanism, row, source("noise")) - measurement.noise(1, stream)
+    return exact
+
+
 @every_mechanism
 @pytest.mark.parametrize("row", [[1e17, 0, 0], [1e17, -1e17, 1e17], [3.0, 4.0, 0.0], [-1e-300, 1e17, 0.5]])
 def test_a_hostile_row_is_clipped_into_the_ball_or_box(member: str, row: list[float]) -> None:
     mechanism = calibrated(member, claim())
-    exact = encode_rows(mechanism, np.array([row]), source("noise")) - measurement_of(mechanism, COLUMNS).noise(
-        1, source("noise")
-    )
+    exact = without_its_noise(mechanism, np.array([row]))
     largest = layout_of(mechanism).bound
     farthest = of_kind(member).squared_length(mechanism, largest, exact.size)
     if "count" in member:
@@ -335,7 +342,7 @@ def test_decoding_undoes_the_grid(member: str, row_bound: float) -> None:
     mechanism = calibrated(member, given, row_bound)
     assert real(row_bound) == getattr(mechanism, "entry_bound", mechanism.row_bound)
     row = np.array([[0.5, -0.25, 0.125]]) * row_bound
-    exact = encode_rows(mechanism, row, source("noise")) - measurement_of(mechanism, COLUMNS).noise(1, source("noise"))
+    exact = without_its_noise(mechanism, row)
     matrix = mechanism.public_matrix(1, bytes(32))
     sketch = np.zeros((matrix.rows, layout_of(mechanism, COLUMNS).num_released), np.uint64)
     matrix.add_reports(sketch, np.arange(1), to_ring(exact))

@@ -101,8 +101,8 @@ def noise_sigmas(asked: Measurable, num_columns: int) -> IntArray:
 
 
 def reports_without_noise(asked: Measurable, rows: FloatArray, outside: NDArray[np.bool_] | None = None) -> IntArray:
-    """Return noiseless reports of rows, shape `(n, d)`."""
-    return measurement_of(asked, rows.shape[1]).exact_reports(rows, outside)
+    """Return noiseless reports of rows, shape `(n, d)`; those that are dithered are rounded up."""
+    return measurement_of(asked, rows.shape[1]).exact_reports(rows, outside, bytes)
 
 
 def encode_rows(
@@ -161,4 +161,4 @@ def exact_sum(asked: Measurable, rows: FloatArray, persons: IntArray) -> IntArra
         most = int(np.bincount(persons).max(initial=1)) if len(persons) else 1
         everybody = Contributors(rows_per_person=most, organisations_per_person=1, max_rows=2**40, count="exact")
         measurement = replace(measurement, setting=Setting(everybody))
-    return measurement.exact_contribution(rows, persons)[: measurement.layout.num_noised]
+    return measurement.exact_contribution(rows, persons, bytes)[: measurement.layout.num_noised]

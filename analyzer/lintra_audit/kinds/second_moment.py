@@ -6,7 +6,7 @@ from typing import cast
 
 import numpy as np
 
-from lintra_audit.kinds import directions
+from lintra_audit.kinds import directions, weighted_rows
 from lintra_audit.kinds.kind_audit import KindAudit, OrganisationAudit, Planted
 from lintra_audit.kinds.organisations import CLIPPED_TOGETHER, organisation_audit
 from lintra_audit.trials.audit_case import Case, make_case_task
@@ -42,6 +42,7 @@ def cases() -> list[Case]:
         Case("second-moment-servers", "the same, t = 9, noise of one honest server", servers, 10),
         Case("second-moment-missing", "a row against one that is left out, n = 10, d = 2, t = 1", null, 10),
         *directions.cases(),
+        *weighted_rows.cases(),
     ]
 
 
@@ -52,6 +53,8 @@ def farthest(task: Task) -> Pair:
     dimension there is only the opposite row or none at all. With r rows of a person it is -r c^2 / T (Theorem O1).
     """
     mechanism = cast("SecondMoment", task.mechanism)
+    if mechanism.row_weights is not None:
+        return weighted_rows.farthest(task)
     square = task.setting.rows_per_person * mechanism.intercept_steps**2 / mechanism.person_bound(task.setting)
     if mechanism.basis is not None:
         return directions.farthest(task, -min(square, 1.0))
@@ -68,12 +71,16 @@ def farthest(task: Task) -> Pair:
 
 def hostile(mechanism: Mechanism, num_columns: int) -> FloatArray:
     """Return rows that try to leave the bound, or either of a second round's two; shape `(k, d)`."""
+    if cast("SecondMoment", mechanism).row_weights is not None:
+        return weighted_rows.hostile(cast("SecondMoment", mechanism), num_columns)
     second = cast("SecondMoment", mechanism).basis is not None
     return (directions.hostile if second else hostile_rows)(mechanism, num_columns)
 
 
 def twin(task: Task) -> Task:
     """Return two columns, or two directions and a target."""
+    if cast("SecondMoment", task.mechanism).row_weights is not None:
+        return weighted_rows.twin(task)
     second = cast("SecondMoment", task.mechanism).basis is not None
     return (directions.twin if second else twin_with_mu)(task)
 
@@ -119,6 +126,7 @@ AUDIT = KindAudit(
             frozenset({"optimal test", "noise law"}),
         ),
         **directions.FAULTS,
+        **weighted_rows.FAULTS,
     },
     farthest=farthest,
     hostile=hostile,
