@@ -33,7 +33,7 @@ def claim_of(clients: int, epsilon: str = "1") -> Claim:
 
 @pytest.mark.parametrize("mechanism", KINDS, ids=lambda mechanism: mechanism.kind)
 @pytest.mark.parametrize(("clients", "epsilon"), [(1000, "1"), (1_000_000, "1"), (3_000_000, "3")])
-def test_the_grid_is_the_coarsest_that_keeps_the_rule(
+def test_the_coarsest_grid_keeps_the_rule(
     mechanism: Mechanism, clients: int, epsilon: str
 ) -> None:
     asked = Measurement(mechanism, 12, Setting(), claim_of(clients, epsilon))
