@@ -27,6 +27,10 @@ class Words:
         return self.left.pop(0)
 
 
+def cut(x: float) -> float:
+    return min(max(x, -(2.0**400)), 2.0**400)
+
+
 def norm(vector: list[float]) -> float:
     total = 0.0
     for x in vector:
@@ -37,6 +41,7 @@ def norm(vector: list[float]) -> float:
 def dithered(vector: list[float], squared_bound: int, words: Words, factor: float | None = None) -> list[int]:
     """Shrink a vector of steps, or multiply it by a factor that is known already, and round it up or down by u."""
     if factor is None:
+        vector = [cut(x) for x in vector]
         longest = shrunken(squared_bound, len(vector))
         factor = longest / max(norm(vector), longest)
     shrunk = [x * factor for x in vector]
@@ -68,7 +73,7 @@ def weighted(mechanism: Mechanism, rows: list[Row], squared_bound: int, words: W
         k = shrunken(_squared(mechanism), entries) / math.sqrt(2) / (bound * unit)
     vectors = []
     for row in rows:
-        known = [0.0] * entries if None in row else [constant, *(float(x) for x in row if x is not None)]
+        known = [0.0] * entries if None in row else [constant, *(cut(x) for x in row if x is not None)]
         if target is not None:
             known[target + 1] = min(max(known[target + 1], -bound), bound) * k
         vectors.append([x * unit for x in known])

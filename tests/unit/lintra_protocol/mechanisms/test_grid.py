@@ -33,9 +33,7 @@ def claim_of(clients: int, epsilon: str = "1") -> Claim:
 
 @pytest.mark.parametrize("mechanism", KINDS, ids=lambda mechanism: mechanism.kind)
 @pytest.mark.parametrize(("clients", "epsilon"), [(1000, "1"), (1_000_000, "1"), (3_000_000, "3")])
-def test_the_coarsest_grid_keeps_the_rule(
-    mechanism: Mechanism, clients: int, epsilon: str
-) -> None:
+def test_the_coarsest_grid_keeps_the_rule(mechanism: Mechanism, clients: int, epsilon: str) -> None:
     asked = Measurement(mechanism, 12, Setting(), claim_of(clients, epsilon))
     squared = asked.calibrated(10 * clients).mechanism.squared_bound
     entries, n, mu = 12 + (mechanism is WEIGHTED), 10 * clients, gaussian_mu(float(epsilon), 1e-6)
