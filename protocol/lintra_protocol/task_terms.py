@@ -192,6 +192,8 @@ class TaskTerms(BatchTerms):
             raise InvalidTaskError(
                 f"verification: nothing bounds a report of {self.mechanism.kind} like this; use none"
             )
+        if self.num_words > MAX_WORDS:  # before their noise is spelled out, word by word
+            raise InvalidTaskError(f"a report of {self.num_words} words exceeds {MAX_WORDS}; use a sketch")
         noised = self.noise != "servers"
         variances = [int(sigma) ** 2 * noised for sigma in self._as_claimed.layout.sigmas]
         try:

@@ -13,7 +13,7 @@ from typing import Literal
 ROOT = Path(__file__).resolve().parents[2]
 
 LANGUAGES = {"python": "python", "sh": "shell", "bash": "shell", "console": "shell"}
-OUTPUTS = frozenset({"text", "json", "toml", "csv", "{toctree}", "{code-cell}"})
+OUTPUTS = frozenset({"text", "json", "toml", "csv", "html", "ts", "{toctree}", "{code-cell}"})
 COMMANDS = frozenset(
     {"alias", "ask", "curl", "docker-compose", "echo", "export", "lintra", "make", "pip", "pytest", "python"}
 )

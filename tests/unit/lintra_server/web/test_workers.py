@@ -219,7 +219,7 @@ async def test_an_opener_is_told_neither_root_key_nor_folders(tmp_path: Path) ->
         said = _hello(world.settings[0], 2, bytes(32))
         assert set(said.words) == {
             "host", "max_connections", "trusted_proxies", "max_pending_bytes", "max_wait_seconds", "log_level",
-            "log_format",
+            "log_format", "page_origins",
         }  # fmt: skip
         assert b"secret" not in repr(IpcFrame(0, {}, b"secret")).encode()
 

@@ -1,0 +1,23 @@
+/** What a task promises, for the people who are asked to take part. */
+
+import { epsilonAt } from "./privacy/statement.js";
+import { toNumber } from "./rational.js";
+import { type Task, usualDelta } from "./task.js";
+import { type Texts, english, promiseText } from "./texts.js";
+
+export class Promised {
+  /** The delta at which epsilon is stated: a millionth, or one over the smallest cohort if that is less. */
+  readonly delta: number;
+  /** Of everything that one source may send, at that delta; never below the true value. */
+  readonly epsilon: number;
+
+  constructor(private readonly task: Task) {
+    this.delta = toNumber(usualDelta(task.definition.claim.min_clients));
+    this.epsilon = epsilonAt(task.worstTogether(), this.delta) * (1 + 1e-12);
+  }
+
+  /** Who asks for what, who must be honest, and what cannot be undone: paragraphs that a user reads before they agree. */
+  text(texts: Texts = english): string[] {
+    return promiseText(texts, this.task.definition, this.epsilon, this.delta);
+  }
+}
