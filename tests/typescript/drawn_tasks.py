@@ -126,6 +126,8 @@ def _mechanism(rng: random.Random, kind: str, columns: list[dict[str, Any]], *, 
     if rng.random() < 0.4:
         common["clip_count_weight"] = rng.choice(["0.2", "0.5", "1"])
     counts = {"count": "noisy"} if rng.random() < 0.3 else {}
+    if rng.random() < 0.4:
+        common["rounding"] = "dithered"
     if kind == "sum":
         return common | counts
     if kind == "second_moment":

@@ -1,5 +1,6 @@
-/** Rounding a row to integers inside a ball. A double is a fraction, so all of it is exact. */
+/** Rounding a row to integers inside a ball: to nearest, where doubles are fractions and all of it is exact; or dithered. */
 
+import { type RandomBytes, readLittleEndian } from "./bytes.js";
 import { isqrt, ofDouble } from "./rational.js";
 
 const abs = (value: bigint): bigint => (value < 0n ? -value : value);
@@ -30,6 +31,23 @@ export function quantise(row: readonly number[], bound: bigint): bigint[] {
   });
   const sizes = squaredNorm(nearest) <= bound ? nearest : down;
   return sizes.map((size, place) => (numbers[place] < 0n ? -size : size));
+}
+
+/**
+ * Shrink a row to sqrt(bound) - sqrt(e), and round each of its e entries up with the chance that is its fraction: no
+ * outcome leaves the ball. In doubles, whose every operation is fixed; reads a word of 32 bits for each entry.
+ */
+export function dithered(row: readonly number[], bound: bigint, random: RandomBytes): bigint[] {
+  const reach = row.map((value) => Math.min(Math.max(value, -(2 ** 400)), 2 ** 400));
+  const norm = Math.sqrt(reach.reduce((sum, value) => sum + value * value, 0));
+  const limit = Math.max(Math.sqrt(Number(bound)) - Math.sqrt(row.length), 0);
+  const factor = limit > 0 ? limit / Math.max(norm, limit) : 0;
+  const words = random(4 * row.length);
+  return reach.map((value, place) => {
+    const low = Math.floor(value * factor);
+    const isUp = Number(readLittleEndian(words, 4 * place, 4)) < (value * factor - low) * 2 ** 32;
+    return BigInt(low + Number(isUp));
+  });
 }
 
 /** Whether a row is longer than a bound; one that lies on the sphere but for 2^-30, as doubles may cause, is not. */

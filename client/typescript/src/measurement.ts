@@ -1,7 +1,7 @@
 /** A mechanism in the setting of a task: how a row becomes words, which noise they get, and the privacy of a release. */
 
 import type { RandomBytes } from "./bytes.js";
-import { isLonger, quantise } from "./clipping.js";
+import { dithered, isLonger, quantise } from "./clipping.js";
 import { refuse } from "./errors.js";
 import { type Block, type Document, type Kind, MAX_SIGMA, squaredBound } from "./mechanisms/kind.js";
 import type { Osnap } from "./mechanisms/osnap.js";
@@ -49,17 +49,20 @@ export class Measurement {
 
   // --- the client's part -------------------------------------------------------------------------------------------
 
-  /** The noiseless words of a normalised row, in which what is missing is NaN. */
-  exact(row: number[], isOutside: boolean): bigint[] {
+  /** The noiseless words of a normalised row, in which what is missing is NaN; only dithering reads random bytes. */
+  exact(row: number[], isOutside: boolean, random: RandomBytes): bigint[] {
     const { kind, document } = this;
+    const steps = kind.clip ? kind.clip(document, row) : this.clipped(row, random);
     if (kind.leavesOut?.(document) && row.some(Number.isNaN)) return new Array<bigint>(this.numWords).fill(0n);
-    const words = kind.fill(document, kind.clip ? kind.clip(document, row) : this.clipped(row));
+    const words = kind.fill(document, steps);
     return document.clip_count_weight ? [...words, isOutside || this.isClipped(row) ? this.counter : 0n] : words;
   }
 
-  private clipped(row: number[]): bigint[] {
+  private clipped(row: number[], random: RandomBytes): bigint[] {
     const unit = 2 ** this.document.fraction_bits;
-    return quantise(row.map((value) => (Number.isNaN(value) ? 0 : value * unit)), squaredBound(this.document));
+    const steps = row.map((value) => (Number.isNaN(value) ? 0 : value * unit));
+    const bound = squaredBound(this.document);
+    return this.document.rounding ? dithered(steps, bound, random) : quantise(steps, bound);
   }
 
   /** Whether the norm bound shortens a row. */
@@ -174,6 +177,9 @@ export class Measurement {
     const bound = squaredBound(document);
     if (!isPositive(parseReal(document.row_bound)) || bound <= 0n || bound > MAX_SQUARED_BOUND)
       refuse("invalid_task", `row_bound ${document.row_bound} is not positive, or does not fit 30 bits`);
+    if (document.rounding && (!kind.allows.dither || bound < 4n * BigInt(this.columns)))
+      refuse("invalid_task", "rounding: this mechanism does not dither, or its grid is too coarse for so many columns");
+    if (document.floor) refuse("invalid_task", "floor: belongs to noise of clients and servers both");
     if (document.clip_count_weight && !kind.allows.clipCounter)
       refuse("invalid_task", `clip_count_weight: ${document.kind} cannot count clipped rows`);
     if (weight.n < 0n || compare(weight, rational(1n)) > 0 || (document.clip_count_weight && !this.counter))

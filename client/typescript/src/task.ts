@@ -188,9 +188,9 @@ export class Task {
     const outside = isOutside(this.definition.columns, values);
     const { measurement, verified } = this;
     const normalised = normalise(this.definition.columns, values, this.wholeLevels);
-    const exact = measurement.exact(normalised, outside);
-    let words = measurement.noised(exact, random);
-    while (verified && isTooLong(words, verified)) words = measurement.noised(exact, random);
+    const draw = () => measurement.noised(measurement.exact(normalised, outside, random), random);
+    let words = draw();
+    while (verified && isTooLong(words, verified)) words = draw();
     const isLeftOut = incomplete && (measurement.kind.leavesOut?.(measurement.document) ?? false);
     return { words, incomplete, clipped: !isLeftOut && (outside || measurement.isClipped(normalised)) };
   }
@@ -274,6 +274,7 @@ export class Task {
     if (noise === "both") unsupported("noise: this client knows that of clients or of servers");
     if (share_form === "spread" && this.verified) unsupported("share_form: verified reports are not spread");
     if (noise && !this.measurement.kind.allows.serverNoise) unsupported("noise: servers cannot add that of this mechanism");
+    if (this.definition.claim.epsilon_alone) refuse("invalid_task", "epsilon_alone: belongs to noise of clients and servers both");
     if (noise && this.claim.deltaCoalition.n) refuse("invalid_task", "delta_coalition: servers' noise needs none; use 0");
     if (this.definition.claim.neighbours === ("add-remove" as string))
       refuse("invalid_task", "neighbours: add-remove is for organisations");

@@ -49,6 +49,7 @@ function measurementOf(mechanism: Document, columns: number): Measurement {
   return new Measurement(KINDS[mechanism.kind] as Kind<Document>, mechanism, columns, 0);
 }
 
+const none: RandomBytes = () => refuse("refused", "rounding to nearest reads no random bytes");
 const numbers = (row: (string | null)[]): number[] => row.map((value) => (value === null ? NaN : Number(value)));
 const task = (text: string): Task => Task.parse(utf8(text));
 
@@ -98,12 +99,12 @@ export const operations = (suite: Suite): Record<string, (input: any) => unknown
         steps.map(BigInt),
       ),
     ),
-  missing_rows: ({ mechanism, row, outside }) => texts(measurementOf(mechanism, row.length).exact(numbers(row), outside)),
+  missing_rows: ({ mechanism, row, outside }) => texts(measurementOf(mechanism, row.length).exact(numbers(row), outside, none)),
   clip_count: ({ mechanism, row, outside }) => {
-    const words = measurementOf(mechanism, row.length).exact(numbers(row), outside);
+    const words = measurementOf(mechanism, row.length).exact(numbers(row), outside, none);
     return String(words[words.length - 1]);
   },
-  joint_vector: ({ mechanism, row }) => texts(measurementOf(mechanism, row.length).exact(numbers(row), false)),
+  joint_vector: ({ mechanism, row }) => texts(measurementOf(mechanism, row.length).exact(numbers(row), false, none)),
   squared_distance: ({ mechanism, columns, neighbours, contributors }) => {
     if (contributors || neighbours === "add-remove") refuse("unsupported_feature", "organisations");
     measurementOf(mechanism, columns);
@@ -200,7 +201,7 @@ const python = (value: number): string => value.toExponential(10).replace(/e([+-
 /** What servers, analyzers, authors or organisations do. */
 export const NOT_A_CLIENTS = new Set([
   "accepted", "aggregate_context", "check_pass", "check_points", "check_seed", "check_share", "clip_entries", "clip_exactly",
-  "columns", "contribution", "decode", "decode_sealed_document", "derive", "deviations", "difference", "expand_spread",
+  "columns", "contribution", "decode", "decode_sealed_document", "derive", "deviations", "difference", "expand_spread", "floor_deviations",
   "halvings", "intersection", "judge", "late_seed", "matrix", "merkle_root", "nonce_commitment", "omega", "open",
   "open_upload", "orthonormal", "parse_ids", "pieces", "positions", "problem", "project", "prove", "prove_absence",
   "public_key", "published_sigma", "range_products", "range_projection", "rebuild", "require_formed", "sigmas", "sign",

@@ -2,7 +2,7 @@
 
 import type { Column } from "../schema.js";
 import { type Rational, floor, parseReal, rational, square, times } from "../rational.js";
-import { integer, optional, real, type Shape } from "../shapes.js";
+import { integer, oneOf, optional, real, type Shape } from "../shapes.js";
 
 /** The fields that all kinds have. Rows are shrunk to `row_bound` and counted in steps of 2^-`fraction_bits`. */
 export interface Document {
@@ -11,6 +11,8 @@ export interface Document {
   fraction_bits: number;
   sigma: number;
   clip_count_weight?: string;
+  rounding?: "dithered";
+  floor?: number;
 }
 
 /** A run of words of one meaning; `sigma` is the noise of each, or of products and squares of so many columns. */
@@ -25,7 +27,7 @@ export interface Block {
 
 export interface Kind<D extends Document> {
   fields: Record<string, Shape>;
-  allows: { clipCounter?: boolean; serverNoise?: boolean; levels?: boolean };
+  allows: { clipCounter?: boolean; dither?: boolean; serverNoise?: boolean; levels?: boolean };
   blocks(document: D, columns: number): Block[];
   /** The words of a clipped row, as `clip` returns it. */
   fill(document: D, steps: bigint[]): bigint[];
@@ -54,6 +56,8 @@ export const common: Record<string, Shape> = {
   fraction_bits: integer(0, 40),
   sigma: integer(4, MAX_SIGMA),
   clip_count_weight: optional(real, "0"),
+  rounding: optional(oneOf("dithered"), "nearest"),
+  floor: optional(integer(0, MAX_SIGMA), 0),
 };
 
 /** floor(4^f B^2), the largest squared norm of a row in steps. */

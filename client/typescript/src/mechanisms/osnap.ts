@@ -15,7 +15,7 @@ const MAX_OVERLAPPING_ROWS = 4096;
 
 export const osnap: Kind<Osnap> = {
   fields: { ...common, rows: integer(1, 2 ** 20), sparsity: integer(1, 64), leverage: real },
-  allows: { clipCounter: true, serverNoise: true },
+  allows: { clipCounter: true, dither: true, serverNoise: true },
   sketch: ({ rows, sparsity }) => ({ rows, sparsity }),
   blocks: (document, columns) => [{ size: columns, sigma: document.sigma, bound: isqrt(squaredBound(document)) }],
   fill: (_, steps) => steps,

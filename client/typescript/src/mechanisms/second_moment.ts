@@ -25,9 +25,10 @@ const notYet = optional(later, null);
 export const secondMoment: Kind<SecondMoment> = {
   fields: {
     ...common, count: optional(oneOf("noisy"), "exact"), intercept: real, trace: boolean,
-    basis: notYet, after: notYet, targets: notYet, dither: notYet, row_weights: notYet,
+    basis: notYet, after: notYet, targets: notYet,
+    row_weights: notYet, target: notYet, target_bound: notYet, target_factor: notYet,
   },
-  allows: { clipCounter: true, serverNoise: true },
+  allows: { clipCounter: true, dither: true, serverNoise: true },
   leavesOut: ({ count }) => count === "noisy",
   blocks(document, columns) {
     const { sigma, intercept, trace, count } = document;

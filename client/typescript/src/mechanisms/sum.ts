@@ -13,7 +13,7 @@ const counted = (document: Sum): bigint => isqrt(squaredBound(document) / 4n);
 
 export const sum: Kind<Sum> = {
   fields: { ...common, count: optional(oneOf("noisy"), "exact") },
-  allows: { clipCounter: true, serverNoise: true },
+  allows: { clipCounter: true, dither: true, serverNoise: true },
   leavesOut: ({ count }) => count === "noisy",
   blocks(document, columns) {
     const row = { size: columns, sigma: document.sigma, bound: isqrt(squaredBound(document)) };

@@ -5,7 +5,7 @@ import type { Neighbours } from "../mechanisms/kind.js";
 import {
   type Rational, add, compare, floor, isPositive, isqrt, minus, ofDouble, parseReal, rational, square, times, toNumber,
 } from "../rational.js";
-import { integer, object, oneOf, real, realThat, ruled } from "../shapes.js";
+import { integer, object, oneOf, optional, real, realThat, ruled } from "../shapes.js";
 
 export interface ClaimDocument {
   epsilon: string;
@@ -15,6 +15,7 @@ export interface ClaimDocument {
   max_corrupt_clients: number;
   threat: "static" | "adaptive";
   delta_coalition: string;
+  epsilon_alone?: string;
 }
 
 const isPart = (value: Rational): boolean => isPositive(value) && compare(value, rational(1n)) < 0;
@@ -24,6 +25,7 @@ export const claimShape = ruled<ClaimDocument>(
     epsilon: realThat(isPositive, "epsilon is positive"), delta: realThat(isPart, "delta lies between 0 and 1"),
     neighbours: oneOf("replace-one", "zero-out", "add-remove"), min_clients: integer(2, 2 ** 32),
     max_corrupt_clients: integer(0), threat: oneOf("static", "adaptive"), delta_coalition: real,
+    epsilon_alone: optional(realThat(isPositive, "epsilon_alone is positive")),
   }),
   (claim) => {
     const coalition = parseReal(claim.delta_coalition);
