@@ -87,7 +87,7 @@ def _weights(context: CalibrationContext[SecondMomentSpecification]) -> dict[str
     options = context.options
     target = None
     if options.target is not None:
-        names = [column.name for column in Schema(tuple(context.columns)).encoded]
+        names = [column.name for column in Schema(tuple(context.columns), indicators=True).encoded]
         if options.target not in names:
             raise InvalidTaskError(f"mechanism.target: {options.target!r} is none of {', '.join(names)}")
         target = names.index(options.target)

@@ -107,7 +107,7 @@ def coefficients_of(collected: Collected, rows: EncodedRows, constant: float, nu
     estimate, unseen = private_regression(collected)
     features = [each.name for each in estimate.rows if each.name != INTERCEPT]
     own, own_r2 = least_squares(rows, rows.own, features)
-    clipped, clipped_r2 = least_squares(rows, rows.collected, features)
+    clipped, clipped_r2 = least_squares(rows, rows.collected, features, rows.roots)
     told = estimate.penalised
     shrunk = (*told.coefficients, told.intercept) if told else ()
     penalised = {each.name: PenalisedCoefficient(each.value, each.interval) for each in shrunk}
@@ -127,7 +127,7 @@ def coefficients_of(collected: Collected, rows: EncodedRows, constant: float, nu
             for each in estimate.rows
         ),
         estimate=estimate,
-        prospects=_prospects(rows.collected[:, rows.places(features)], constant, collected, num_rows),
+        prospects=_prospects(rows.collected[:, rows.places(features)], rows.roots, constant, collected, num_rows),
     )
 
 
@@ -153,17 +153,20 @@ def private_regression(collected: Collected) -> tuple[RegressionEstimate, tuple[
     return regression(release, target, seen, of="cohort", confidence=CONFIDENCE), unseen
 
 
-def least_squares(rows: EncodedRows, block: FloatArray, features: Sequence[str]) -> tuple[dict[str, float], float]:
+def least_squares(
+    rows: EncodedRows, block: FloatArray, features: Sequence[str], roots: FloatArray | None = None
+) -> tuple[dict[str, float], float]:
     """Return least squares of the last column on features without privacy: coefficients by name, and R2.
 
     A coefficient that the rows do not determine, because features depend on each other exactly, is left out. `block`
-    holds normalised rows, shape `(n, k)`.
+    holds normalised rows, shape `(n, k)`, and `roots` the roots of their weights, shape `(n,)`, if they have any.
     """
     places = rows.places(features)
+    roots = np.ones(len(block)) if roots is None else roots
     outcome = block[:, -1]
     design = np.column_stack([np.ones(len(block)), block[:, places]])
-    solution, _, rank, _ = np.linalg.lstsq(design, outcome, rcond=None)
-    r2 = r2_of(outcome, design @ solution)
+    solution, _, rank, _ = np.linalg.lstsq(design * roots[:, np.newaxis], outcome * roots, rcond=None)
+    r2 = r2_of(outcome, design @ solution, np.square(roots))
     if rank < design.shape[1]:
         return {}, r2
     slopes = solution[1:] * rows.scale[-1] / rows.scale[places]
@@ -185,10 +188,11 @@ def r2_of_coefficients(coefficients: Mapping[str, float], rows: EncodedRows) -> 
     return found if np.isfinite(found) else None
 
 
-def r2_of(outcome: FloatArray, predicted: FloatArray) -> float:
-    """Return R2 of predictions, both of shape `(n,)`; 0 for an outcome that does not vary."""
-    spread = float(np.square(outcome - outcome.mean()).sum())
-    return 1 - float(np.square(outcome - predicted).sum()) / spread if spread > 0 else 0.0
+def r2_of(outcome: FloatArray, predicted: FloatArray, weights: FloatArray | None = None) -> float:
+    """Return R2 of predictions, all of shape `(n,)`; 0 for an outcome that does not vary."""
+    middle = np.average(outcome, weights=weights)
+    spread = float(np.average(np.square(outcome - middle), weights=weights))
+    return 1 - float(np.average(np.square(outcome - predicted), weights=weights)) / spread if spread > 0 else 0.0
 
 
 def dependent_features(rows: EncodedRows, features: Sequence[str]) -> tuple[str, ...]:
@@ -203,9 +207,11 @@ def dependent_features(rows: EncodedRows, features: Sequence[str]) -> tuple[str,
     return tuple(rows.names[place] for place, own in zip(places, part.tolist(), strict=True) if own)
 
 
-def _prospects(features: FloatArray, constant: float, collected: Collected, num_rows: int) -> tuple[Prospect, ...]:
+def _prospects(
+    features: FloatArray, roots: FloatArray, constant: float, collected: Collected, num_rows: int
+) -> tuple[Prospect, ...]:
     """Return the strength of coefficients for other cohorts of such rows and other epsilons."""
-    design = np.column_stack([np.full(len(features), constant), features])
+    design = np.column_stack([np.full(len(features), constant), features]) * roots[:, np.newaxis]
     smallest = float(np.linalg.eigvalsh(design.T @ design)[0])
     claim = collected.task.claim
     return outlook(smallest, collected.noise, num_rows, claim.float_epsilon, claim.float_delta)

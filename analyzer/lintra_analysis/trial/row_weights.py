@@ -62,6 +62,19 @@ class RowWeighting:
     noise: float
     share: float
 
+    @classmethod
+    def stated(cls, specification: Mapping[str, object]) -> "RowWeighting | None":
+        """Return how a specification weights rows whose target, if any, is the last column; None if it does not."""
+        mechanism = cast("Mapping[str, str]", specification["mechanism"])
+        by = cast("WeightedBy | None", mechanism.get("row_weights"))
+        if by is None:
+            return None
+        bound, constant = float(cast("str", specification["row_bound"])), float(mechanism["intercept"])
+        if by == "all":
+            return cls("all", bound, constant, None, float(mechanism.get("target_factor", 1)), math.nan, math.nan)
+        reach = float(mechanism["target_bound"])
+        return cls("features", bound, constant, reach, bound / math.sqrt(2) / reach, math.nan, math.nan)
+
     def vectors(self, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the vectors (c, z, k z_y), shape `(n, q)`, and the roots t of the rows' weights, shape `(n,)`.
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from lintra_analysis.trial.files.bounds import Bounds, clipped
 from lintra_analysis.trial.files.table import FileTable, reasons
+from lintra_analysis.trial.row_weights import RowWeighting
 from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.errors import InvalidTableError
 from lintra_protocol.fields.schema import Schema
@@ -69,7 +70,8 @@ class EncodedRows:
     Attributes:
         scale: shape `(k,)`; and so is `center`, in the columns' own units.
         own: shape `(n, k)`, with nothing clipped.
-        collected: shape `(n, k)`, as they are collected.
+        collected: shape `(n, k)`, as they are collected; where rows are weighted, before a row's own factor.
+        roots: these factors, the roots of the rows' weights, shape `(n,)`; 1 where rows are not weighted.
         changed: the part of them that a bound changed.
     """
 
@@ -78,10 +80,18 @@ class EncodedRows:
     center: FloatArray
     own: FloatArray
     collected: FloatArray
+    roots: FloatArray
     changed: float
 
     @classmethod
-    def of(cls, bounds: Bounds, rows: FloatArray, persons: IntArray | None, person_norm: float | None) -> "EncodedRows":
+    def of(
+        cls,
+        bounds: Bounds,
+        rows: FloatArray,
+        persons: IntArray | None,
+        person_norm: float | None,
+        weighting: RowWeighting | None = None,
+    ) -> "EncodedRows":
         """Encode rows of shape `(n, d)`, in users' units; a missing number stands at its column's centre.
 
         `persons` has the number of each row's person, shape `(n,)`, whose rows are clipped together to `person_norm`;
@@ -90,13 +100,19 @@ class EncodedRows:
         schema = Schema(bounds.columns, indicators=True)
         rows = np.where(np.isnan(rows), schema.center, rows)
         norm = float(bounds.row_bound) if person_norm is None else person_norm
-        collected, changed = clipped(bounds.columns, norm, rows, persons)
+        collected, changed = clipped(bounds.columns, math.inf if weighting else norm, rows, persons)
+        roots = np.ones(len(rows))
+        if weighting is not None:
+            vectors, roots = weighting.vectors(collected)
+            moved = vectors[:, -1] / weighting.target_factor
+            changed += float(np.mean(np.abs(moved - collected[:, -1]) > 1e-12))
+            collected = np.column_stack([collected[:, :-1], moved])
         schema.lower, schema.upper = np.full(schema.lower.shape, -math.inf), np.full(schema.upper.shape, math.inf)
         scale, center = (
             np.array([float(getattr(column, field)) for column in schema.encoded]) for field in ("scale", "center")
         )
         names = [column.name for column in schema.encoded]
-        return cls(names, scale, center, schema.normalise(rows), collected, changed)
+        return cls(names, scale, center, schema.normalise(rows), collected, roots, min(changed, 1.0))
 
     def places(self, features: Sequence[str]) -> list[int]:
         """Return where the encoded columns of these names stand."""

@@ -1,7 +1,8 @@
 """Runs the whole protocol on one's own table: collects it, analyses the release, and compares the answer.
 
-The bounds, scales and the norm bound follow from the table by the rule of `files.bounds`, stated beforehand; nothing is
-chosen by its result. A trial is not private: it shows the table's own numbers beside the private ones.
+The bounds and scales follow from the table by the rule of `files.bounds`, and the weights of rows by that of
+`row_weights`, both stated beforehand; nothing is chosen by its result. A trial is not private: it shows the table's
+own numbers beside the private ones.
 """
 
 import time
@@ -12,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lintra_analysis.kinds.range_finder import COLUMNS_OF_A_RANGE, proposed_intercept
+from lintra_analysis.spec.build_task import claim_of
+from lintra_analysis.spec.specification import Specification
 from lintra_analysis.trial.coefficients import RegressionComparison, coefficients_of
 from lintra_analysis.trial.collection import collect
 from lintra_analysis.trial.directions import DirectionComparison, directions_of
@@ -19,9 +22,12 @@ from lintra_analysis.trial.files.bounds import Bounds, bounds_of
 from lintra_analysis.trial.files.schema import column_documents
 from lintra_analysis.trial.files.table import FileTable
 from lintra_analysis.trial.organisations import PooledComparison, Whose, contributors_of, pooled_of
+from lintra_analysis.trial.row_weights import RowWeighting, weighted_document
 from lintra_analysis.trial.selection import EncodedRows, chosen_columns, complete_rows
 from lintra_protocol.crypto.randomness import RandomBytes
+from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.encoding.documents import real
+from lintra_protocol.fields.schema import Schema
 
 
 @dataclass(frozen=True, repr=False)
@@ -94,18 +100,18 @@ def try_table(
     complete, incomplete = complete_rows(table)
     bounds, block = bounds_of(table), table.block()
     specification = _specification(table, bounds, epsilon, delta, wide=wide)
+    if whose is None and not wide:
+        specification |= _weighted(specification, bounds, complete, target)
     whole: NDArray[np.bool_] = np.logical_or(~np.isnan(block).any(axis=1), wide)
     persons = None if whose is None else whose.pairs[whole]
     if whose is not None and persons is not None:
         specification |= contributors_of(whose, bounds, complete, persons)
     collected = collect(specification, block, now, random_bytes, said, () if whose is None else whose.files)
     said("estimating, with and without privacy")
-    rows = EncodedRows.of(bounds, block[whole], persons, collected.task.measurement.person_norm)
-    answer = (
-        directions_of(collected, rows)
-        if wide
-        else coefficients_of(collected, rows, float(bounds.intercept), table.num_rows)
-    )
+    weighting = RowWeighting.stated(specification)
+    rows = EncodedRows.of(bounds, block[whole], persons, collected.task.measurement.person_norm, weighting)
+    constant = float(bounds.intercept) if weighting is None else weighting.constant
+    answer = directions_of(collected, rows) if wide else coefficients_of(collected, rows, constant, table.num_rows)
     pooled = None
     if whose is not None and isinstance(answer, RegressionComparison):
         dropped = asked - table.num_rows
@@ -122,6 +128,17 @@ def try_table(
         pooled=pooled,
         seconds=time.perf_counter() - started,
     )
+
+
+def _weighted(specification: dict[str, object], bounds: Bounds, complete: FloatArray, target: str) -> dict[str, object]:
+    """Return mechanism and row bound with rows weighted by the rule for these very rows, `(n, d)`, without a gap."""
+    claim = claim_of(Specification.model_validate(specification))
+    rows = Schema(bounds.columns, indicators=True).normalise(complete)
+    whole = len(complete) / claim.min_clients
+    mechanism, bound = weighted_document(
+        bounds.columns, rows, claim, {"kind": "second_moment"}, target=target, whole=whole, at_hand=True
+    )
+    return {"mechanism": mechanism, "row_bound": bound}
 
 
 def _specification(

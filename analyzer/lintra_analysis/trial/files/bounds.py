@@ -72,13 +72,14 @@ def clipped(
 ) -> tuple[FloatArray, float]:
     """Return rows of shape `(n, d)`, in users' units, as they are collected, shape `(n, k)`, and the part that changed.
 
-    A bound of a column changes a row, or `norm`, which all rows of a person have together in normalised units.
+    A bound of a column changes a row, or `norm`, which all rows of a person have together in normalised units; inf for
+    none.
     `persons` has the number of each row's person, shape `(n,)`; without it every row is that of another.
     """
     schema, persons = Schema(columns, indicators=True), np.arange(len(rows)) if persons is None else persons
     normalised = schema.normalise(rows)
     lengths = np.sqrt(np.bincount(persons, weights=np.square(normalised).sum(axis=1)))
-    shrink = np.minimum(1.0, norm / np.maximum(lengths, norm))[persons]
+    shrink = np.ones(len(rows)) if math.isinf(norm) else np.minimum(1.0, norm / np.maximum(lengths, norm))[persons]
     moved = ((rows < schema.lower) | (rows > schema.upper)).any(axis=1)
     return normalised * shrink[:, np.newaxis], float((moved | (shrink < 1)).mean())
 
