@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +19,7 @@ from lintra_protocol.crypto.ring import IntArray, RingArray, ring_bytes, ring_fr
 from lintra_protocol.crypto.sealing import HYBRID
 from lintra_protocol.encoding.canonical import base64url
 from lintra_protocol.fields.schema import Column
-from lintra_protocol.mechanisms import Osnap
+from lintra_protocol.mechanisms import AnyMechanism, Osnap
 from lintra_protocol.mechanisms.measurement import Measurement
 from lintra_protocol.mechanisms.setting import Setting
 from lintra_protocol.messages.documents import Signed, TaskRecord, sign
@@ -154,9 +155,22 @@ def _free_ports(count: int) -> list[int]:
 
 def _task(keys: AnalyzerKeys, apps: list[UploadRoute], num_reports: int) -> Task:
     claim = Claim(epsilon="4", delta="0.000001", min_clients=max(num_reports * 9 // 10, 2))
-    capacity = max(num_reports, SMALLEST)
     bare = Osnap(row_bound="1", fraction_bits=0, sigma=8, rows=ROWS, sparsity=SPARSITY)
     hour = int(time.time()) // 3600
+    times = {"not_before": hour - 1, "not_after": hour + 24}
+    return task_of(keys, apps, bare, claim, max(num_reports, SMALLEST), COLUMNS, **times)
+
+
+def task_of(
+    keys: AnalyzerKeys,
+    apps: list[UploadRoute],
+    bare: AnyMechanism,
+    claim: Claim,
+    most: int,
+    num_columns: int,
+    **more: Any,
+) -> Task:
+    """Return a task of some servers for at most so many clients, its mechanism calibrated."""
     return Task(
         salt=base64url(system_randomness(32)),
         purpose="benchmark",
@@ -167,10 +181,9 @@ def _task(keys: AnalyzerKeys, apps: list[UploadRoute], num_reports: int) -> Task
         analyzer=AnalyzerEntry(
             identity_key=keys.identity.public_key, sealing_key=base64url(keys.sealing[HYBRID].public_bytes)
         ),
-        columns=tuple(Column(name=f"c{index}", lower="-1", upper="1") for index in range(COLUMNS)),
-        mechanism=Measurement(bare, COLUMNS, Setting(), claim).calibrated(capacity).mechanism,
+        columns=tuple(Column(name=f"c{index}", lower="-1", upper="1") for index in range(num_columns)),
+        mechanism=Measurement(bare, num_columns, Setting(), claim).calibrated(most).mechanism,
         claim=claim,
-        max_clients=capacity,
-        not_before=hour - 1,
-        not_after=hour + 24,
+        max_clients=most,
+        **more,
     )

@@ -16,20 +16,17 @@ from lintra_analyzer.storage.store import Store
 from lintra_analyzer.tasks.jobs import ReleaseJob
 from lintra_protocol.crypto.randomness import bulk_system_randomness, system_randomness
 from lintra_protocol.crypto.sealing import HYBRID
-from lintra_protocol.encoding.canonical import base64url
-from lintra_protocol.fields.schema import Column
 from lintra_protocol.fields.windows import Windows
 from lintra_protocol.mechanisms import Sum
-from lintra_protocol.mechanisms.measurement import Measurement
-from lintra_protocol.mechanisms.setting import Setting
 from lintra_protocol.messages.documents import TaskRecord, sign
 from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.report.report import make_reports, seal_block
 from lintra_protocol.report.upload import MAX_REPORTS, encode_upload
-from lintra_protocol.task import AnalyzerEntry, ServerEntry, Task
+from lintra_protocol.task import Task
 from lintra_server.settings import Settings
 from lintra_server.web.app import create_app
 from lintra_server.web.upload_route import UploadRoute
+from scale.cohort import task_of
 from scale.figures import Asked, Measured, row, stopwatch
 
 HOURS, REPORTS = 24, 4 * MAX_REPORTS
@@ -123,26 +120,10 @@ def _uploads(task: Task, apps: list[UploadRoute], window: int, count: int) -> li
 
 def _task(keys: AnalyzerKeys, apps: list[UploadRoute], windows: int, hours_each: int) -> Task:
     claim = Claim(epsilon="4", delta="0.000001", min_clients=REPORTS // 2)
-    bare, most = Sum(row_bound="1", fraction_bits=0, sigma=4), REPORTS * hours_each
-    return Task(
-        salt=base64url(system_randomness(32)),
-        purpose="benchmark",
-        author_key=keys.author.public_key,
-        servers=tuple(
-            ServerEntry(url=app.node.settings.public_url, identity_key=app.node.identity.public_key) for app in apps
-        ),
-        analyzer=AnalyzerEntry(
-            identity_key=keys.identity.public_key, sealing_key=base64url(keys.sealing[HYBRID].public_bytes)
-        ),
-        columns=tuple(Column(name=f"c{index}", lower="-1", upper="1") for index in range(COLUMNS)),
-        mechanism=Measurement(bare, COLUMNS, Setting(), claim).calibrated(most).mechanism,
-        claim=claim,
-        max_clients=most,
-        not_before=FIRST,
-        not_after=FIRST + windows * hours_each,
-        batches="windowed",
-        windows=Windows(window=hours_each, grace=0, max_windows=windows, reports_per_source=1),
-    )
+    bare, last = Sum(row_bound="1", fraction_bits=0, sigma=4), FIRST + windows * hours_each
+    spans = Windows(window=hours_each, grace=0, max_windows=windows, reports_per_source=1)
+    more = {"not_before": FIRST, "not_after": last, "batches": "windowed", "windows": spans}
+    return task_of(keys, apps, bare, claim, REPORTS * hours_each, COLUMNS, **more)
 
 
 def _settings(folder: Path, number: int) -> Settings:
