@@ -70,6 +70,7 @@ class Clock:
         self._refilled_at = ran
         self._max_step = max_step
         self._allowance = min(seen.allowance, max_step) if seen else max_step
+        # Without a past nothing contradicts the clock, except that it is earlier than this software.
         self._accepted_at = seen.clock if seen else max(now, BUILT)
         self._unjudged = seen
         """What was seen before the stop that no clock was believed after yet."""
@@ -124,6 +125,8 @@ class Clock:
             return self._judged_after_stop(now, ran, self._unjudged)
         if complaint := self._wake():
             return complaint
+        # Both clocks since the last moment that was believed: only a clock that somebody set moves apart from the
+        # other.
         wall_then, ran_then = self._anchor
         stray = (now - wall_then) - (ran - ran_then)
         return f"it moved by {stray / 3600:.1f} hours while the server ran" if abs(stray) > STRAY_SECONDS else ""
@@ -159,6 +162,7 @@ class Clock:
         self._slept = slept
         self._allowance -= advance
         wall_then, ran_then = self._anchor
+        # The running clock stood while the machine was suspended: from now on the wall clock is that much ahead.
         self._anchor = (wall_then + advance, ran_then)
         return ""
 

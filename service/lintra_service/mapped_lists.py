@@ -50,6 +50,7 @@ class MappedIdList(SortedIds):
     def forget(self, before: int) -> None:
         """Give back the pages of all that stand before a place."""
         whole = HASH_BYTES * before // mmap.PAGESIZE * mmap.PAGESIZE
+        # Whole pages only; a page that is needed again is read from the file again.
         if whole and isinstance(self._map, mmap.mmap):
             self._map.madvise(mmap.MADV_DONTNEED, 0, whole)
 
@@ -198,6 +199,7 @@ class ListFolder:
     def find(self, root: bytes, count: int) -> ReportIds | None:
         """Return the list of a root and length if it is here, hashed anew, and new as far as `keep_only` can tell."""
         with suppress(OSError, ValueError):
+            # First, so that `keep_only` in another thread sees a new file and leaves it.
             os.utime(self._path(root, _LIST))
             found = self.read(root)
             if len(found) == count and found.root == root:
@@ -251,6 +253,7 @@ def _name(file: BinaryIO, path: Path, name: Path, durable: bool) -> None:
     if durable:
         os.fsync(file.fileno())
     file.close()
+    # The content is durable before the name, so that a name never leads to half a list.
     path.replace(name)
     if not durable:
         return

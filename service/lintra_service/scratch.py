@@ -76,6 +76,7 @@ class ScratchFile:
         mapped = mmap.mmap(self._file.fileno(), self._size, access=mmap.ACCESS_READ)
         forget, self._forget = self._forget, None
         if forget is not None:
+            # Room in memory is given back when the map is collected, and not when the file is closed.
             weakref.finalize(mapped, forget)
         return mapped
 
@@ -134,6 +135,7 @@ class Scratch:
         if in_memory:
             return os.fdopen(os.memfd_create("lintra-scratch"), "w+b")
         descriptor, name = tempfile.mkstemp(dir=self._folder)
+        # Without a name nobody else opens it, and it is gone when the process is.
         Path(name).unlink()
         return os.fdopen(descriptor, "w+b")
 

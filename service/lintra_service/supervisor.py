@@ -45,6 +45,7 @@ def end_process(reason: str) -> None:
         saying.start()
         saying.join(1.0)
     finally:
+        # Without handlers and finalisers: one of them may be what hangs.
         os._exit(HALTED)
 
 
@@ -168,6 +169,7 @@ class Supervisor:
     def _hung(self, works: list[_Work]) -> str | None:
         moved: list[float] = []
         for work in works:
+            # A new object equals nothing seen before: of another machine's work all looks like progress.
             seen = object() if work.is_remote else progress_of(work.thread)
             if work.began is None or seen != work.seen:
                 if work.began is None:
@@ -175,6 +177,7 @@ class Supervisor:
                 work.seen, work.moved = seen, self._ran
                 moved.append(work.began)
         for work in works:
+            # It may wait for a thread that moves and began before it stopped: then nothing hangs.
             if any(began <= work.moved for began in moved):
                 work.excused = self._ran
             elif self._ran - max(work.moved, work.excused) >= self.hang_seconds:
@@ -199,6 +202,7 @@ class Supervisor:
         resting = threading.Event()
         while True:
             try:
+                # Set anew at each look, so that it goes off only where this thread cannot run.
                 if self._alarmed:
                     signal.alarm(2 * int(self.hang_seconds))
                 reason = self.look()
@@ -258,6 +262,7 @@ def progress_of(thread: int) -> object:
 
 def _times(process: Path) -> list[str]:
     """Return page faults and CPU time of a thread, or of a process."""
+    # The name in brackets may hold blanks. Behind it: state is field 3, minflt 10, cstime 17 (proc(5)).
     return (process / "stat").read_text().rpartition(")")[2].split()[7:15]
 
 

@@ -100,6 +100,7 @@ class TrustedFile:
         self._state = Trusted()
         with self._locked():
             noted = note.highest()
+            # A file that was noted and is missing was taken away: none is made in its place.
             if not self._path.exists() and not noted:
                 read_secret(folder / KEY_FILE, KEY_BYTES, create=True, random_bytes=random_bytes)
                 write_trusted(folder, self._mac_key(), encoded(Trusted(counter=1)))
@@ -139,6 +140,7 @@ class TrustedFile:
                 if after is not before:
                     new = replace(after, counter=before.counter + 1)
                     write_trusted(self._folder, self._mac_key(), encoded(new))
+                    # The file first. After a crash in between the note is behind, and only one that is ahead refuses.
                     self._note.raise_to(self._read().counter)
                 return result
         except (OSError, SQLAlchemyError, InvalidSettingsError) as error:
@@ -180,6 +182,7 @@ class TrustedFile:
             try:
                 seen = os.fstat(descriptor)
                 mac, body = _parts(_all_of(descriptor, seen.st_size))
+                # Nothing of the body is parsed before its MAC is right.
                 self._require_authentic(mac, body)
                 state = _parsed(body, self._path)
                 self._require_newest(state)
@@ -202,6 +205,7 @@ def locked(folder: Path) -> Iterator[None]:
     """Hold the lock that every writer of the file in a folder takes."""
     descriptor = os.open(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o600)
     try:
+        # Closing the file gives the lock back, and so does the end of the process.
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:
@@ -267,6 +271,7 @@ def write_trusted(folder: Path, key: bytes, body: bytes) -> None:
         file.write(_mac(key, body).hex().encode() + b"\n" + body)
         file.flush()
         os.fsync(file.fileno())
+    # The new name is durable only once the folder is.
     temporary.replace(folder / FILE)
     descriptor = os.open(folder, os.O_RDONLY)
     try:

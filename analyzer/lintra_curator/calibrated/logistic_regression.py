@@ -141,6 +141,7 @@ def logistic_regression(
     columns = named_columns(names, table.shape[1], row_bound)
     optimum = _optimum(table, 2 * answers - 1, regularization, _TOLERANCE * row_bound)
     covariance = np.linalg.inv(regularization * np.eye(table.shape[1]) + table.T @ table / 4)
+    # Rounding leaves the inverse not quite symmetric.
     coef = calibrated_draw(optimum, (covariance + covariance.T) / 2, plan.sigma, random_bytes)
     return LogisticRelease(tuple(column.name for column in columns), coef, regularization, row_bound, plan)
 
@@ -165,6 +166,7 @@ def _optimum(rows: FloatArray, signs: FloatArray, regularization: float, toleran
             return theta
         hessian = regularization * np.eye(len(theta)) + (signed * (miss * (1 - miss))[:, np.newaxis]).T @ signed
         step = np.linalg.solve(hessian, gradient)
+        # Far from the optimum a whole step overshoots; halving it keeps the objective from rising.
         scale, here = 1.0, objective(theta)
         while objective(theta - scale * step) > here + 1e-12 * abs(here) and scale > 1e-6:
             scale /= 2

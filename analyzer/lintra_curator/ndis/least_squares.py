@@ -210,6 +210,7 @@ def _excess(k: FloatArray, g: float, nu: float, sign: int) -> FloatArray:
             return np.maximum(0.0, -np.expm1(np.minimum(k, 0.0)))
         if sign > 0:
             x = np.maximum(k, 0.0) / g
+            # In logarithms: exp(k) overflows where the tail probability underflows.
             rest = np.exp(k - nu * math.log1p(g) + np.log(gammaincc(nu, (1 + g) * x)))
             return np.maximum(0.0, gammaincc(nu, x) - rest)
         x = np.maximum(-k, 0.0) / g
@@ -278,6 +279,7 @@ def _real_roots(k2: float, k1: float, k0: float) -> FloatArray:
 def _panels(roots: FloatArray, reach: float, breaks: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return nodes and weights of Gauss-Legendre panels on [-reach, reach], graded towards every root within."""
     inside = roots[np.abs(roots) < reach]
+    # The integrand has a kink at each root: short panels there keep the rule accurate.
     graded = (inside[:, np.newaxis] + 2 * reach * np.concatenate([-_GRADING, [0.0], _GRADING])).ravel()
     outer = reach * np.array([-1, -0.6, 0.6, 1])
     ends = np.unique(np.clip(np.concatenate([graded, breaks, outer]), -reach, reach))

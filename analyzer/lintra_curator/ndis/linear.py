@@ -89,8 +89,10 @@ class SparseSketch:
         transposed = np.zeros((self.clients, self.rows))
         np.put_along_axis(transposed, self.row_numbers, self.signs.astype(np.float64), axis=1)
         left, singular, _ = np.linalg.svd(transposed, full_matrices=False)
+        # Rows may depend on each other: what is only rounding is cut as numpy.linalg.matrix_rank cuts it.
         kept = singular > max(transposed.shape) * 2.0**-52 * singular[0]
         squares: FloatArray = (left[:, kept] ** 2).sum(axis=1)
+        # A leverage is at most 1, but for rounding.
         return np.minimum(squares, 1.0)
 
     def without(self, clients: IntArray) -> "SparseSketch":
@@ -133,10 +135,12 @@ def absence_pair(
     shift = (norm / sigma) ** 2
     if sketch.layout == "block" or sketch.sparsity == 1:
         counts = np.maximum(sketch.counts() - corrupt, 1)[sketch.row_numbers[client]].astype(np.float64)
+        # Without this client the row has no noise at all.
         if counts.min() <= 1:
             return GaussianPair([], [], [], disjoint=True)
         return GaussianPair(1 / (counts - 1), np.full(len(counts), float(columns)), shift / counts)
     leverage = float(sketch.leverages(corrupt)[client])
+    # Some direction of the release has no noise but this client's.
     if leverage >= 1 - 1e-12:
         return GaussianPair([], [], [], disjoint=True)
     return GaussianPair([leverage / (1 - leverage)], [columns], [leverage * shift])

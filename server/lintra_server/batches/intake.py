@@ -139,6 +139,7 @@ class Intake:
             raise
         serials = [each[:SERIAL_BYTES] for block in blocks for each in block.passes]
         payloads = [each for each in opened if type(each) is bytes]
+        # Nearly every upload: all of it opened, and of one batch, so the store gets its lists as they are.
         if len(payloads) == len(opened) and _are_alike(batches):
             return list(await self._stored(held, batches[0], report_ids, payloads, serials))
         outcomes: list[bool | LintraError] = [each if isinstance(each, LintraError) else False for each in opened]
@@ -162,12 +163,14 @@ class Intake:
         refusal = clock_refusal(held.task, batch, self._now())
         number = self._number_of(held, batch)
         if number is None:
+            # No batch is opened for reports that come at a time when it takes none.
             if refusal is not None:
                 return [refusal] * len(report_ids)
             try:
                 number = await asyncio.get_running_loop().run_in_executor(self._openers, self._open_batch, held, batch)
             except BatchClosedError as error:
                 return [error] * len(report_ids)
+        # The refusal goes along: a report that is stored already is acknowledged at any time.
         upload = StoredUpload(number, report_ids, payloads, held.task.max_clients, refusal, serials)
         return await self._handover.submit(upload)
 
@@ -184,6 +187,7 @@ class Intake:
         known = set[bytes]()
         if not self._are_new(held, batches[0], report_ids):
             known = await self._lookups.find(held, batches[0], report_ids)
+        # A key that is not in memory is read from a file, and the loop must not wait for a disk.
         if known.issuperset(report_ids) or self._has_keys([block.key_id for block in blocks]):
             return open_blocks(held, blocks, self._find_key, known)
         return await loop.run_in_executor(self._openers, open_blocks, held, blocks, self._find_key, known)

@@ -115,6 +115,7 @@ class _Server(socketserver.ThreadingTCPServer):
 
     def __init__(self, listener: socket.socket, told: bytes, context: ssl.SSLContext | None) -> None:
         super().__init__(("", 0), _Handler, bind_and_activate=False)
+        # The base class makes a socket of its own, which is not the one that listens.
         self.socket.close()
         self.socket = listener
         self.told = told
@@ -125,6 +126,7 @@ class _Server(socketserver.ThreadingTCPServer):
         if self.context is not None or not isinstance(request, socket.socket):
             return self.context is not None
         credentials = request.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+        # The kernel gives process, user and group.
         return bool(struct.unpack("3i", credentials)[1] == os.getuid())
 
     def handle_error(self, _request: object, _client: object) -> None:

@@ -111,6 +111,7 @@ class Notes:
         with self._lock:
             slot = self._slots.get(name)
             if slot is not None:
+                # On the disk first: if it fails the slot is still taken, and no other batch writes into it.
                 self._write(bytes(_SLOT_BYTES), slot.start)
                 del self._slots[name]
                 self._free.append(slot.start // _SLOT_BYTES)
@@ -162,6 +163,7 @@ class Notes:
             raise ValueError(f"a note needs a chain value of {CHAIN_BYTES} bytes")
         counter = slot.counter + 1
         body = _encoded(counter, note)
+        # Never over the newest note: if this write is torn, that one is whole.
         place = slot.start + NAME_BYTES + counter % 2 * _PLACE_BYTES
         self._write(body + zlib.crc32(body, slot.check).to_bytes(4, "big"), place)
         slot.counter, slot.note = counter, note
@@ -207,6 +209,7 @@ class Notes:
             if not whole:
                 raise DamagedNotesError(f"{path}, slot {slot}: neither of its two notes is whole: {_MENDS}")
             held = self._slots[name] = _Slot(name, slot)
+            # The counter stands first, so the largest is the newest.
             held.counter, held.note = max(whole)
 
 

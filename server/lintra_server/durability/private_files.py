@@ -56,6 +56,7 @@ def write_new(path: Path, data: bytes) -> None:
             os.fsync(file.fileno())
         sync_folder(path.parent)
     except OSError:
+        # Half a file under its name would be taken for a whole one.
         path.unlink(missing_ok=True)
         raise
 
@@ -63,6 +64,7 @@ def write_new(path: Path, data: bytes) -> None:
 def replace(path: Path, data: bytes) -> None:
     """Write a file in the place of an older one; afterwards it is durable, and it was whole at every moment."""
     temporary = path.with_name(f"{path.name}.partial")
+    # A crash may have left one, which nobody reads.
     temporary.unlink(missing_ok=True)
     write_new(temporary, data)
     temporary.replace(path)
@@ -76,6 +78,7 @@ def destroy(path: Path) -> None:
     """
     try:
         with path.open("r+b") as file:
+            # In place and first: after a crash in between the name leads to zeros.
             file.write(bytes(os.fstat(file.fileno()).st_size))
             file.flush()
             os.fsync(file.fileno())

@@ -64,6 +64,7 @@ class FolderWitness:
             head = Head(numbers[-1], parse_base64url(digest))
         except InvalidMessageError:
             head = EMPTY
+        # The MAC covers the length, so a file under another number is refused as well.
         if not hmac.compare_digest(mac.encode(), self._mac(head).encode()):
             raise WitnessError(f"{self._folder} is no witness of this journal")
         return head
@@ -98,6 +99,7 @@ class FolderWitness:
             write_new(temporary, f"{base64url(head.digest)} {self._mac(head)}\n".encode())
             try:
                 os.link(temporary, self._path(head.length))
+            # Another copy of this server was first: `advance` reads what that one wrote.
             except FileExistsError:
                 pass
             finally:

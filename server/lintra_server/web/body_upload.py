@@ -102,9 +102,12 @@ async def receive_bodies(
                 while more:
                     chunk, more = await next_chunk(receive)
                     taken += len(chunk)
+                    # In a thread, since a disk may be slow: other requests wait for the loop.
                     await asyncio.to_thread(incoming.take, chunk)
+                    # The deadline follows what came, so a sender gains nothing by spreading its bytes.
                     deadline.reschedule(began + GRACE_SECONDS + taken / BYTES_PER_SECOND)
         except TimeoutError:
             raise UnavailableError(f"{taken} bytes came in {loop.time() - began:.0f} s, which is too slow") from None
+        # Before any file gets its name: the head that chose the bodies is only now known to be signed.
         signed.require_sha256(incoming.sha256)
         return incoming.head, [await asyncio.to_thread(writer.finish) for writer in writers]

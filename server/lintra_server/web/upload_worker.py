@@ -161,6 +161,7 @@ class TaskCache:
         known = self._keys.get(key_id)
         if known is not None and known[0] > time.monotonic():
             return known[1]
+        # Before the gate is asked: if it refuses, the private key must not stay here.
         self._keys.pop(key_id, None)
         frame = _waited(self._gate.ask({"ask": "key"}, key_id))
         key = SealingKey(HYBRID if frame.words["suite"] == HYBRID else CLASSICAL, frame.data)
@@ -189,6 +190,7 @@ def _named(number: int) -> Words:
 
 
 def _make_room(remembered: dict[str, tuple[float, RegisteredTask]] | dict[bytes, tuple[float, SealingKey]]) -> None:
+    # Whoever asks for very many costs questions to the gate, and no memory.
     if len(remembered) >= MOST_REMEMBERED:
         remembered.clear()
 
@@ -211,6 +213,7 @@ class RemoteWriter:
         Raises OverloadedError if too many bytes wait to be written.
         """
         with self._lock:
+            # An upload alone is taken whatever its size, or a large one would never be.
             if self._bytes and self._bytes + upload.size > self._max_bytes:
                 raise OverloadedError(f"{self._bytes} bytes wait to be written")
             self._bytes += upload.size
@@ -325,6 +328,7 @@ class UploadWorker:
 
     def tell(self) -> None:
         """Tell the gate what was counted since the last time."""
+        # Taken away before it is told: what is counted meanwhile is told the next time.
         told, self.intake.told = self.intake.told, Counter()
         answers, self.metrics.answers = self.metrics.answers, []
         if told or answers:
