@@ -24,7 +24,6 @@ IGNORED = frozenset(
 )
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
-DocumentedNode = FunctionNode | ast.ClassDef | ast.Module
 
 # Written in pieces, so that these lines are not their own counterexample.
 PERSONAL_FOLDERS = ("home", "Users", "root", "work")

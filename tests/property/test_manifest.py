@@ -18,7 +18,6 @@ from lintra_protocol.cohort.report_ids import (
     difference,
     encode_positions,
     intersection,
-    num_distinct,
 )
 from lintra_protocol.errors import InvalidMessageError, InventoryMismatchError
 from support import few
@@ -44,7 +43,7 @@ def test_lists_do_what_sets_of_identifiers_do(first: set[bytes], second: set[byt
     one, two, three = (ReportIds.of(each) for each in (first, second, third))
     assert list(one) == sorted(first)
     assert list(intersection([one, two, three])) == sorted(first & second & third)
-    assert num_distinct([one, two, three]) == len(first | second | third)
+    assert len(ComparedLists.of([one, two, three]).union) == len(first | second | third)
     assert [each in one for each in POOL] == [each in first for each in POOL]
     assert [one.position(each) for each in one] == list(range(len(one)))
     assert (one == two) == (first == second) == (one.root == two.root)

@@ -52,8 +52,6 @@ HANG_SECONDS = 15.0
 REFUSED = 1
 _TOLD = struct.Struct("5q")
 
-ENDED = "the process ended"
-
 
 class Shim:
     """What is told to the code that lets writes fail."""

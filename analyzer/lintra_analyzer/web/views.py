@@ -325,14 +325,7 @@ def census_view(task: Task, census: CensusResult) -> CensusView:
 
 def job_view(job: Job) -> JobView:
     """Describe a job."""
-    return JobView(
-        task_id=job.task_id,
-        batch=job.batch,
-        stage=job.stage,
-        state=job.state,
-        problem=job.problem,
-        release_id=job.release_id,
-    )
+    return JobView.model_validate(job, from_attributes=True)
 
 
 def window_view(window: Window) -> WindowView:

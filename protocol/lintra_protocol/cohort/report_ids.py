@@ -204,11 +204,6 @@ def intersection(lists: Sequence[ReportIds]) -> ReportIds:
     return ComparedLists.of(lists).common()
 
 
-def num_distinct(lists: Sequence[ReportIds]) -> int:
-    """Return how many identifiers stand in at least one of the lists."""
-    return len(ComparedLists.of(lists).union)
-
-
 class ComparedLists:
     """Several lists beside each other. Each is read once, beside what stood in any before it; kept is what differs."""
 

@@ -7,14 +7,12 @@ of a row is clipped in integers, so that the promise does not rest on them
 
 import base64
 from functools import lru_cache
-from math import isqrt
 
 import numpy as np
 
 from lintra_protocol.crypto.ring import IntArray
 from lintra_protocol.encoding.canonical import parse_base64url
 from lintra_protocol.errors import InvalidMessageError, InvalidTaskError
-from lintra_protocol.noise.clipping import clip_exactly
 
 BASIS_BITS = 14
 """An entry of the basis counts steps of 2^-14."""
@@ -79,8 +77,3 @@ def along(steps: IntArray, basis: IntArray, targets: tuple[int, ...]) -> IntArra
     exact = (steps.astype(np.float64) @ basis.astype(np.float64)).astype(np.int64)
     rounded = exact + (1 << BASIS_BITS - 1) >> BASIS_BITS
     return np.concatenate([rounded, steps[:, list(targets)]], axis=1)
-
-
-def clipped_along(steps: IntArray, basis: IntArray, targets: tuple[int, ...], squared_bound: int) -> IntArray:
-    """Return the same, of the same shape, shrunk in integers so that no squared norm exceeds `squared_bound`."""
-    return clip_exactly(along(steps, basis, targets), isqrt(squared_bound))

@@ -17,7 +17,6 @@ from lintra_service.settings import InvalidSettingsError
 
 KEY_BYTES = 32
 NONCE_BYTES = 12
-TAG_BYTES = 16
 
 
 class Vault:

@@ -33,7 +33,6 @@ from lintra_service.supervisor import HANG_SECONDS, Supervisor
 
 RESTART_SECONDS = 0.5
 STOP_SECONDS = 40.0
-MOST_WORKERS = 64
 
 log = structlog.get_logger()
 
