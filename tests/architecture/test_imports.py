@@ -79,6 +79,7 @@ PROTOCOL_EXTRA_STANDARD_LIBRARY = {
     # Dates of a calendar, as they stand in files; the clock is not read.
     "encoding.csv_values": frozenset({"datetime"}),
     "tables.dates": frozenset({"datetime"}),
+    "tables.doubts": frozenset({"datetime"}),
     # From bytes to lines: a text in memory, no file.
     "tables.text_file": frozenset({"csv", "io"}),
     "__init__": frozenset({"importlib"}),

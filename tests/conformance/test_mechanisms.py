@@ -158,8 +158,8 @@ def test_a_hostile_row_is_clipped_into_the_ball_or_box(member: str, row: list[fl
 
 
 @every_mechanism
-@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-def test_a_row_that_is_not_finite_makes_a_report_like_any_other(member: str, value: float) -> None:
+def test_a_row_in_which_a_value_is_missing_makes_a_report_like_any_other(member: str) -> None:
+    value = math.nan
     task = make_task(calibrated(member, claim()), columns=COLUMNS, claim=claim())
     lacking, whole = (
         client_report(task, row, task.not_before, source("client")) for row in ([0.1, value, 0.1], [0.1, 0.2, 0.1])

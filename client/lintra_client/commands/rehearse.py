@@ -126,5 +126,7 @@ def _lines(found: Rehearsal) -> Iterator[str]:
         yield f"  {column.name}: {'; '.join(parts)}"
     if found.left_out_rows:
         yield f"{found.left_out_rows:,} rows in which a value is missing are not counted"
-    if found.shrunk:
+    if found.weight is not None:
+        yield f"a row counts {found.weight:.3g} on average: rows that lie far out count less"
+    if found.shrunk and found.weight is None:
         yield f"{found.shrunk:,} rows are longer than the task's bound and are shrunk"

@@ -6,6 +6,8 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from lintra_protocol.crypto.ring import FloatArray
+from lintra_protocol.mechanisms.measurement import Measurement
+from lintra_protocol.mechanisms.second_moment import SecondMoment
 from lintra_protocol.tables.sent_columns import SentColumn
 from lintra_protocol.task import Task
 
@@ -38,6 +40,8 @@ class Rehearsal:
     """Rows that take part in nothing since a value is missing; 0 where the task counts them all the same."""
     shrunk: int
     """Rows that are longer than the task's bound, each by itself."""
+    weight: float | None = None
+    """The average weight of a row, where the task weights rows: 1 if none is shrunk, 0 for a row that is left out."""
 
     def document(self) -> dict[str, object]:
         """Return this as JSON holds it."""
@@ -51,8 +55,18 @@ def rehearse(task: Task, values: FloatArray, columns: Sequence[SentColumn]) -> R
     """
     lacking = np.isnan(values).any(axis=1)
     left_out = lacking if task.measurement.leaves_out else np.zeros(len(values), np.bool_)
-    shrunk = task.measurement.is_clipped(task.schema_arrays.normalise(values)) & ~left_out
-    return Rehearsal(len(values), tuple(map(_column, columns)), int(left_out.sum()), int(shrunk.sum()))
+    normalised = task.schema_arrays.normalise(values)
+    shrunk = task.measurement.is_clipped(normalised) & ~left_out
+    weight = _average_weight(task.measurement, normalised)
+    return Rehearsal(len(values), tuple(map(_column, columns)), int(left_out.sum()), int(shrunk.sum()), weight)
+
+
+def _average_weight(measurement: Measurement, rows: FloatArray) -> float | None:
+    mechanism = measurement.mechanism
+    if not isinstance(mechanism, SecondMoment) or mechanism.row_weights is None:
+        return None
+    bound = mechanism.person_bound(measurement.setting)
+    return mechanism.weights(rows.shape[1]).average_weight(rows, bound)
 
 
 def _column(read: SentColumn) -> RehearsedColumn:

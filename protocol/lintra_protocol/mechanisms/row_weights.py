@@ -50,13 +50,24 @@ class RowWeights:
         """
         vectors = self.vectors(rows.reshape(-1, rows.shape[-1]))
         together = vectors.reshape(len(rows), -1)
+        shrunk = together * self._factors(vectors, len(rows), squared_bound)[:, np.newaxis]
+        return quantise_shrunk(shrunk, squared_bound, random_bytes).reshape(vectors.shape)
+
+    def average_weight(self, rows: FloatArray, squared_bound: int) -> float:
+        """Return the mean of t^2 over rows of shape `(n, d)`; a row that is left out counts 0."""
+        vectors = self.vectors(rows)
+        counted = np.isfinite(rows).all(axis=1)
+        return float((self._factors(vectors, len(rows), squared_bound) ** 2 * counted).mean())
+
+    def _factors(self, vectors: FloatArray, num_persons: int, squared_bound: int) -> FloatArray:
+        """Return t of each person whose vectors follow each other, shape `(num_persons,)`."""
+        together = vectors.reshape(num_persons, -1)
         norm = dithered_norm(squared_bound, together.shape[1])
         factors = shrink_factors(column_norms(together), norm)
         if self.by == "features" and self.target is not None:
-            features = np.delete(vectors, self.target + 1, axis=1).reshape(len(rows), -1)
+            features = np.delete(vectors, self.target + 1, axis=1).reshape(num_persons, -1)
             factors = np.minimum(factors, shrink_factors(column_norms(features), norm / sqrt(2)))
-        shrunk = together * factors[:, np.newaxis]
-        return quantise_shrunk(shrunk, squared_bound, random_bytes).reshape(vectors.shape)
+        return factors
 
     def moves_target(self, rows: FloatArray) -> NDArray[np.bool_]:
         """Say for each normalised row of shape `(n, d)` whether its target lies beyond [-Y, Y]."""

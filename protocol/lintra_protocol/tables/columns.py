@@ -37,6 +37,7 @@ from lintra_protocol.tables.doubts import (
     is_rising,
     mark_of_column,
     missing_codes,
+    missing_dates,
     order_of_column,
 )
 from lintra_protocol.tables.numbers import DecimalMark, WrittenNumber, units, values_of, written_number
@@ -220,6 +221,9 @@ class _Column:
                 self.open.append((f"{cells[0][:_SHOWN]!r} {text}", ("date", "category", "drop")))
         if not values:
             return self.left_out("none of its cells is a date with a year of four digits")
+        if NO_CODE not in self.reading.missing and (gone := missing_dates(Counter(self.clear), values)):
+            options = (*(f"missing {cell}" for cell in gone), f"missing {NO_CODE}")
+            self.open.append((f"{' and '.join(gone)} may mean that there is no date", options))
         others = self._others(values)
         lost = [f"{len(others)} cells are no dates and count as missing"] * bool(others)
         lost += [f"the time of day of {timed} cells is left aside"] * bool(timed)

@@ -6,8 +6,10 @@ A doubt is a question with its options. It names the first cell that gives rise 
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import date
 from itertools import pairwise
 
+from lintra_protocol.encoding.csv_values import days_of
 from lintra_protocol.tables.dates import DayOrder, WrittenDate, day_order
 from lintra_protocol.tables.numbers import DecimalMark, WrittenNumber, decimal_mark
 
@@ -19,23 +21,38 @@ MAX_LEVELS = 12
 
 CODES = frozenset(
     sign * float(code)
-    for digits in (1, 2, 3, 4)
+    for digits in range(1, 7)
     for code in ("9" * digits, "8" * digits, "9" * (digits - 1) + "7", "9" * (digits - 1) + "8")
     for sign in (-1, 1)
 ) | {-1.0, -2.0, -3.0}
 """Numbers that surveys write where nothing was answered, such as -99, 998 and 9999."""
 
+NO_DAYS = frozenset(
+    days_of(date(*day))
+    for day in ((1, 1, 1), (1601, 1, 1), (1753, 1, 1), (1899, 12, 30), (1899, 12, 31), (1900, 1, 1), (1970, 1, 1),
+                (2099, 12, 31), (2999, 12, 31), (9999, 12, 31))
+)  # fmt: skip
+"""Days that programs write where there is no date."""
+
 OR_NUMBER = ("number", "category", "drop")
 
-_IDENTIFIER = re.compile(
-    r"(?:^|[^a-z])(?:id|ids|nr|no|num|code|zip|plz|npa|postcode|postleitzahl|postal|number|tel|telefon|phone|telephone"
-    r"|mobile|handy|fax|iban|konto|account|isbn|ean|ssn|ahv|matrikel)(?:$|[^a-z])|(?:Id|ID|Nr|No|Code)$"
-)
+_IDENTIFIERS = frozenset(
+    {
+        "id", "ids", "nr", "no", "num", "code", "zip", "plz", "npa", "postcode", "postleitzahl", "postal", "number",
+        "tel", "telefon", "phone", "telephone", "mobile", "handy", "fax", "iban", "konto", "account", "isbn", "ean",
+        "ssn", "ahv", "matrikel",
+    }
+)  # fmt: skip
+_IDENTIFIER_ENDS = ("nummer", "number", "code", "nr")
+_WORD_OF_NAME = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 _MONTH = "(?:0?[1-9]|1[0-2])"
 _YEAR = r"(?:19|20)\d\d"
 _MONTH_OF_YEAR = re.compile(rf"{_MONTH}\.{_YEAR}|{_YEAR}\.(?:0[1-9]|1[0-2])|{_YEAR}(?:0[1-9]|1[0-2])")
+_DAY_OF_YEAR = re.compile(rf"{_YEAR}(?:00[1-9]|0[1-9]\d|[12]\d\d|3[0-6]\d)")
+_SHORT_DATE = re.compile(r"\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])|(?:0[1-9]|[12]\d|3[01])(?:0[1-9]|1[0-2])\d\d")
+_CHOICES = re.compile(r"(\d),(\d)")
 _ADDRESS = re.compile(r"(?:\d{1,3}\.){3}\d{1,3}")
-_SOME_ROWS, _MANY_ROWS, _LEAST_DIGITS, _LEAST_CODED, SURELY_CODED = 20, 50, 8, 3, -7
+_FEW, _SOME_ROWS, _MANY_ROWS, _LEAST_DIGITS, _LEAST_CODED, SURELY_CODED = 5, 20, 50, 8, 3, -7
 
 
 def mark_of_column(
@@ -102,14 +119,50 @@ def doubts_of_numbers(
         yield f"{powers[0]!r} may be a number or a code", OR_NUMBER
     elif calls := [cell for cell in cells if re.fullmatch(r"\+\d{8,}", cell)]:
         yield f"{calls[0]!r} may be a telephone number", OR_NUMBER
+    elif all(map(_DAY_OF_YEAR.fullmatch, cells)) or (len(cells) >= _FEW and all(map(_SHORT_DATE.fullmatch, cells))):
+        yield f"{cells[0]!r} may be a date without marks", OR_NUMBER
+    elif choices := _choices(cells):
+        yield f"{choices[0]!r} may be two choices or a number", OR_NUMBER
     elif all(map(_ADDRESS.fullmatch, cells)):
         yield f"{cells[0]!r} may be an address of a computer", OR_NUMBER
     elif _are_of_one_length(cells, numbers):
         yield f"{cells[0]!r} may be an identifier or a date: every cell has as many digits", ("date", *OR_NUMBER)
-    elif _IDENTIFIER.search(name) or _IDENTIFIER.search(name.lower()):
+    elif _names_identifiers(name):
         whole = {value for value in values.values() if value == round(value)}
         if len(whole) > MAX_LEVELS and len(whole) == len(set(values.values())):
             yield "its name is that of an identifier or a code, and its cells are whole numbers", OR_NUMBER
+
+
+def _names_identifiers(name: str) -> bool:
+    """Return whether a column's name is that of identifiers: a word of it says so, or how the name ends."""
+    words = {word.lower() for word in _WORD_OF_NAME.findall(name)} | set(re.split(r"[^a-z]+", name.lower()))
+    return bool(words & _IDENTIFIERS) or name.lower().endswith(_IDENTIFIER_ENDS)
+
+
+def _choices(cells: Sequence[str]) -> list[str]:
+    """Return cells such as `1,3` if the larger digit is the second one in all of them, as hardly in decimals."""
+    pairs = [match for cell in cells if (match := _CHOICES.fullmatch(cell))]
+    commas = sum("," in cell or "." in cell for cell in cells)
+    rising = len(pairs) >= 3 and len(pairs) == commas and all(match[1] < match[2] for match in pairs)
+    return [match[0] for match in pairs] if rising else []
+
+
+def missing_dates(counts: Mapping[str, int], days: Mapping[str, float]) -> list[str]:
+    """Return the dates that programs write where there is none, such as 1900-01-01, and that lie beyond the others.
+
+    `counts` says how often each date stands in the column as it is written there, and `days` what day it is.
+    """
+    known = {cell: day for cell, day in days.items() if day not in NO_DAYS}
+    if len(known) < 2:
+        return []
+    lower, upper = min(known.values()), max(known.values())
+    far = (upper - lower) / 2
+    return [
+        cell
+        for cell, day in days.items()
+        if day in NO_DAYS
+        and (not lower - far <= day <= upper + far or (counts[cell] >= _LEAST_CODED and not lower <= day <= upper))
+    ]
 
 
 def _are_of_one_length(cells: Sequence[str], numbers: Mapping[str, WrittenNumber]) -> bool:
@@ -122,8 +175,8 @@ def _are_of_one_length(cells: Sequence[str], numbers: Mapping[str, WrittenNumber
 def missing_codes(counts: Counter[float]) -> list[float]:
     """Return the numbers that may mean that a value is missing, such as 99 beside 1 to 5.
 
-    They are the last or the first ones, members of `CODES`, and lie outside the others' range by over half of it, and
-    by more than 1. They stand in three rows or more; in a column of twenty rows one is enough for a code that lies
+    They are the last or the first ones, members of `CODES`, and lie outside the others' range by half of it or more,
+    and by more than 1. They stand in three rows or more; in a column of twenty rows one is enough for a code that lies
     outside by over twice the range. A negative one is asked about wherever all
     others are positive. `counts` says how often each number stands in the column.
     """
@@ -137,10 +190,11 @@ def missing_codes(counts: Counter[float]) -> list[float]:
             if len(rest) < 2:
                 continue
             width, gap = abs(rest[-1] - rest[0]), abs(rest[0] - block[-1])
-            negative = side is ordered and block[-1] <= SURELY_CODED and rest[0] >= 0
             rows = sum(counts[value] for value in block)
+            coded = block[-1] <= SURELY_CODED or (rows >= _LEAST_CODED and gap > 1)
+            negative = side is ordered and block[-1] < 0 <= rest[0] and coded
             often = rows >= _LEAST_CODED or (counts.total() >= _SOME_ROWS and gap > 2 * width)
-            if negative or (often and gap > max(width / 2, 1.0)):
+            if negative or (often and gap > 1 and 2 * gap >= width):
                 codes += block
                 break
     return sorted(codes)

@@ -67,7 +67,7 @@ def read_sent_column(
 
     Args:
         column: of the task.
-        cells: one for each row: texts as they stand in a file, or numbers, dates, booleans and None of a data frame.
+        cells: of shape `(n,)`, one for each row: texts of a file, or numbers, dates, booleans and None of a data frame.
         reading: what the sender says of the column.
         others: texts that the sender confirms to be of no level, and how many cells there are of each.
         file_mark: the decimal mark of the rest of the file, if that is known.

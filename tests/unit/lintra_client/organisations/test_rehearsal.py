@@ -1,11 +1,14 @@
 """What would become of a table: levels, losses and values that move are counted, and no row is shown."""
 
 import numpy as np
+import pytest
 
 from lintra_client.organisations.rehearsal import rehearse
 from lintra_client.organisations.table import values_of
 from lintra_protocol.fields.schema import OTHER, Column
+from lintra_protocol.mechanisms.second_moment import SecondMoment
 from support import make_task
+from support.measured import calibrated_for
 
 COLUMNS = (
     Column(name="age", lower="0", upper="100", center="50", scale="50"),
@@ -30,3 +33,14 @@ def test_rows_longer_than_the_bound_are_counted_as_the_client_counts_them() -> N
     values, read = values_of(task, {"age": ["0", "50"], "sex": ["F", "M"]}, None, strict=False)
     clipped = task.measurement.is_clipped(task.schema_arrays.normalise(values))
     assert rehearse(task, values, read).shrunk == int(np.sum(clipped))
+
+
+def test_the_average_weight_is_that_of_the_rows_as_they_are_sent() -> None:
+    mechanism = SecondMoment(
+        row_bound="1", fraction_bits=8, sigma=400, intercept="0.5", rounding="dithered", row_weights="all"
+    )
+    task = make_task(calibrated_for(mechanism, 2, make_task().claim, 1000), columns=COLUMNS[:1], check=False)
+    ages = {"age": ["50", "100", "0", "50", ""]}
+    values, read = values_of(task, ages, None, strict=False)
+    # c = .5 and |z| is 0 or 1: t^2 is 1 / max(1, .25 + z^2), and the row without an age counts nothing.
+    assert rehearse(task, values, read).weight == pytest.approx((1 + 0.8 + 0.8 + 1 + 0) / 5, rel=0.02)

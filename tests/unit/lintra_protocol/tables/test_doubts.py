@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from lintra_protocol.tables.doubts import counts_rows, doubts_of_numbers, is_rising, missing_codes
+from lintra_protocol.tables.doubts import counts_rows, doubts_of_numbers, is_rising, missing_codes, missing_dates
 from lintra_protocol.tables.numbers import written_number
 
 
@@ -25,7 +25,9 @@ def test_measurements_raise_no_doubt(cells: list[str]) -> None:
     assert doubts(cells) == []
 
 
-@pytest.mark.parametrize("name", ["Telefon", "phone", "IBAN", "kunden_nr", "account"])
+@pytest.mark.parametrize(
+    "name", ["Telefon", "phone", "IBAN", "kunden_nr", "account", "CustomerNumber", "Bestellnummer"]
+)
 def test_a_name_of_an_identifier_raises_one(name: str) -> None:
     assert doubts([str(137 * row) for row in range(1, 40)], name)
     assert not doubts([str(137 * row) for row in range(1, 10)], name)
@@ -53,6 +55,30 @@ def test_a_name_of_an_identifier_raises_one(name: str) -> None:
 )
 def test_codes_for_missing_values_lie_outside_the_others(numbers: list[float], codes: list[float]) -> None:
     assert missing_codes(Counter(map(float, numbers))) == codes
+
+
+@pytest.mark.parametrize(
+    ("cells", "doubt"),
+    [
+        (["2020001", "1999365"], "a date without marks"),
+        (["990131", "201224", "850505", "700101", "991231"], "a date without marks"),
+        (["1,2", "2,3", "1,3", "2"], "two choices"),
+        (["192.168.100.101", "192.168.100.102"], "an address"),
+    ],
+)
+def test_codes_that_look_like_numbers_raise_a_doubt(cells: list[str], doubt: str) -> None:
+    assert doubt in "".join(doubts(cells))
+
+
+def test_decimals_of_one_digit_are_no_choices() -> None:
+    assert not doubts(["1,2", "2,3", "3,1", "2"])
+
+
+def test_days_that_programs_write_for_none_are_doubted_beyond_the_others() -> None:
+    days = {"1900-01-01": -25567.0, "2020-01-01": 18262.0, "2021-01-01": 18628.0}
+    assert missing_dates({"1900-01-01": 1}, days) == ["1900-01-01"]
+    among = {"1970-01-01": 0.0, "1960-01-01": -3653.0, "1980-01-01": 3652.0}
+    assert missing_dates({"1970-01-01": 9}, among) == []
 
 
 def test_numbers_of_rows_leave_hardly_one_out() -> None:
