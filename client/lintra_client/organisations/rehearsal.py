@@ -6,8 +6,6 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from lintra_protocol.crypto.ring import FloatArray
-from lintra_protocol.mechanisms.measurement import Measurement
-from lintra_protocol.mechanisms.second_moment import SecondMoment
 from lintra_protocol.tables.sent_columns import SentColumn
 from lintra_protocol.task import Task
 
@@ -57,16 +55,8 @@ def rehearse(task: Task, values: FloatArray, columns: Sequence[SentColumn]) -> R
     left_out = lacking if task.measurement.leaves_out else np.zeros(len(values), np.bool_)
     normalised = task.schema_arrays.normalise(values)
     shrunk = task.measurement.is_clipped(normalised) & ~left_out
-    weight = _average_weight(task.measurement, normalised)
+    weight = task.measurement.average_weight(normalised)
     return Rehearsal(len(values), tuple(map(_column, columns)), int(left_out.sum()), int(shrunk.sum()), weight)
-
-
-def _average_weight(measurement: Measurement, rows: FloatArray) -> float | None:
-    mechanism = measurement.mechanism
-    if not isinstance(mechanism, SecondMoment) or mechanism.row_weights is None:
-        return None
-    bound = mechanism.person_bound(measurement.setting)
-    return mechanism.weights(rows.shape[1]).average_weight(rows, bound)
 
 
 def _column(read: SentColumn) -> RehearsedColumn:

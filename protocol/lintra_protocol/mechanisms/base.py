@@ -186,6 +186,10 @@ class Mechanism(Frozen, ABC):
         shorter: NDArray[np.bool_] = (clip_norms(known, bound) != known).any(axis=1)
         return shorter
 
+    def average_weight(self, rows: FloatArray, setting: Setting) -> float | None:
+        """Return how much each of some normalised rows, shape `(n, d)`, counts on average; None without row weights."""
+        return None
+
     def clipping_rule(self, setting: Setting) -> str:
         """Return in words what happens to a row that is too large, or to all rows of a person together."""
         if setting.contributors is None or "persons" not in self.allows:

@@ -100,6 +100,10 @@ class Measurement:
         """Say for each normalised row of shape `(n, d)` whether it is too large to be encoded as it is."""
         return self.mechanism.is_clipped(rows)
 
+    def average_weight(self, rows: FloatArray) -> float | None:
+        """Return how much each of some normalised rows, shape `(n, d)`, counts on average; None without row weights."""
+        return self.mechanism.average_weight(rows, self.setting)
+
     def clipping_rule(self) -> str:
         """Return in words what a client does to a row that is too large, or to all rows of a person together."""
         return self.mechanism.clipping_rule(self.setting)

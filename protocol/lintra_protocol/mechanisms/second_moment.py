@@ -174,6 +174,12 @@ class SecondMoment(Mechanism):
 
     # --- clipping ------------------------------------------------------------------------------------------------
 
+    def average_weight(self, rows: FloatArray, setting: Setting) -> float | None:
+        """Return the mean weight of normalised rows, shape `(n, d)`, each of another person."""
+        if self.row_weights is None:
+            return None
+        return self.weights(rows.shape[1]).average_weight(rows, self.person_bound(setting))
+
     def weights(self, num_columns: int) -> RowWeights:
         """Return how rows of d columns are shrunk together with their constant and target.
 
