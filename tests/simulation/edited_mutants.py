@@ -3,7 +3,7 @@
 Some rules stand behind another one, so that to leave out one alone changes nothing: `COVERED` has those in pairs.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -124,13 +124,22 @@ def unmarked(patch: Patch) -> None:
         return chains._tail(connection, batch)
 
     patch.setattr(Marks, "follows", _grows)
+    patch.setattr(Marks, "fitting", _all_that_grow)
     patch.setattr(Chains, "confirmed", confirmed)
     patch.setattr(Chains, "end", lambda self, batch: _shown(self, batch))
     patch.setattr(Chains, "known", lambda *_: None)
 
 
-def _grows(_: Marks, before: End, row: Row) -> bool:
+def _grows(_: Marks, before: End | Row, row: Row) -> bool:
     return row.number > before.number and row.total > before.total
+
+
+def _all_that_grow(marks: Marks, before: End | Row, rows: Sequence[Row]) -> int:
+    for count, row in enumerate(rows):
+        if not _grows(marks, before, row):
+            return count
+        before = row
+    return len(rows)
 
 
 def _shown(self: Chains, batch: int) -> End:
@@ -141,20 +150,28 @@ def _shown(self: Chains, batch: int) -> End:
 def unchained(patch: Patch) -> None:
     """A mark does not cover the chain value before it."""
     context = Marks._context
-    patch.setattr(Marks, "_context", lambda self, before, *rest: context(self, before._replace(mark=b""), *rest))
+    patch.setattr(
+        Marks, "_context", lambda self, last, start, _, row, joined: context(self, last, start, NO_CHAIN, row, joined)
+    )
 
 
 def counted_ends(patch: Patch) -> None:
     """Memory and notes hold how many reports a batch has, and not the chain value at its end."""
-    context = Marks._context
+    chain, mark, fitting = End.chain, Marks.mark, Marks.fitting
 
-    def chained(self: Marks, before: End, row: Row, joined: bytes) -> bytes:
-        with Patch.context() as true:
-            true.setattr(End, "chain", property(lambda end: end.mark[-len(NO_CHAIN) :] or NO_CHAIN))
-            return context(self, before, row, joined)
+    def with_chains(function: Callable[..., Any]) -> Callable[..., Any]:
+        def called(*arguments: Any) -> Any:
+            with Patch.context() as true:
+                true.setattr(End, "chain", chain)
+                true.setattr(Row, "chain", chain)
+                return function(*arguments)
 
-    patch.setattr(Marks, "_context", chained)
-    patch.setattr(End, "chain", property(lambda _: NO_CHAIN))
+        return called
+
+    patch.setattr(Marks, "mark", with_chains(mark))
+    patch.setattr(Marks, "fitting", with_chains(fitting))
+    for kind in (End, Row):
+        patch.setattr(kind, "chain", property(lambda _: NO_CHAIN))
     patch.setattr(End, "__eq__", lambda one, other: one[:2] == other[:2], raising=False)
     patch.setattr(End, "__ne__", lambda one, other: one[:2] != other[:2], raising=False)
 

@@ -65,7 +65,7 @@ class BatchKey:
     """The keys of one batch, derived from the one in its file: whoever destroys that destroys every share under it.
 
     `payload_key` opens the payloads of the batch, for the processes of a release (see `batches.key_broker`), and for
-    nobody else.
+    nobody else. `require_tag` takes the nonce and the tag that `tag` made, and what it is of; it raises `InvalidTag`.
     """
 
     def __init__(self, key: bytes, random_bytes: Callable[[int], bytes]) -> None:
@@ -74,6 +74,7 @@ class BatchKey:
         self.nonces = Vault([derived(key, "nonce")], random_bytes)
         self._payloads = PayloadKey(self.payload_key, random_bytes)
         self._marks = AESGCM(derived(key, "mark"))
+        self.require_tag = self._marks.decrypt
         self._random_bytes = random_bytes
 
     def encrypt(self, payloads: bytes, mark: bytes) -> bytes:
@@ -88,14 +89,6 @@ class BatchKey:
         """Return a nonce and the tag of some bytes under the key for marks, 28 bytes."""
         nonce = self._random_bytes(NONCE_BYTES)
         return nonce + self._marks.encrypt(nonce, b"", what)
-
-    def is_tag(self, tag: bytes, what: bytes) -> bool:
-        """Return whether `tag` made these 28 bytes of `what`."""
-        try:
-            self._marks.decrypt(tag[:NONCE_BYTES], tag[NONCE_BYTES:], what)
-        except InvalidTag:
-            return False
-        return True
 
 
 class PayloadKey:

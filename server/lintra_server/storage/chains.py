@@ -167,16 +167,13 @@ class Chains:
         """
         marks = self.marks(batch)
         at: End | Row = start
-        if at.total < end.total:
-            for row in raw_rows(connection, batch, start.number + 1):
-                if not marks.follows(at, row):
-                    break
-                at = row
-                if row.total > end.total:
-                    break
-                yield row
-                if row.total == end.total:
-                    break
+        for some in _raw_runs(connection, batch, start.number + 1) if at.total < end.total else ():
+            wanted = some if some[-1].total <= end.total else [row for row in some if row.total <= end.total]
+            count = marks.fitting(at, wanted)
+            yield from wanted[:count]
+            at = wanted[count - 1] if count else at
+            if count < len(some) or at.total == end.total:
+                break
         if (at.total, at.chain) != (end.total, end.chain):
             raise BrokenChainError(batch)
 
@@ -293,11 +290,16 @@ def _said(history: BatchHistory, last: int, noted: int, *, more: bool) -> str:
 
 
 def raw_rows(connection: Connection, batch: int, first: int = 0) -> Iterator[Row]:
-    """Yield the rows of a batch as the database has them, unchecked, some megabytes at a time."""
+    """Yield the rows of a batch as the database has them, unchecked."""
+    for some in _raw_runs(connection, batch, first):
+        yield from some
+
+
+def _raw_runs(connection: Connection, batch: int, first: int) -> Iterator[list[Row]]:
+    """Yield what `raw_rows` does, some megabytes at a time."""
     most = _FEWEST_ROWS
-    while True:
-        rows = _checkable(_ROWS.all(connection, {**_span(batch, first), "most": most}), batch)
-        yield from rows
+    while rows := _checkable(_ROWS.all(connection, {**_span(batch, first), "most": most}), batch):
+        yield rows
         if len(rows) < most:
             return
         first = rows[-1].number + 1

@@ -244,7 +244,7 @@ def merge_some(connection: Connection, batch: int, before: End, key: BatchKey, m
     alone, run = _next_run(connection, batch, before.number + 1)
     if not alone and not run:
         return None
-    for row, _ in zip(raw_rows(connection, batch, before.number + 1), alone, strict=False):
+    for row, _ in zip(raw_rows(connection, batch, before.number + 1) if alone else (), alone, strict=False):
         if not marks.follows(before, row):
             raise BrokenChainError(batch)
         before = row.end

@@ -52,10 +52,14 @@ def test_a_tag_is_of_its_own_bytes_and_key_only() -> None:
     key = BatchKey(OLD, seeded("tags"))
     tag = key.tag(b"what")
     assert len(tag) == 28
-    assert key.is_tag(tag, b"what")
-    assert not key.is_tag(tag, b"other")
-    assert not key.is_tag(tag[:-1] + bytes([tag[-1] ^ 1]), b"what")
-    assert not BatchKey(NEW, seeded("tags")).is_tag(tag, b"what")
+    assert key.require_tag(tag[:12], tag[12:], b"what") == b""
+    for other, changed, what in (
+        (key, tag, b"other"),
+        (key, tag[:-1] + bytes([tag[-1] ^ 1]), b"what"),
+        (BatchKey(NEW, seeded("tags")), tag, b"what"),
+    ):
+        with pytest.raises(InvalidTag):
+            other.require_tag(changed[:12], changed[12:], what)
 
 
 def test_the_keys_of_a_batch_are_those_of_hkdf_for_their_purposes() -> None:
