@@ -16,6 +16,7 @@ from lintra_server.durability.journal import BatchId, Head, Journal, JournalEntr
 from lintra_server.durability.notes import Notes
 from lintra_server.storage.database import AnyDatabase, batches, journal, looks, tasks
 from lintra_server.storage.history import BatchHistory, History
+from lintra_server.storage.raw_statement import Direct
 from lintra_server.storage.schema import as_read
 from lintra_server.storage.store import Store
 from lintra_server.storage.tasks import enter
@@ -73,6 +74,9 @@ class BatchRow:
 
 _ONE = journal.c.one == 1
 """The one row of its table; another one nobody looks at."""
+
+_STANDING = Direct(select(journal.c.length, journal.c.digest, journal.c.start).where(_ONE))
+"""Read before every change."""
 
 _DOCUMENTS = (
     "inventory", "inventories", "cohort", "missing", "check_share", "verdict", "rejected", "request_hash", "aggregate",
@@ -302,17 +306,20 @@ class BatchStates:
 
     def _require_head(self, connection: Connection) -> None:
         """Refuse a database that lacks steps which this process committed."""
-        length = self._length  # before the look: what is committed meanwhile is no loss
-        self._require_last(connection)
+        length, start = self._length, self._start  # before the look: what is committed meanwhile is no loss
         standing = standing_in(connection)
+        _require_start(start, standing)
         if length and (standing is None or standing.head.length < length):
             raise ForkedError("the database lacks the journal's last lines: it was set back")
 
     def _require_last(self, connection: Connection) -> None:
-        known = self._start  # before the look: a step that begins this process may be committed meanwhile
-        start = connection.execute(select(journal.c.start).where(_ONE)).scalar()
-        if known is not None and start != known:
-            raise ForkedError("another process began on this database, or it was set back")
+        start = self._start  # before the look: a step that begins this process may be committed meanwhile
+        _require_start(start, standing_in(connection))
+
+
+def _require_start(known: int | None, standing: StoredBatchState | None) -> None:
+    if known is not None and (standing is None or standing.start != known):
+        raise ForkedError("another process began on this database, or it was set back")
 
 
 def _set(connection: Connection, batch: int, values: Values | Mapping[str, None]) -> None:
@@ -321,7 +328,7 @@ def _set(connection: Connection, batch: int, values: Values | Mapping[str, None]
 
 def standing_in(connection: Connection) -> StoredBatchState | None:
     """Return where a database says that the journal stands; None if it says nothing of the kind."""
-    match connection.execute(select(journal.c.length, journal.c.digest, journal.c.start).where(_ONE)).all():
+    match _STANDING.all(connection, {}):
         case [(int(length), bytes(digest), int(start))]:
             return StoredBatchState(Head(length, digest), start)
     return None

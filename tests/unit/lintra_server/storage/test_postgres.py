@@ -160,7 +160,7 @@ def test_what_is_stored_while_another_postgresql_is_compared_is_seen_by_who_aske
     database.halt, waiting = halts.append, [2]
 
     def meanwhile(_connection: object, _cursor: object, statement: str, *_: object) -> None:
-        if "journal" in statement and waiting:
+        if "pg_" in statement and waiting:
             assert add(store, waiting.pop()) == [True]
 
     here = database._place
