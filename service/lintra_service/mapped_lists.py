@@ -31,9 +31,10 @@ _LIST, _TREE, _COMING = ".ids", ".tree", "coming-"
 class MappedIdList(SortedIds):
     """Identifiers in a file that nobody changes any more; what was read is given back to the system."""
 
-    def __init__(self, look: Look) -> None:
-        """Read what is mapped."""
+    def __init__(self, look: Look, *, in_memory: bool = False) -> None:
+        """Read what is mapped; `in_memory` says that it is no file on a disk, so that there is nothing to give back."""
         self._map = look
+        self._in_memory = in_memory
         self._array = np.frombuffer(self._map, np.uint8).reshape(-1, HASH_BYTES)
 
     def __len__(self) -> int:
@@ -51,7 +52,7 @@ class MappedIdList(SortedIds):
         """Give back the pages of all that stand before a place."""
         whole = HASH_BYTES * before // mmap.PAGESIZE * mmap.PAGESIZE
         # Whole pages only; a page that is needed again is read from the file again.
-        if whole and isinstance(self._map, mmap.mmap):
+        if whole and isinstance(self._map, mmap.mmap) and not self._in_memory:
             self._map.madvise(mmap.MADV_DONTNEED, 0, whole)
 
 
@@ -134,7 +135,8 @@ class ListCopy:
         """
         if self._builder.num_bytes != self._num_bytes:
             raise InvalidMessageError(f"a list of {self._num_bytes} bytes has {self._builder.num_bytes} only")
-        return ReportIds(MappedIdList(self._file.look()), self._builder.tree().root)
+        rows = MappedIdList(self._file.look(), in_memory=self._file.in_memory)
+        return ReportIds(rows, self._builder.tree().root)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -148,7 +150,7 @@ def copy_of(report_ids: ReportIds, scratch: Scratch) -> ReportIds:
     with scratch.file(HASH_BYTES * len(report_ids)) as file:
         for piece in report_ids.rows.pieces():
             file.write(np.ascontiguousarray(piece).reshape(-1).data)
-        return ReportIds(MappedIdList(file.look()))
+        return ReportIds(MappedIdList(file.look(), in_memory=file.in_memory))
 
 
 class ListFolder:

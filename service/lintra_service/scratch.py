@@ -32,10 +32,11 @@ Look = mmap.mmap | bytes
 
 
 class ScratchFile:
-    """One copy while it is made; it goes at the end unless somebody looks at it."""
+    """One copy while it is made; it goes at the end unless somebody looks at it. `in_memory` says where it is."""
 
-    def __init__(self, file: BinaryIO, size: int, forget: "_Forget") -> None:
+    def __init__(self, file: BinaryIO, size: int, forget: "_Forget", *, in_memory: bool) -> None:
         """Begin with nothing of `size` bytes."""
+        self.in_memory = in_memory
         self._file = file
         self._size = size
         self._left = size
@@ -129,7 +130,7 @@ class Scratch:
                 f"{self._folder.parent.name}/{self._folder.name}: {why}; a copy of {size} bytes is needed to go on: "
                 "free some room"
             ) from None
-        return ScratchFile(file, size, forget)
+        return ScratchFile(file, size, forget, in_memory=fits)
 
     def _unnamed(self, in_memory: bool) -> BinaryIO:
         if in_memory:
