@@ -15,7 +15,7 @@ from lintra_analyzer.storage.rows import Job
 from lintra_analyzer.tasks import jobs
 from lintra_protocol.task import Task
 from support import analyzer_world
-from support.analyzer_world import CLIENTS, NOW, Answer, Life, living
+from support.analyzer_world import CLIENTS, NOW, Answer, Life, clients, living
 from support.measured import measurement_of
 
 KINDS = ("osnap", "sum", "second_moment")
@@ -83,6 +83,8 @@ async def test_a_job_that_died_while_an_answer_was_on_its_way_goes_on_after_a_re
     async with living(tmp_path) as life:
         task = await life.create("osnap")
         await life.upload(task)
+        for server in (1, 2):  # a list that is here already is not asked for again, so each has a report of its own
+            await life.upload(task, servers=(server,), rows=clients(1, f"of server {server}"))
 
         def die(server: int, request: httpx2.Request, answer: Answer) -> Answer:
             if server == 1 and request.url.path.endswith(f"/{last}"):
