@@ -9,7 +9,7 @@ other sum either.
 
 import random
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx2
@@ -222,10 +222,9 @@ async def test_the_attacker_gets_a_report_twice_out_of_a_server_that_forgets_wha
         self._store.forget_key(held.number)
         return aggregate
 
-    known = Stepper._require_known
     monkeypatch.setattr(BatchHistory, "apply", forgetful)
     monkeypatch.setattr(BatchStates, "may", lambda *_: True)  # else it waits for windows that it forgot
-    monkeypatch.setattr(Stepper, "_require_known", lambda self, step: known(self, replace(step, first=None)))
+    monkeypatch.setattr(Stepper, "_require_known", lambda *_: None)
     monkeypatch.setattr(Gate, "_alone", keeping)
     wrong = [line for seed in SEEDS for line in (await attacked(tmp_path / str(seed), seed)).found()]
     assert wrong

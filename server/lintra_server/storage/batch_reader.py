@@ -78,6 +78,11 @@ class BatchReader(StoredTasks):
         root = Signed[Inventory].from_canonical(inventory).message.root
         return report_ids if report_ids.root == parse_base64url(root) else None
 
+    def inventories(self, batch: int) -> bytes:
+        """Return what `freeze` kept of the inventories (see `columns` for errors)."""
+        value = self.columns(batch, "inventories")["inventories"]
+        return value if isinstance(value, bytes) else b""
+
     def missing(self, batch: int) -> IntArray:
         """Return where in a batch's sorted list stand reports that the frozen cohort lacks, ascending, shape `(k,)`."""
         return self._positions(batch, "missing")

@@ -6,9 +6,9 @@ the journal gave to it and to no other.
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
 from typing import Any, Literal, TypeVar
 
@@ -26,7 +26,7 @@ from lintra_server.durability.notes import Notes
 from lintra_server.storage.batch_reader import BatchReader
 from lintra_server.storage.database import AnyDatabase, batches
 from lintra_server.storage.history import History, edited
-from lintra_server.storage.marks import BEGIN, BrokenChainError
+from lintra_server.storage.marks import BEGIN, BrokenChainError, End
 from lintra_server.storage.raw_statement import Direct
 from lintra_server.storage.report_index import KeyIndex
 from lintra_server.storage.segments import (
@@ -94,6 +94,8 @@ class StoredUpload:
 Outcome = bool | LintraError
 """What became of one report: stored now (True), stored before (False), or refused."""
 
+Add = Callable[[int, Sequence[StoredUpload]], dict[int, list[Outcome]]]
+
 
 class Store(BatchReader):
     """The server's memory; thread-safe."""
@@ -136,10 +138,7 @@ class Store(BatchReader):
     # --- reports -----------------------------------------------------------------------------------------------
 
     def add_reports(self, uploads: Sequence[StoredUpload]) -> list[list[Outcome]]:
-        """Store the new reports of some uploads in one transaction; return what became of each report.
-
-        Those of a batch that is damaged are refused; the others are stored.
-        """
+        """Store the new reports of some uploads in one transaction; return what became of each report."""
         by_batch: defaultdict[int, list[StoredUpload]] = defaultdict(list)
         for upload in uploads:
             by_batch[upload.batch].append(upload)
@@ -157,33 +156,45 @@ class Store(BatchReader):
 
     def _add(self, by_batch: Mapping[int, Sequence[StoredUpload]]) -> dict[int, list[Outcome]]:
         """Store new reports; return what became of each upload's, by its `id`."""
-        outcomes: dict[int, list[Outcome]] = {}
-        stored: dict[int, Sequence[Written]] = {}
-        with self.database.appending() as connection:
-            for number, group in sorted(by_batch.items()):  # in one order, so that nobody waits for another in turn
-                try:
-                    taken, stored[number] = self._add_to_batch(connection, number, group)
-                except (BrokenChainError, UnavailableError) as error:
-                    refusal = self.chains.damage(number) if isinstance(error, BrokenChainError) else error
-                    taken = {id(upload): [refusal] * len(upload.report_ids) for upload in group}
-                outcomes |= taken
+        # Before the transaction: who reads what these held may wait for a step, and a step for a transaction.
+        over = {number: group for number, group in by_batch.items() if self.history.batches[number].is_destroyed}
+        outcomes, stored = self._each(over, self._add_to_none), dict[int, Sequence[Written]]()
+        if others := {number: group for number, group in by_batch.items() if number not in over}:
+            with self.database.appending() as connection:
+                outcomes |= self._each(others, partial(self._add_to_batch, connection, stored))
         for number, written in stored.items():
-            if written:
-                self.chains.reached(number, written[-1].end)
+            self.chains.reached(number, written[-1].end)
             self._spent.add(number, written)
             self._known.add(number, written)
         return outcomes
 
+    def _each(self, by_batch: Mapping[int, Sequence[StoredUpload]], add: Add) -> dict[int, list[Outcome]]:
+        """Add to one batch after the other; what is wrong with one is what becomes of its own reports only."""
+        outcomes: dict[int, list[Outcome]] = {}
+        for number, group in sorted(by_batch.items()):  # in one order, so that nobody waits for another in turn
+            try:
+                outcomes |= add(number, group)
+            except (BrokenChainError, UnavailableError) as error:
+                refusal = self.chains.damage(number) if isinstance(error, BrokenChainError) else error
+                outcomes |= {id(upload): [refusal] * len(upload.report_ids) for upload in group}
+        return outcomes
+
+    def _add_to_none(self, number: int, group: Sequence[StoredUpload]) -> dict[int, list[Outcome]]:
+        """Return what becomes of each upload's reports in a batch whose keys were destroyed: it takes no new ones."""
+        stored = self._once_stored(number, _joined([upload.report_ids for upload in group]))
+        return _chosen(group, self._refusal(number), stored, set(), 0)[2]
+
     def _add_to_batch(
-        self, connection: Connection, number: int, group: Sequence[StoredUpload]
-    ) -> tuple[dict[int, list[Outcome]], Sequence[Written]]:
+        self,
+        connection: Connection,
+        stored_now: dict[int, Sequence[Written]],
+        number: int,
+        group: Sequence[StoredUpload],
+    ) -> dict[int, list[Outcome]]:
         closed, asked = self._refusal(number), _joined([upload.report_ids for upload in group])
-        if self.history.batches[number].is_destroyed:
-            end, stored = BEGIN, self._once_stored(number, asked)
-        else:
-            self._require_state(connection, number, closed)
-            end = self.chains.end(number) if closed else self.chains.confirmed(connection, number)
-            stored = self._known.among(connection, number, asked, end)
+        self._require_state(connection, number, closed)
+        end = self.chains.end(number) if closed else self.chains.confirmed(connection, number)
+        stored = self._known.among(connection, number, asked, end)
         serials = () if closed else _joined([upload.serials for upload in group])
         if serials and stored:  # a token is good for a report that is stored
             serials = [serial for one, serial in zip(asked, serials, strict=True) if one not in stored]
@@ -195,12 +206,12 @@ class Store(BatchReader):
             outcomes: dict[int, list[Outcome]] = {id(upload): [True] * len(upload.report_ids) for upload in group}
         else:
             new, serials, outcomes = _chosen(group, closed, stored, used, group[0].capacity - end.total)
-        written: Sequence[Written] = ()
         if new:
             written = new_segments(number, end, new, serials, self._key(number), self.chains.marks(number))
             self.chains.attempt(number, written[-1].end)
             write_segments(connection, written)
-        return outcomes, written
+            stored_now[number] = written
+        return outcomes
 
     def _refusal(self, batch: int) -> LintraError | None:
         """Return why a batch takes no new reports, as the journal and memory have it, or None."""
@@ -228,8 +239,7 @@ class Store(BatchReader):
         """Return which of some reports of a batch are stored, or were before its shares were destroyed.
 
         Raises:
-            UnavailableError: some stored ones are gone.
-            UnavailableError: nobody can tell now.
+            UnavailableError: some stored ones are gone, or nobody can tell now.
         """
         self.chains.require(batch)
         try:
@@ -265,15 +275,10 @@ class Store(BatchReader):
         self.notes.sync()
         end = self.chains.end(batch)
         while clock() < until:
-            with self._damages(), self.history.adding:
-                with self.database.writing() as connection:
-                    done = merge_some(connection, batch, before, self._key(batch), self.chains.marks(batch))
-                    if done is not None and done[0].number >= end.number:
-                        if (done[0].total, done[0].chain) != (end.total, end.chain):
-                            raise BrokenChainError(batch)
-                        self.chains.attempt(batch, done[0])
-                if done is not None and done[0].number == end.number:
-                    self.chains.reached(batch, done[0])
+            try:
+                done = self._merge_some(batch, before, end)
+            except BrokenChainError:
+                raise self.chains.damage(batch) from None
             if done is None and not merged:
                 return True
             before, merged = (BEGIN, False) if done is None else (done[0], merged or done[1])
@@ -281,13 +286,17 @@ class Store(BatchReader):
                 self._known.forget(batch)
         return False
 
-    @contextmanager
-    def _damages(self) -> Iterator[None]:
-        """Say what is wrong with a batch of which some rows do not fit."""
-        try:
-            yield
-        except BrokenChainError as error:
-            raise self.chains.damage(error.batch) from None
+    def _merge_some(self, batch: int, before: End, end: End) -> tuple[End, bool] | None:
+        with self.history.adding:
+            with self.database.writing() as connection:
+                done = merge_some(connection, batch, before, self._key(batch), self.chains.marks(batch))
+                if done is not None and done[0].number >= end.number:
+                    if (done[0].total, done[0].chain) != (end.total, end.chain):
+                        raise BrokenChainError(batch)
+                    self.chains.attempt(batch, done[0])
+            if done is not None and done[0].number == end.number:
+                self.chains.reached(batch, done[0])
+        return done
 
     # --- what a batch keeps ------------------------------------------------------------------------------------
 
@@ -310,19 +319,13 @@ class Store(BatchReader):
         """Return a nonce that was fixed when the batch was closed.
 
         Raises:
-            UnavailableError: it is not the one that was stored.
-            UnavailableError: the batch's keys were destroyed.
+            UnavailableError: it is not the one that was stored, or the batch's keys were destroyed.
         """
         name = _NONCE_COLUMNS[label]
         wrapped = self.columns(batch, name)[name]
         if not isinstance(wrapped, bytes):
             raise UnavailableError("the nonce of this batch is not in the database")
         return self._key(batch).nonces.unwrap(wrapped, label, *self.history.batches[batch].batch.bound)
-
-    def inventories(self, batch: int) -> bytes:
-        """Return what `freeze` kept of the inventories (see `columns` for errors)."""
-        value = self.columns(batch, "inventories")["inventories"]
-        return value if isinstance(value, bytes) else b""
 
     # --- destruction -------------------------------------------------------------------------------------------
 
@@ -379,8 +382,7 @@ def _chosen(
     full = BatchClosedError(f"it holds the task's maximum of {group[0].capacity} reports")
     new, serials, outcomes = dict[bytes, bytes](), list[bytes](), dict[int, list[Outcome]]()
     for upload in group:
-        refusal = upload.refusal or closed
-        taken = outcomes[id(upload)] = []
+        refusal, taken = upload.refusal or closed, outcomes.setdefault(id(upload), [])
         own: Sequence[bytes | None] = upload.serials or [None] * len(upload.report_ids)
         for report_id, payload, serial in zip(upload.report_ids, upload.payloads, own, strict=True):
             if report_id in stored or report_id in new:

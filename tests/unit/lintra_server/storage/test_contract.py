@@ -4,6 +4,7 @@ import os
 import random
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,7 +22,7 @@ from lintra_server.storage import database as database_module
 from lintra_server.storage import segments as segments_module
 from lintra_server.storage.batch_states import BatchStates, StoredBatchState
 from lintra_server.storage.chains import raw_rows
-from lintra_server.storage.database import batches, segments
+from lintra_server.storage.database import BUSY_SECONDS, batches, segments
 from lintra_server.storage.raw_statement import Direct, KeptConnection, Value
 from lintra_server.storage.report_index import BatchKeys
 from lintra_server.storage.store import Store, StoredUpload
@@ -551,3 +552,32 @@ def test_who_opens_a_batch_and_who_stores_its_first_report_may_enter_its_row_at_
         uploading.join(0.3)  # it waits for this transaction, or has not come so far
     uploading.join()
     assert add(store, 1) == [False]
+
+
+def test_a_report_of_a_released_batch_that_comes_again_keeps_no_step_waiting(stored: Stored) -> None:
+    """Whoever reads what a batch without keys held may wait for a step, so no transaction is open meanwhile."""
+    store = stored.open()
+    add(store, 1)
+    released(store)
+    columns, asked, stepping = store.columns, threading.Event(), threading.Event()
+
+    def step() -> None:
+        asked.wait()
+        with store.history.lock:
+            stepping.set()
+            with store.database.writing():
+                pass
+
+    def read(batch: int, *names: str) -> Mapping[str, object]:
+        asked.set()
+        stepping.wait()
+        with store.history.lock:  # as where a column is not what its line says
+            return columns(batch, *names)
+
+    thread = threading.Thread(target=step)
+    thread.start()
+    with patch.object(store, "columns", read), patch.object(store, "_listed", {}):
+        began = time.monotonic()
+        assert isinstance(add(store, 1)[0], BatchClosedError)
+    thread.join()
+    assert time.monotonic() - began < BUSY_SECONDS / 2
