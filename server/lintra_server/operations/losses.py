@@ -7,7 +7,7 @@ missing.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sqlalchemy import Connection
 
@@ -35,6 +35,7 @@ class Loss:
     batch: BatchId
     place: int  #: its place in the database
     noted: int  #: reports that it held
+    chain: bytes = field(repr=False)  #: chain value that was noted with them
     end: End  #: where the rows end that are what was stored
     #: reports up to there that surely were acknowledged: all but those of the last row, unless rows were joined into
     #: it. The last row may be that of a commit that failed, put in the place of those that are gone.
@@ -81,10 +82,10 @@ class Begun:
         with self.parts.database.reading() as connection:
             end, known = _prefix(connection, history.place, self.parts.store.chains.marks(history.place))
         if (end.total, end.chain) == (note.total, note.chain):
-            return Loss(batch, history.place, note.total, end, known, 0)
+            return Loss(batch, history.place, note.total, note.chain, end, known, 0)
         if history.state != "open":
             raise NotStartedError(signed)
-        return Loss(batch, history.place, note.total, end, known, max(1, note.total - known))
+        return Loss(batch, history.place, note.total, note.chain, end, known, max(1, note.total - known))
 
     def accept(self, loss: Loss) -> None:
         """Write down that reports are lost, durably, and go on behind those that are there.
@@ -92,15 +93,18 @@ class Begun:
         Raises NotStartedError if more is wrong with the batch than its missing end.
         """
         parts = self.parts
-        # In this order: after a crash before the note the batch is still cut, and the loss is accepted once more. It
-        # counts twice then, which makes nothing easier for whoever cut it. After the note what is left is only deleted.
+        # In this order: after a crash before the note the batch is still cut, and the loss is accepted once more. Its
+        # line names the note that it replaces, so it is not written again. After the note what is left is only deleted.
         if loss.lost:
             facts: dict[str, JsonValue] = {
                 "from": loss.known + 1,
                 "to": loss.known + loss.lost,
                 "chain": base64url(loss.end.chain),
+                "noted": base64url(loss.chain),
             }
-            parts.history.record("lost", loss.batch, facts)
+            written = [line.facts for line in parts.journal.lines if line.state == "lost" and line.of == loss.batch]
+            if facts not in written:
+                parts.history.record("lost", loss.batch, facts)
             parts.notes.put(loss.batch.name, loss.end.total, loss.end.chain)
             parts.notes.sync()
         first, last = loss.place * SPAN + loss.end.number + 1, loss.place * SPAN + SPAN - 1
