@@ -15,7 +15,7 @@ export interface Column {
   levels?: string[];
 }
 
-/** What a row may hold in a column; what is not there, null or no finite number is missing. */
+/** What a row may hold in a column; null and NaN are missing. A level is given by its exact name. */
 export type Value = number | boolean | string | null | undefined;
 export type Row = Readonly<Record<string, Value>>;
 
@@ -29,6 +29,9 @@ export const column: Shape = ruled<Column>(
     name, lower: real, upper: real, center: real, scale: real, unit: printable(),
     kind: optional(oneOf("integer", "boolean", "category"), "real"),
     levels: optional(list(name, 0, 1024), []),
+    code_book: optional((value, place) => {
+      if (value !== undefined) refuse("unsupported_feature", `${place}: this client reads no code books`);
+    }),
   }),
   (held) =>
     compare(parseReal(held.lower), parseReal(held.upper)) < 0 && isPositive(parseReal(held.scale)) && fitsKind(held),
@@ -57,7 +60,9 @@ export function readRow(columns: readonly Column[], row: Row): number[] {
   const unknown = Object.keys(row).find((each) => !columns.some((held) => held.name === each));
   if (unknown !== undefined) refuse("invalid_row", `unknown column "${unknown}"`);
   return columns.map((held) => {
-    const value = Object.keys(row).includes(held.name) ? row[held.name] : null;
+    if (!Object.keys(row).includes(held.name))
+      refuse("invalid_row", `column "${held.name}": it is absent from the row; give null if its value is missing`);
+    const value = row[held.name];
     const found = held.levels ? levelOf(held, held.levels, value) : numberOf(held, value);
     const fits = !held.kind || Number.isNaN(found) || Number.isInteger(found);
     if (!fits || (held.kind === "boolean" && (found < 0 || found > 1)))
@@ -66,22 +71,20 @@ export function readRow(columns: readonly Column[], row: Row): number[] {
   });
 }
 
-const isMissing = (value: Value): boolean =>
-  value === null || value === undefined || (typeof value === "number" && !Number.isFinite(value));
+const isMissing = (value: Value): boolean => value === null || value === undefined || Number.isNaN(value);
 
 function levelOf(held: Column, levels: string[], value: Value): number {
+  if (isMissing(value)) return levels.includes(OTHER) ? levels.indexOf(OTHER) : NaN;
   const found = typeof value === "string" ? levels.indexOf(value) : -1;
   if (found >= 0) return found;
-  const other = levels.indexOf(OTHER);
-  if (other >= 0) return other;
-  if (isMissing(value)) return NaN;
   return refuse("invalid_row", `column "${held.name}": expected one of its ${levels.length} levels`);
 }
 
 function numberOf(held: Column, value: Value): number {
   if (isMissing(value)) return NaN;
   if (held.kind === "boolean" && typeof value === "boolean") return Number(value);
-  if (typeof value !== "number") refuse("invalid_row", `column "${held.name}": expected a number, got ${typeof value}`);
+  if (typeof value !== "number" || !Number.isFinite(value))
+    refuse("invalid_row", `column "${held.name}": expected a finite number`);
   return value;
 }
 
