@@ -71,8 +71,8 @@ def test_reports_from_node_make_the_release_that_their_seeds_say(built: Path, tm
         record = desk.record(release_id)
         with np.load(BytesIO(desk.sketch(release_id))) as released:
             assert released["sketch"].ravel().tolist() == words(task).tolist()
-        assert record.message.num_clients == CLIENTS
-        assert record.message.model_dump()["verification"]["rejected"] == 0
+        assert record.record.num_clients == CLIENTS
+        assert record.record.model_dump()["verification"]["rejected"] == 0
         certificate = record.canonical().decode()
         asked = [{"counted": each["reportId"], "certificate": certificate} for each in sent[:2]]
         asked.append({"counted": sent[0]["reportId"][:-2] + "AA"})

@@ -118,11 +118,11 @@ export async function askCounted(
   const bodies = await Promise.all(channels.map((channel) => channel.get(path, "inclusion", "absence", "judged")));
   const every = bodies.map((body) => shownBy(task, body, wanted));
   if (task.verified && every.some(({ isFrozen, accepted }) => isFrozen && !accepted))
-    refuse("batch_open", "its reports are checked before they are released, and not every server has judged them");
+    refuse("batch_open", "not every server has judged its reports yet");
   const [first] = every;
   const agree = (each: Shown) =>
     same(each.frozen, first.frozen) && same(each.accepted, first.accepted) && each.isFrozen === first.isFrozen && each.isAccepted === first.isAccepted;
-  if (!every.every(agree)) refuse("cohort_conflict", "the servers prove it of different cohorts: one of them does not say the truth");
+  if (!every.every(agree)) refuse("cohort_conflict", "the servers prove it of different cohorts");
   if (certified && (!same(certified.frozen, first.frozen) || (first.accepted && !same(first.accepted, certified.released))))
     refuse("cohort_conflict", "the certificate is of another cohort than the one that the servers froze");
   const { root, count } = first.accepted ?? first.frozen;

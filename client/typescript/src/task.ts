@@ -159,7 +159,7 @@ export class Task {
       if (numWords > MAX_WORDS) refuse("invalid_task", `a report of ${numWords} words is too long`);
       const variances = noise ? [0n] : this.measurement.sigmas().map((sigma) => BigInt(sigma) ** 2n);
       const sizes = new Sizes(numWords, servers.length, noisedBound(squaredLength, variances));
-      if (!sizes.isValid) refuse("invalid_task", "verification: reports of this task are too long to be verified");
+      if (!sizes.isValid) refuse("invalid_task", "verification: reports are too long");
       return sizes;
     });
   }
@@ -261,7 +261,7 @@ export class Task {
     if (this.maxMerge > 1 && !definition.noise && claim.corrupt % this.maxMerge)
       refuse("invalid_task", `max_corrupt_clients counts reports: with max_merge ${this.maxMerge} it is a multiple of it`);
     if (definition.windows && epsilonAt(this.worstTogether()) === Infinity)
-      refuse("invalid_task", "what is no noise in delta adds up over the windows to more than delta");
+      refuse("invalid_task", "over all windows, what is no noise in delta exceeds delta");
   }
 
   private checkFeatures(): void {
@@ -287,7 +287,7 @@ export class Task {
     const twice = rational(2n * BigInt(claim.max_corrupt_clients), BigInt(claim.min_clients));
     const least = compare(twice, MOST_MAX_MISSING) < 0 ? twice : MOST_MAX_MISSING;
     if (isAdmitted && compare(parseReal(max_missing), least) < 0)
-      refuse("invalid_task", "max_missing: below twice the part of corrupt clients, who could stop the release");
+      refuse("invalid_task", "max_missing: below twice the part of corrupt clients");
   }
 
   private checkKeys(): void {

@@ -2,9 +2,9 @@
 
 import { createCipheriv } from "node:crypto";
 import { base64url, framed, hash, parseBase64url, type RandomBytes, utf8, writeLittleEndian } from "../src/bytes.js";
-import { quantise } from "../src/clipping.js";
+import { dithered, quantise } from "../src/clipping.js";
 import { MESSAGES, encoded, parseMessage } from "../src/documents.js";
-import { canonical, type Json, parseCanonical } from "../src/json.js";
+import { canonical, parseCanonical } from "../src/json.js";
 import { Measurement } from "../src/measurement.js";
 import { histogram } from "../src/mechanisms/histogram.js";
 import type { Document, Kind, Neighbours } from "../src/mechanisms/kind.js";
@@ -41,8 +41,11 @@ export function keystream(seed: Uint8Array): RandomBytes {
 }
 
 const KINDS: Record<string, Kind<never>> = { sum, second_moment: secondMoment, histogram, osnap };
-export const isSupported = (mechanism: Document & { basis?: string; contributors?: Json }): boolean =>
-  Object.keys(KINDS).includes(mechanism.kind) && mechanism.basis === undefined;
+export const isSupported = (mechanism: Document & { basis?: string; row_weights?: string }): boolean =>
+  Object.keys(KINDS).includes(mechanism.kind) && mechanism.basis === undefined && mechanism.row_weights === undefined;
+
+/** Read given words of 32 bits. */
+const fromWords = (words: string[]): RandomBytes => fromBytes(new Uint8Array(Uint32Array.from(words.map(Number)).buffer));
 
 function measurementOf(mechanism: Document, columns: number): Measurement {
   if (!isSupported(mechanism)) refuse("unsupported_feature", mechanism.kind);
@@ -92,6 +95,9 @@ export const operations = (suite: Suite): Record<string, (input: any) => unknown
     );
   },
   quantise: ({ row, squared_bound }) => texts(quantise(row.map(Number), BigInt(squared_bound))),
+  dither: ({ row, squared_bound, u }) => texts(dithered(row.map(Number), BigInt(squared_bound), fromWords(u))),
+  dithered_report: ({ mechanism, row, outside, u }) =>
+    texts(measurementOf(mechanism, row.length).exact(numbers(row), outside, fromWords(u))),
   products: ({ steps, intercept, trace }) =>
     texts(
       secondMoment.fill(
@@ -113,7 +119,7 @@ export const operations = (suite: Suite): Record<string, (input: any) => unknown
   },
   clip_flags: ({ task: text, row }) => {
     const read = task(text);
-    const made = read.encode(Object.fromEntries(read.definition.columns.map(({ name }, j) => [name, row[j]])), keystream(new Uint8Array(32)));
+    const made = read.encode(Object.fromEntries(read.definition.columns.slice(0, row.length).map(({ name }, j) => [name, row[j]])), keystream(new Uint8Array(32)));
     return { clipped: made.clipped, incomplete: made.incomplete };
   },
   noise: ({ sigmas, seed, replaced }) => {
@@ -201,7 +207,7 @@ const python = (value: number): string => value.toExponential(10).replace(/e([+-
 /** What servers, analyzers, authors or organisations do. */
 export const NOT_A_CLIENTS = new Set([
   "accepted", "aggregate_context", "check_pass", "check_points", "check_seed", "check_share", "clip_entries", "clip_exactly",
-  "columns", "contribution", "decode", "decode_sealed_document", "derive", "deviations", "difference", "expand_spread", "floor_deviations",
+  "columns", "contribution", "decode", "decode_sealed_document", "derive", "deviations", "difference", "dithered_contribution", "expand_spread", "floor_deviations",
   "halvings", "intersection", "judge", "late_seed", "matrix", "merkle_root", "nonce_commitment", "omega", "open",
   "open_upload", "orthonormal", "parse_ids", "pieces", "positions", "problem", "project", "prove", "prove_absence",
   "public_key", "published_sigma", "range_products", "range_projection", "rebuild", "require_formed", "sigmas", "sign",

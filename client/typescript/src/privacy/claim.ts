@@ -109,7 +109,7 @@ export function claimBeside(seen: SharesSeen, claim: Claim): Claim {
   const grown = times(ofDouble(Math.exp(Math.min(claim.epsilon, 100))), rational(10n ** 12n + 1n, 10n ** 12n));
   const price = add(seen.twice, times(add(rational(1n), grown), seen.shifted));
   if (compare(times(price, rational(1000n)), claim.delta) > 0)
-    refuse("invalid_task", "verification: shares of verified reports cost more than a thousandth of delta");
+    refuse("invalid_task", "verification: shares cost more than a thousandth of delta");
   const corrupt = claim.corrupt + seen.givenAway;
   const scale = 10n ** 40n;
   const delta = rational(floor(times(minus(claim.delta, price), rational(scale))), scale);
