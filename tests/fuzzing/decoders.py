@@ -286,9 +286,7 @@ def _messages() -> dict[str, Decoder]:
         "a proof of absence": _document(
             Absence,
             Absence(
-                root=key32,
-                count=5,
-                leaves=(ShownLeaf(leaf=0, leaf_ids=base64url(IDS.encode()), siblings=(key32,)),),
+                root=key32, count=5, leaves=(ShownLeaf(leaf=0, leaf_ids=base64url(IDS.encode()), siblings=(key32,)),)
             ),
         ),
     }

@@ -374,11 +374,7 @@ def agreement() -> list[Vector]:
         result.append(bad(f"cohorts, {name}", "verify_cohorts", token, cohorts=changed, **base))
     held: dict[str, object] = {"inventory": plain_inventories[0]}
     result.append(good("a list", "verify_list", None, ids=hexes(ids), **held))
-    for name, listed in {
-        "one less": ids[1:],
-        "another": sorted([*ids[1:], seed("x")]),
-        "none": [],
-    }.items():
+    for name, listed in {"one less": ids[1:], "another": sorted([*ids[1:], seed("x")]), "none": []}.items():
         result.append(bad(f"a list, {name}", "verify_list", "inventory_mismatch", ids=hexes(listed), **held))
     return result + _censuses(task, ids)
 

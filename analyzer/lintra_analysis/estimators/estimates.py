@@ -25,10 +25,8 @@ _SMALLEST_DOUBT = 1e-12
 def to_plain(value: object) -> Plain:
     """Return plain Python for JSON: arrays become lists, and a number that is not finite becomes None.
 
-    A field whose metadata say `"plain": False` is left out.
-
-    Raises:
-        TypeError: a field is of a type that no estimate has.
+    A field whose metadata say `"plain": False` is left out. Raises TypeError if a field is of a type that no estimate
+    has.
     """
     if value is None or isinstance(value, (bool, str)):
         return value
@@ -71,19 +69,13 @@ class Clipping:
 
     The limits hold for the upper end of the count and if all of these rows lay within their columns' bounds; noise is
     left out of them.
-
-    Attributes:
-        estimate: of the rows that a bound changed, noise included.
-        sd: deviation of that noise, in rows.
-        upper_rows: the upper end, at 95 %.
-        upper_share: the same as a part of all rows.
-        limits: one for each number of the answer; none where no row within the columns' bounds would be shrunk.
     """
 
-    estimate: float
-    sd: float
-    upper_rows: float
-    upper_share: float
+    estimate: float  #: of the rows that a bound changed, noise included
+    sd: float  #: deviation of that noise, in rows
+    upper_rows: float  #: the upper end, at 95 %
+    upper_share: float  #: the same as a part of all rows
+    #: one for each number of the answer; none where no row within the columns' bounds would be shrunk
     limits: tuple[ClipLimit, ...]
 
 
@@ -118,8 +110,7 @@ def two_sided(statistic: float, degrees_of_freedom: float = math.inf) -> float:
 def check_confidence(confidence: float) -> None:
     """Refuse a confidence level that is none.
 
-    Raises:
-        InvalidAnalysisError: it does not lie strictly between 0 and 1, or is 1 as far as quantiles can tell.
+    Raises InvalidAnalysisError if it does not lie strictly between 0 and 1, or is 1 as far as quantiles can tell.
     """
     if not 0 < confidence < 1:
         raise InvalidAnalysisError(f"confidence must lie strictly between 0 and 1, such as 0.95; got {confidence}")
@@ -130,8 +121,7 @@ def check_confidence(confidence: float) -> None:
 def check_of(of: str) -> None:
     """Refuse a word for whom an error is about that is none.
 
-    Raises:
-        InvalidAnalysisError: it is neither "cohort" nor "population".
+    Raises InvalidAnalysisError if it is neither "cohort" nor "population".
     """
     if of not in ("cohort", "population"):
         raise InvalidAnalysisError(f'errors are of the "cohort" or of the "population", got {of!r}')
@@ -154,8 +144,7 @@ def diagonal_sd(covariance: FloatArray) -> FloatArray:
 def checked_rows(rows: FloatArray, names: Sequence[str]) -> FloatArray:
     """Return rows of shape `(k, p)` as they are.
 
-    Raises:
-        ValueError: they do not have one column for each name, or hold what is not finite.
+    Raises ValueError if they do not have one column for each name, or hold what is not finite.
     """
     table = np.asarray(rows, np.float64)
     if table.ndim != 2 or table.shape[1] != len(names):
@@ -170,8 +159,7 @@ def checked_rows(rows: FloatArray, names: Sequence[str]) -> FloatArray:
 def check_residuals(residuals: str) -> None:
     """Refuse a word for what is assumed of residuals that is none.
 
-    Raises:
-        InvalidAnalysisError: it is neither "alike" nor "any".
+    Raises InvalidAnalysisError if it is neither "alike" nor "any".
     """
     if residuals not in ("alike", "any"):
         raise InvalidAnalysisError(f'variances of residuals are "alike" or "any", got {residuals!r}')

@@ -52,8 +52,7 @@ def has_parquet() -> bool:
 def parquet_of(estimate: Estimate) -> bytes:
     """Return a Parquet file: the estimate's own, or its table.
 
-    Raises:
-        InvalidAnalysisError: pyarrow is not installed.
+    Raises InvalidAnalysisError if pyarrow is not installed.
     """
     own = estimate.parquet()
     if own is not None:

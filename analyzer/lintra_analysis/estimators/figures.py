@@ -30,17 +30,11 @@ _CROWDED = 15
 
 @dataclass(frozen=True)
 class Mark:
-    """One line of a picture of intervals.
+    """One line of a picture of intervals."""
 
-    Attributes:
-        name: beside the line.
-        value: None where there is none.
-        interval: None where nothing can be told.
-    """
-
-    name: str
-    value: float | None
-    interval: Interval | None
+    name: str  #: beside the line
+    value: float | None  #: None where there is none
+    interval: Interval | None  #: None where nothing can be told
 
     def moved(self, by: float, scale: float) -> "Mark":
         """Return the mark with `by` added to its numbers, and then multiplied by a positive scale."""
@@ -59,8 +53,7 @@ class Figure:
     def on(self, axes: "Axes | None" = None) -> "Axes":
         """Draw on the axes given, or on new ones, and return them.
 
-        Raises:
-            InvalidAnalysisError: matplotlib is not installed.
+        Raises InvalidAnalysisError if matplotlib is not installed.
         """
         if axes is None:
             try:
@@ -155,11 +148,7 @@ def draw_path(
 
 
 def draw_cells(
-    axes: "Axes",
-    edges: Sequence[float],
-    levels: Sequence[str],
-    shares: Sequence[float],
-    intervals: Sequence[Interval],
+    axes: "Axes", edges: Sequence[float], levels: Sequence[str], shares: Sequence[float], intervals: Sequence[Interval]
 ) -> None:
     """Draw a bar for every cell, as wide as the cell, with its interval as a line.
 

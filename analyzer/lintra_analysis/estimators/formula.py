@@ -28,27 +28,19 @@ _AVAILABLE = "__formulaic_variables_available__"  # what formulaic calls the col
 
 @dataclass(frozen=True)
 class FormulaColumns:
-    """What a formula says.
+    """What a formula says."""
 
-    Attributes:
-        target: the column on its left.
-        features: those on its right, each once, a category as its indicators.
-        intercept: whether it asks for one, as a formula does unless it holds `0` or `- 1`.
-    """
-
-    target: str
-    features: tuple[str, ...]
-    intercept: bool
+    target: str  #: the column on its left
+    features: tuple[str, ...]  #: those on its right, each once, a category as its indicators
+    intercept: bool  #: whether it asks for one, as a formula does unless it holds `0` or `- 1`
 
 
 def read_formula(formula: str, columns: Sequence[ScaledColumn]) -> FormulaColumns:
     """Return the columns that a formula names.
 
-    `formula` is such as `y ~ a + C(sex)`; names that are no Python names stand in backticks.
-
-    Raises:
-        InvalidAnalysisError: formulaic is not installed, the formula cannot be parsed, or it asks for what second
-            moments do not hold.
+    `formula` is such as `y ~ a + C(sex)`; names that are no Python names stand in backticks. Raises
+    InvalidAnalysisError if formulaic is not installed, the formula cannot be parsed, or it asks for what second moments
+    do not hold.
     """
     try:
         from formulaic.errors import FormulaicError

@@ -31,22 +31,15 @@ class Quantile:
 
 @dataclass(frozen=True)
 class ColumnHistogram:
-    """One column.
-
-    Attributes:
-        edges: of the m cells, m + 1 of them in the column's unit; empty where it has levels.
-        levels: names of the m cells; empty where it has edges.
-        shares: the part of all rows in each cell; a negative one is reported as 0.
-        missing: the part of all rows without a value.
-        quantiles: of the rows that have a value, those that were asked for, ascending; none of levels.
-    """
+    """One column."""
 
     name: str
     unit: str
-    edges: tuple[float, ...]
-    levels: tuple[str, ...]
-    shares: tuple[Quantity, ...]
-    missing: Quantity
+    edges: tuple[float, ...]  #: of the m cells, m + 1 of them in the column's unit; empty where it has levels
+    levels: tuple[str, ...]  #: names of the m cells; empty where it has edges
+    shares: tuple[Quantity, ...]  #: the part of all rows in each cell; a negative one is reported as 0
+    missing: Quantity  #: the part of all rows without a value
+    #: of the rows that have a value, those that were asked for, ascending; none of levels
     quantiles: tuple[Quantile, ...]
 
     @property

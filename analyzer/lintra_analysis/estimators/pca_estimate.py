@@ -5,11 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from lintra_analysis.estimators.estimates import Interval, Of, checked_rows
-from lintra_analysis.estimators.figures import (
-    Figure,
-    Mark,
-    intervals,
-)
+from lintra_analysis.estimators.figures import Figure, Mark, intervals
 from lintra_analysis.estimators.notes import clients, listed, with_interval
 from lintra_analysis.estimators.quantities import Quantity
 from lintra_analysis.estimators.rows import Rows, rows_by_name
@@ -164,10 +160,7 @@ class PcaEstimate(Estimate):
                     ["", "variance", "std err", *levels(self.confidence), *parts],
                     map(self._summary_row, range(self.n_components_)),
                 ),
-                (
-                    ["", *self._names[:shown]],
-                    ([name, *map(number, column[:shown])] for name, column in weights),
-                ),
+                (["", *self._names[:shown]], ([name, *map(number, column[:shown])] for name, column in weights)),
             ],
             notes=self.notes,
             warnings=self.warnings,

@@ -19,21 +19,13 @@ HEADER = ("column", "power", "sum", "lower", "upper", "noise", "cells")
 
 @dataclass(frozen=True)
 class PowerSum:
-    """The sum of |x|^k over the rows of a column.
+    """The sum of |x|^k over the rows of a column."""
 
-    Attributes:
-        power: k.
-        value: of rows that lie evenly inside their cells; in the column's unit to the power k.
-        interval: wherever they lie.
-        noise: deviation of the noise in the value.
-        cells: how much of the interval's width comes from not knowing where rows lie inside their cells.
-    """
-
-    power: int
-    value: float
-    interval: Interval
-    noise: float
-    cells: float
+    power: int  #: k
+    value: float  #: of rows that lie evenly inside their cells; in the column's unit to the power k
+    interval: Interval  #: wherever they lie
+    noise: float  #: deviation of the noise in the value
+    cells: float  #: how much of the interval's width comes from not knowing where rows lie inside their cells
 
 
 @dataclass(frozen=True)

@@ -27,8 +27,7 @@ N = TypeVar("N", bound=Named)
 def by_name(parts: Sequence[N], name: str) -> N:
     """Return the part of an answer that is about a column.
 
-    Raises:
-        InvalidAnalysisError: there is none; the detail names those that there are.
+    Raises InvalidAnalysisError if there is none; the detail names those that there are.
     """
     for part in parts:
         if part.name == name:

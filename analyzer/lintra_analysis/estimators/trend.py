@@ -11,10 +11,7 @@ from typing import TYPE_CHECKING
 
 from lintra_analysis.estimators.coefficients import StandardError
 from lintra_analysis.estimators.estimates import Of, check_confidence, check_of
-from lintra_analysis.estimators.figures import (
-    Figure,
-    draw_windows,
-)
+from lintra_analysis.estimators.figures import Figure, draw_windows
 from lintra_analysis.estimators.means import means
 from lintra_analysis.estimators.notes import listed, with_interval
 from lintra_analysis.estimators.quantities import Quantity

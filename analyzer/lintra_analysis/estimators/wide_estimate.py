@@ -6,12 +6,7 @@ from itertools import chain
 import numpy as np
 
 from lintra_analysis.estimators.estimates import Interval, IntervalEstimate
-from lintra_analysis.estimators.figures import (
-    Figure,
-    Mark,
-    bars,
-    intervals,
-)
+from lintra_analysis.estimators.figures import Figure, Mark, bars, intervals
 from lintra_analysis.estimators.notes import clients, listed, with_interval
 from lintra_analysis.estimators.rows import Rows, rows_by_name
 from lintra_analysis.estimators.table import Estimate, Matrix, Table

@@ -39,14 +39,11 @@ def ridge_along(
 ) -> WideRidge:
     """Return the ridge regression of a target on all directions, its coefficients turned back into those of columns.
 
-    Beside the ridge asked for stands that which `regression` takes where coefficients cannot be told: directions of
-    the first round that are nothing but noise hold hardly any of the rows' length. `release` is that of the second
-    round; `target` is a column that the release holds beside them. `regularization` is lambda, in normalised units.
-    `about` is the "means" where the release holds them, or the public "centers" in any case. `notes` are those that
-    every answer about columns has.
-
-    Raises:
-        InvalidAnalysisError: the target is no such column.
+    Beside the ridge asked for stands that which `regression` takes where coefficients cannot be told: directions of the
+    first round that are nothing but noise hold hardly any of the rows' length. `release` is that of the second round;
+    `target` is a column that the release holds beside them. `regularization` is lambda, in normalised units. `about` is
+    the "means" where the release holds them, or the public "centers" in any case. `notes` are those that every answer
+    about columns has. Raises InvalidAnalysisError if the target is no such column.
     """
     held = [column.name for column in release.second_moment().columns]
     known = [name for name in held if name not in {INTERCEPT, *directions.names}]

@@ -18,21 +18,15 @@ Context = CalibrationContext[MechanismSpecification]
 
 @dataclass(frozen=True)
 class Baselines:
-    """One client's noise per entry that others would need for the same promise on the same sketch.
+    """One client's noise per entry that others would need for the same promise on the same sketch."""
 
-    Attributes:
-        published: of Burkhardt et al. 2025, equation (4), for each of s copies; None where it is undefined.
-        published_epsilon: what it really gives if all rows are filled alike; None where a coalition isolates somebody.
-        undefined: why it is undefined, or nothing.
-        central: of clients whose noise adds up to a trusted curator's; where servers add it, of that curator.
-        local: of clients that trust nobody.
-    """
-
+    #: of Burkhardt et al. 2025, equation (4), for each of s copies; None where it is undefined.
     published: float | None
+    #: what it really gives if all rows are filled alike; None where a coalition isolates somebody
     published_epsilon: float | None
-    undefined: str
-    central: float
-    local: float
+    undefined: str  #: why it is undefined, or nothing
+    central: float  #: of clients whose noise adds up to a trusted curator's; where servers add it, of that curator
+    local: float  #: of clients that trust nobody
 
 
 def baselines(context: Context, rows: int, sparsity: int = 1) -> Baselines:

@@ -20,11 +20,7 @@ from lintra_protocol.task_terms import MAX_WORDS
 
 
 def predicted_of(planned: PlannedMechanism) -> Prediction:
-    """Return what is predicted of the second moments.
-
-    Raises:
-        ValueError: the mechanism releases none.
-    """
+    """Return what is predicted of the second moments; raise ValueError if the mechanism releases none."""
     if planned.predicted is None:
         raise ValueError(f"{planned.mechanism.kind} releases no second moments")
     return planned.predicted
@@ -32,25 +28,16 @@ def predicted_of(planned: PlannedMechanism) -> Prediction:
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything that the answer to one set of flags is made of.
-
-    Attributes:
-        context: that the sketch is built for.
-        products: all second moments; None where there is no such task.
-        refusal: why there is none.
-        range_finder: None for few columns, or where there is no such task.
-        best: errors of a sketch with its best number of rows.
-        others: noise by other calibrations.
-    """
+    """Everything that the answer to one set of flags is made of."""
 
     flags: PlanFlags
-    context: CalibrationContext[MechanismSpecification]
+    context: CalibrationContext[MechanismSpecification]  #: that the sketch is built for
     sketch: PlannedMechanism
-    products: PlannedMechanism | None
-    refusal: str
-    range_finder: PlannedMechanism | None
-    best: Prediction
-    others: Baselines
+    products: PlannedMechanism | None  #: all second moments; None where there is no such task
+    refusal: str  #: why there is none
+    range_finder: PlannedMechanism | None  #: None for few columns, or where there is no such task
+    best: Prediction  #: errors of a sketch with its best number of rows
+    others: Baselines  #: noise by other calibrations
 
     @classmethod
     def of(cls, flags: PlanFlags) -> "Plan":

@@ -28,38 +28,26 @@ class TriedDirection:
 
 @dataclass(frozen=True)
 class TriedPredictions:
-    """R2 of private predictions of the table's own rows, and of least squares without noise.
+    """R2 of private predictions of the table's own rows, and of least squares without noise."""
 
-    Attributes:
-        private: None without directions.
-        components: on as many best directions of the collected rows; None without directions.
-        non_private: on all columns of the table; None where rows are too few for that.
-    """
-
-    private: float | None
-    components: float | None
-    non_private: float | None
+    private: float | None  #: None without directions
+    components: float | None  #: on as many best directions of the collected rows; None without directions
+    non_private: float | None  #: on all columns of the table; None where rows are too few for that
 
 
 @dataclass(frozen=True, repr=False)
 class DirectionComparison:
-    """The directions that stand out of the noise beside those of the rows without it.
+    """The directions that stand out of the noise beside those of the rows without it."""
 
-    Attributes:
-        columns: numbers of an encoded row, the target among them.
-        directions: the largest first.
-        share: of the variance that so many best directions of the collected rows hold, what these hold; None without.
-        explained: the share of the target's sum of squares that the release says is explained; None if it does not.
-        prospects: what other cohorts and other epsilons would give.
-    """
-
-    columns: int
+    columns: int  #: numbers of an encoded row, the target among them
     words: int
-    directions: tuple[TriedDirection, ...]
+    directions: tuple[TriedDirection, ...]  #: the largest first
+    #: of the variance that so many best directions of the collected rows hold, what these hold; None without
     share: float | None
+    #: the share of the target's sum of squares that the release says is explained; None if it does not
     explained: IntervalEstimate | None
     r2: TriedPredictions
-    prospects: tuple[DirectionProspect, ...]
+    prospects: tuple[DirectionProspect, ...]  #: what other cohorts and other epsilons would give
     warnings: tuple[str, ...]
 
     def document(self) -> dict[str, object]:

@@ -22,21 +22,15 @@ class SketchForecast:
 
     Which rows of the sketch a report enters is drawn after the last report, so errors are known on the average of that
     draw only, and not column by column.
-
-    Attributes:
-        rows: m of the sketch.
-        entry: root mean square of an entry that rows like these give.
-        entry_noise: deviation of the noise in it.
-        spectrum_error: root mean square error of all eigenvalues of the second moments together, as a part of their
-            sum: the expected Frobenius error over the trace bounds it (Hoffman and Wielandt 1953).
-        sketching_error: the same without noise: what so few rows cost.
     """
 
-    rows: int
-    entry: float
-    entry_noise: float
+    rows: int  #: m of the sketch
+    entry: float  #: root mean square of an entry that rows like these give
+    entry_noise: float  #: deviation of the noise in it
+    #: root mean square error of all eigenvalues of the second moments together, as a part of their sum: the expected
+    #: Frobenius error over the trace bounds it (Hoffman and Wielandt 1953)
     spectrum_error: float
-    sketching_error: float
+    sketching_error: float  #: the same without noise: what so few rows cost
 
 
 def foresee_sketch(task: Task, rows: FloatArray) -> SketchForecast | None:
@@ -79,20 +73,15 @@ class ForeseenDirection:
 
 @dataclass(frozen=True)
 class WideForecast:
-    """What to expect of a range finder.
-
-    Attributes:
-        seen_from: a direction with this variance is seen.
-        usual_variance: of one column in the mean; None where the trace is not released.
-        directions: that would stand out of the noise; none where the rows have no such direction.
-        explained: by target the share of its sum of squares that a ridge regression would explain, with the deviation
-            that noise causes; None where it cannot be told.
-    """
+    """What to expect of a range finder."""
 
     columns: int
-    seen_from: float
-    usual_variance: float | None
+    seen_from: float  #: a direction with this variance is seen
+    usual_variance: float | None  #: of one column in the mean; None where the trace is not released
+    #: that would stand out of the noise; none where the rows have no such direction
     directions: tuple[ForeseenDirection, ...]
+    #: by target the share of its sum of squares that a ridge regression would explain, with the deviation that noise
+    #: causes; None where it cannot be told
     explained: dict[str, IntervalEstimate | None]
 
     def document(self) -> dict[str, object]:

@@ -20,17 +20,11 @@ COHORTS = (1, 4, 16)
 
 @dataclass(frozen=True)
 class Prospect:
-    """How well coefficients could be told from another cohort or at another epsilon.
+    """How well coefficients could be told from another cohort or at another epsilon."""
 
-    Attributes:
-        epsilon: promised.
-        num_clients: rows like those of the table.
-        strength: smallest eigenvalue of the features' products over the noise's deviation.
-    """
-
-    epsilon: float
-    num_clients: int
-    strength: float
+    epsilon: float  #: promised
+    num_clients: int  #: rows like those of the table
+    strength: float  #: smallest eigenvalue of the features' products over the noise's deviation
 
     @property
     def verdict(self) -> str:

@@ -19,10 +19,7 @@ def keystream(seed: bytes) -> RandomBytes:
     """Return a source that reads the AES-256-CTR keystream of a 32-byte seed from its beginning.
 
     Equal seeds give equal streams, however the reads are cut. One seed serves one purpose: derive it with
-    `derive_seed`, never share it between two.
-
-    Raises:
-        ValueError: the seed has another length.
+    `derive_seed`, never share it between two. Raises ValueError if the seed has another length.
     """
     if len(seed) != 32:
         raise ValueError(f"a keystream seed has 32 bytes, got {len(seed)}")

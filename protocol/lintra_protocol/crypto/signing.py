@@ -47,8 +47,7 @@ class SigningKey:
     def sign_base(self, base: bytes) -> bytes:
         """Sign the signature base of an HTTP message (RFC 9421); its first byte sets it apart from framed parts.
 
-        Raises:
-            ValueError: it begins like something else, and could mean something else.
+        Raises ValueError if it begins like something else, and could mean something else.
         """
         if not base.startswith(_BASE_BEGINS):
             raise ValueError("the signature base of an HTTP message begins with a quoted name")
@@ -67,8 +66,7 @@ def is_sound_point(encoded: bytes) -> bool:
 def parse_public_key(public_key: str) -> bytes:
     """Return the 32 bytes of an identity key.
 
-    Raises:
-        InvalidMessageError: not base64url of 32 bytes, not canonical, or a point of small order.
+    Raises InvalidMessageError if it is not base64url of 32 bytes, not canonical, or a point of small order.
     """
     return _spelled(public_key)
 
@@ -76,9 +74,8 @@ def parse_public_key(public_key: str) -> bytes:
 def verify(public_key: str, signature: str, label: str, *parts: bytes) -> None:
     """Check a signature over the framed parts.
 
-    Raises:
-        UnauthorizedError: it is not this key's signature of these parts under this label.
-        InvalidMessageError: key or signature are not base64url of the right length, or the key is of small order.
+    Raises UnauthorizedError if it is not this key's signature of these parts under this label; InvalidMessageError if
+    key or signature are not base64url of the right length, or the key is of small order.
     """
     key_bytes = _spelled(public_key)
     signature_bytes = parse_base64url(signature, SIGNATURE_BYTES)
@@ -89,9 +86,8 @@ def verify(public_key: str, signature: str, label: str, *parts: bytes) -> None:
 def verify_base(public_key: str, signature: bytes, base: bytes) -> None:
     """Check a signature over the signature base of an HTTP message.
 
-    Raises:
-        UnauthorizedError: it is not this key's signature of this base.
-        InvalidMessageError: the key is not base64url of the right length, or of small order.
+    Raises UnauthorizedError if it is not this key's signature of this base; InvalidMessageError if the key is not
+    base64url of the right length, or of small order.
     """
     if not base.startswith(_BASE_BEGINS) or not _fits(_spelled(public_key), signature, base):
         raise UnauthorizedError(f"the request's signature is not by {public_key}")

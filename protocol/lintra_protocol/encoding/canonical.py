@@ -91,8 +91,7 @@ def canonical_json(value: JsonValue) -> bytes:
 def parse_canonical_json(data: bytes) -> JsonValue:
     """Parse JSON and refuse bytes that are not its canonical encoding (duplicate keys and floats among them).
 
-    Raises:
-        InvalidMessageError: not JSON, or not canonical.
+    Raises InvalidMessageError if it is not JSON, or not canonical.
     """
     try:
         value: JsonValue = json.loads(data, parse_float=_refuse_float, parse_constant=_refuse_float)
@@ -111,8 +110,7 @@ def base64url(data: bytes) -> str:
 def parse_base64url(text: str, length: int | None = None) -> bytes:
     """Decode unpadded, canonical base64url, optionally of a fixed length in bytes.
 
-    Raises:
-        InvalidMessageError: padding, foreign characters, stray trailing bits or another length.
+    Raises InvalidMessageError if it has padding, foreign characters, stray trailing bits or another length.
     """
     try:
         data = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)

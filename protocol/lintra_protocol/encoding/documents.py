@@ -83,8 +83,7 @@ class Frozen(BaseModel):
     def from_canonical(cls, data: bytes) -> Self:
         """Parse and check a canonical encoding; every field is written, also one that equals its default.
 
-        Raises:
-            InvalidMessageError: not canonical, or not a document of this kind; the detail names the field.
+        Raises InvalidMessageError if it is not canonical, or not a document of this kind; the detail names the field.
         """
         try:
             document = cls._validated(data)
@@ -122,8 +121,7 @@ def first_complaint(error: ValidationError) -> str:
 def real(value: float | int | str | Decimal) -> Real:
     """Spell a number as a `Real`: the shortest decimal that gives the same float back.
 
-    Raises:
-        ValueError: not finite, or not representable.
+    Raises ValueError if it is not finite, or not representable.
     """
     number = Decimal(value if isinstance(value, int | str | Decimal) else repr(float(value)))
     if not number.is_finite():
@@ -151,8 +149,7 @@ def rounded_up(value: float | Decimal) -> Real:
 def float_of(text: object) -> float:
     """Return the float that `rounded_up` spells like this; a float stays what it is.
 
-    Raises:
-        ValueError: not a `Real`, or more digits than any float is spelled with.
+    Raises ValueError if it is no `Real`, or has more digits than any float is spelled with.
     """
     if isinstance(text, float):
         return text

@@ -58,10 +58,8 @@ class CodeBook(Frozen):
     def check(self, name: str, levels: Sequence[str], unit: str) -> None:
         """Check that this is the code book of a column.
 
-        `name`, `levels` and `unit` are the column's; a column of numbers has no levels.
-
-        Raises:
-            ValueError: it names other levels, a spelling of two levels, or units of a column that has none.
+        `name`, `levels` and `unit` are the column's; a column of numbers has no levels. Raises ValueError if it names
+        other levels, a spelling of two levels, or units of a column that has none.
         """
         if unknown := [entry.level for entry in self.levels if entry.level not in levels]:
             raise ValueError(f"column {name!r}: its code book names {unknown[0]!r}, which is none of its levels")

@@ -30,19 +30,14 @@ class JointSums:
     """What the vectors of many rows add up to, in real units.
 
     With a numeric label, its value is the last of the p coordinates.
-
-    Attributes:
-        counts: rows in each class, shape `(K,)`; None with one class, where the number of clients is exact.
-        sums: of the clipped vectors of each class, shape `(K, p)`.
-        products: sum of v v^T, shape `(1, p, p)`, or `(K, p, p)` by class.
-        histograms: for each column that has one, rows in each cell.
-        tables: for each pair of columns that are counted together, rows in each cell, row by row.
     """
 
+    #: rows in each class, shape `(K,)`; None with one class, where the number of clients is exact
     counts: FloatArray | None
-    sums: FloatArray
-    products: FloatArray
-    histograms: tuple[FloatArray, ...]
+    sums: FloatArray  #: of the clipped vectors of each class, shape `(K, p)`
+    products: FloatArray  #: sum of v v^T, shape `(1, p, p)`, or `(K, p, p)` by class
+    histograms: tuple[FloatArray, ...]  #: for each column that has one, rows in each cell
+    #: for each pair of columns that are counted together, rows in each cell, row by row
     tables: tuple[FloatArray, ...] = ()
 
     def __repr__(self) -> str:
@@ -55,20 +50,13 @@ class JointWords:
     """What a vector has, in the order of its words: counts | sums by class | products by class or pooled | cells.
 
     The cells of the histograms come first, then those of the pair tables.
-
-    Attributes:
-        num_classes: K; with one class there are no counts.
-        num_coordinates: p, a numeric label counted as one.
-        per_class: whether each class has products of its own.
-        bins: cells of each histogram.
-        tables: cells of each pair table.
     """
 
-    num_classes: int
-    num_coordinates: int
-    per_class: bool
-    bins: tuple[int, ...]
-    tables: tuple[int, ...] = ()
+    num_classes: int  #: K; with one class there are no counts
+    num_coordinates: int  #: p, a numeric label counted as one
+    per_class: bool  #: whether each class has products of its own
+    bins: tuple[int, ...]  #: cells of each histogram
+    tables: tuple[int, ...] = ()  #: cells of each pair table
 
     @property
     def num_counts(self) -> int:
@@ -151,17 +139,11 @@ class JointWords:
 
 @dataclass(frozen=True)
 class MappedRows:
-    """Rows as integers, before they are projected; `repr` shows their number only.
+    """Rows as integers, before they are projected; `repr` shows their number only."""
 
-    Attributes:
-        features: shape `(n, m)`, in steps of 2^-15.
-        classes: shape `(n,)`; all 0 without classes.
-        cells: the row's cell in each histogram, shape `(n, H)`; `NO_CELL` where the value is missing.
-    """
-
-    features: IntArray
-    classes: IntArray
-    cells: IntArray
+    features: IntArray  #: shape `(n, m)`, in steps of 2^-15
+    classes: IntArray  #: shape `(n,)`; all 0 without classes
+    cells: IntArray  #: the row's cell in each histogram, shape `(n, H)`; `NO_CELL` where the value is missing
 
     def __repr__(self) -> str:
         return f"MappedRows({len(self.classes)})"
@@ -174,9 +156,7 @@ def map_rows(rows: FloatArray, levels: Sequence[int], bins: Sequence[int], label
     `(n, d)`; a category is the number of its level. NaN for what is missing. `levels` are those of each column, 0 for a
     number. `bins` are cells of each column's histogram, 0 for none. `label` is the column that is no feature, or -1.
     `edges` are those of each column's cells, in steps of 2^-15; of a column without any, cells are of equal width.
-
-    Raises:
-        ValueError: a value is infinite, or the rows have another number of columns.
+    Raises ValueError if a value is infinite, or the rows have another number of columns.
     """
     if rows.shape[1:] != (len(levels),) or np.isinf(rows).any():
         raise ValueError(f"expected finite rows of {len(levels)} columns; rows are checked before")
@@ -202,8 +182,7 @@ def map_rows(rows: FloatArray, levels: Sequence[int], bins: Sequence[int], label
 def feature_steps(values: FloatArray) -> IntArray:
     """Count values in steps of 2^-15, rounded half to even and moved into [-1, 1]; of any shape.
 
-    Raises:
-        ValueError: a value is not finite; nothing is said about which.
+    Raises ValueError if a value is not finite; nothing is said about which.
     """
     if not np.isfinite(values).all():
         raise ValueError("expected finite values; rows are checked before they are encoded")

@@ -15,11 +15,8 @@ _NUMBERS_AT_ONCE = 1 << 20
 def check_rows(rows: FloatArray, persons: IntArray, setting: Setting) -> None:
     """Refuse more rows than an organisation may contribute.
 
-    `rows` have shape `(n, d)`; `persons` says whose each is, shape `(n,)`, numbered from 0.
-
-    Raises:
-        InvalidRowError: more rows than the task allows, of all persons or of one.
-        ValueError: the task's reports are single rows.
+    `rows` have shape `(n, d)`; `persons` says whose each is, shape `(n,)`, numbered from 0. Raises InvalidRowError if
+    more rows than the task allows, of all persons or of one; ValueError if the task's reports are single rows.
     """
     contributors = setting.contributors
     if contributors is None:

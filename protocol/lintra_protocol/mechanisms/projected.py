@@ -116,8 +116,7 @@ class ProjectedRows(Mechanism):
     def public_frame(self) -> IntArray | None:
         """Return the frame of shape `(num_features, dimension)` in steps of 2^-15; None for no projection.
 
-        Raises:
-            InvalidTaskError: the task's digest is that of another frame.
+        Raises InvalidTaskError if the task's digest is that of another frame.
         """
         if not self.frame_seed:
             return None
@@ -167,8 +166,7 @@ class ProjectedRows(Mechanism):
     def check_columns(self, columns: Sequence[Column]) -> None:
         """Refuse columns that this mechanism does not fit.
 
-        Raises:
-            InvalidTaskError: levels differ, or bounds are not mapped to -1 and 1.
+        Raises InvalidTaskError if levels differ, or bounds are not mapped to -1 and 1.
         """
         for column, num_levels in zip(columns, self.levels, strict=True):
             if len(column.levels) != num_levels:

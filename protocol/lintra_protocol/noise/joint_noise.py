@@ -27,28 +27,18 @@ class Deviations:
 
 @dataclass(frozen=True)
 class JointNoise:
-    """What the noise and its promise depend on, in integer units.
+    """What the noise and its promise depend on, in integer units."""
 
-    Attributes:
-        squared_length: q, the largest squared norm of a row's coordinates.
-        indicator: U, what a row adds to its class count and to its cells.
-        num_coordinates: p, a numeric label counted as one.
-        num_classes: K.
-        num_histograms: H.
-        squared_weight: r^2, between 0 and 2: larger means less noise on sums and counts, more on products.
-        num_tables: pairs of columns whose cells are counted together.
-        squared_table_weight: of all pair tables together, where that of all histograms together is 1.
-        squared_count_weight: by which a count's variance is divided; 1 is free, more makes other noise grow.
-    """
-
-    squared_length: int
-    indicator: int
-    num_coordinates: int
-    num_classes: int
-    num_histograms: int
-    squared_weight: Fraction
-    num_tables: int = 0
+    squared_length: int  #: q, the largest squared norm of a row's coordinates
+    indicator: int  #: U, what a row adds to its class count and to its cells
+    num_coordinates: int  #: p, a numeric label counted as one
+    num_classes: int  #: K
+    num_histograms: int  #: H
+    squared_weight: Fraction  #: r^2, between 0 and 2: larger means less noise on sums and counts, more on products
+    num_tables: int = 0  #: pairs of columns whose cells are counted together
+    #: of all pair tables together, where that of all histograms together is 1
     squared_table_weight: Fraction = Fraction(1)
+    #: by which a count's variance is divided; 1 is free, more makes other noise grow
     squared_count_weight: Fraction = Fraction(1)
 
     def deviations(self, sigma: int) -> Deviations:

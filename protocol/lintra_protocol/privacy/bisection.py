@@ -197,10 +197,8 @@ def furthest(start: float, excess: Callable[[float], float], *, width: float, fa
 def retreat(start: float, step: float, holds: Callable[[float], bool]) -> float:
     """Return the first of start, start + step, start + 3 step, start + 7 step, .. at which a condition holds.
 
-    For a second, slower or stricter condition on what a search has found; `step` points away from the boundary.
-
-    Raises:
-        NoBoundaryError: it holds nowhere within a thousand doublings.
+    For a second, slower or stricter condition on what a search has found; `step` points away from the boundary. Raises
+    NoBoundaryError if it holds nowhere within a thousand doublings.
     """
     place = start
     for _ in range(1000):

@@ -18,10 +18,8 @@ _CONTEXT = Context(prec=50)
 def central_sigma(sensitivity: float, epsilon: float, delta: float) -> float:
     """Return a trusted curator's noise deviation per entry of the sum, in units of the sensitivity.
 
-    The exactly calibrated Gaussian mechanism of Balle & Wang 2018: sensitivity / mu*(epsilon, delta).
-
-    Raises:
-        ValueError: if `sensitivity` is not positive, or (epsilon, delta) is out of range.
+    The exactly calibrated Gaussian mechanism of Balle & Wang 2018: sensitivity / mu*(epsilon, delta). Raises ValueError
+    if `sensitivity` is not positive, or (epsilon, delta) is out of range.
     """
     if not 0 < sensitivity < math.inf:
         raise ValueError(f"a sensitivity must be positive and finite, got {sensitivity}")
@@ -31,10 +29,8 @@ def central_sigma(sensitivity: float, epsilon: float, delta: float) -> float:
 def local_sigma(sensitivity: float, epsilon: float, delta: float) -> float:
     """Return the noise deviation per entry of a client that trusts nobody, in units of the sensitivity.
 
-    The same number as `central_sigma`, but every one of n clients adds it: the sum is sqrt(n) times noisier.
-
-    Raises:
-        ValueError: if `sensitivity` is not positive, or (epsilon, delta) is out of range.
+    The same number as `central_sigma`, but every one of n clients adds it: the sum is sqrt(n) times noisier. Raises
+    ValueError if `sensitivity` is not positive, or (epsilon, delta) is out of range.
     """
     return central_sigma(sensitivity, epsilon, delta)
 

@@ -12,8 +12,7 @@ from lintra_protocol.privacy.bisection import bisect_whole
 def kl_bernoulli(p: float, q: float) -> float:
     """Return the divergence KL(p || q) of two coins, in nats; infinite where q excludes what p allows.
 
-    Raises:
-        ValueError: if an argument lies outside [0, 1].
+    Raises ValueError if an argument lies outside [0, 1].
     """
     if not (0 <= p <= 1 and 0 <= q <= 1):
         raise ValueError(f"probabilities lie in [0, 1], got {p} and {q}")
@@ -25,11 +24,7 @@ def kl_bernoulli(p: float, q: float) -> float:
 
 
 def static_quota(
-    max_corrupt_clients: int,
-    rows: int,
-    delta_coalition: float,
-    balanced: bool,
-    min_clients: int | None = None,
+    max_corrupt_clients: int, rows: int, delta_coalition: float, balanced: bool, min_clients: int | None = None
 ) -> int:
     """Return how many clients to subtract from every row count for a coalition fixed before the seed (s = 1).
 

@@ -65,12 +65,7 @@ def row_slack(num_clients: int, num_words: int, variance: float, smoothing: floa
 
 
 def smoothed_slack(
-    num_clients: int,
-    rows: int,
-    num_words: int,
-    variance: float,
-    smoothing: float,
-    column_norm_squared: int,
+    num_clients: int, rows: int, num_words: int, variance: float, smoothing: float, column_norm_squared: int
 ) -> float:
     """Return K of Theorem D2 (docs/explanation/privacy.md#integers): any integer matrix, with server noise.
 
@@ -116,10 +111,8 @@ def discrete_delta(epsilon: float, mu: float, slack: float) -> float:
 def discrete_mu(epsilon: float, delta: float, slack: float) -> float:
     """Return the mu to plan with, so that `discrete_delta(epsilon, mu, slack) <= delta` despite all rounding.
 
-    This is gaussian_mu(epsilon - 2K, delta e^-K) (1 - 1e-9), see docs/explanation/privacy.md#integers.
-
-    Raises:
-        ValueError: if `slack` is negative or more than half of `epsilon`, or `delta` is not within (0, 1).
+    This is gaussian_mu(epsilon - 2K, delta e^-K) (1 - 1e-9), see docs/explanation/privacy.md#integers. Raises
+    ValueError if `slack` is negative or more than half of `epsilon`, or `delta` is not within (0, 1).
     """
     _require_slack(slack)
     if epsilon < 2 * slack:
@@ -130,8 +123,7 @@ def discrete_mu(epsilon: float, delta: float, slack: float) -> float:
 def discrete_epsilon(mu: float, delta: float, slack: float) -> float:
     """Return the smallest epsilon >= 0 (or one up to 2K above) with `discrete_delta(...) <= delta`.
 
-    Raises:
-        ValueError: if `slack` or `mu` is negative, or `delta` is not strictly between 0 and 1.
+    Raises ValueError if `slack` or `mu` is negative, or `delta` is not strictly between 0 and 1.
     """
     _require_slack(slack)
     epsilon = gaussian_epsilon(mu, delta * math.exp(-slack))

@@ -44,10 +44,8 @@ def shifted_epsilon(mu: float, delta: float, slack: float, shift: float) -> floa
     """Return the smallest epsilon >= 0 with `shifted_delta(...) <= delta`, infinite where there is none.
 
     As a function of e^epsilon the curve is convex, so where it is low enough is an interval, and its lower end is found
-    by halves between 0 and the lowest point: about sixty steps, also where the interval is about to vanish.
-
-    Raises:
-        ValueError: `slack` or `mu` is negative, or `delta` is not strictly between 0 and 1.
+    by halves between 0 and the lowest point: about sixty steps, also where the interval is about to vanish. Raises
+    ValueError if `slack` or `mu` is negative, or `delta` is not strictly between 0 and 1.
     """
     if shift == 0.0:
         return discrete_epsilon(mu, delta, slack)

@@ -59,10 +59,8 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
 def gaussian_mu(epsilon: float, delta: float) -> float:
     """Return mu*, the largest mu whose profile passes through or below (epsilon, delta), to rounding.
 
-    The bisection of Balle & Wang 2018, Algorithm 1, in mu instead of sigma.
-
-    Raises:
-        ValueError: if `epsilon` is negative or infinite, or `delta` is not strictly between 0 and 1.
+    The bisection of Balle & Wang 2018, Algorithm 1, in mu instead of sigma. Raises ValueError if `epsilon` is negative
+    or infinite, or `delta` is not strictly between 0 and 1.
     """
     if not 0 <= epsilon < math.inf:
         raise ValueError(f"epsilon must be finite and at least 0, got {epsilon}")
@@ -79,10 +77,8 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
 def gaussian_epsilon(mu: float, delta: float) -> float:
     """Return the smallest epsilon >= 0 at which mu-Gaussian DP is (epsilon, delta)-DP, infinite if none is.
 
-    Rounded so that it is never too small: the computed delta lies below `delta` by at least its own error.
-
-    Raises:
-        ValueError: if `mu` is negative or `delta` is not strictly between 0 and 1.
+    Rounded so that it is never too small: the computed delta lies below `delta` by at least its own error. Raises
+    ValueError if `mu` is negative or `delta` is not strictly between 0 and 1.
     """
     _require_delta(delta)
     target = delta * (1 - RELATIVE_ERROR)

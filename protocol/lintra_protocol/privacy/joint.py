@@ -12,21 +12,13 @@ from lintra_protocol.privacy.statement import Neighbours
 
 @dataclass(frozen=True)
 class JointVariances:
-    """Total noise variances of what is released together, in squared integer units.
+    """Total noise variances of what is released together, in squared integer units."""
 
-    Attributes:
-        counts: of a class count; not looked at where there is one class.
-        sums: of a coordinate of a class sum.
-        products: of a product of a coordinate with itself; that of two different ones has at least half of it.
-        histograms: of a histogram cell; not looked at where there is no histogram.
-        tables: of a cell of a pair table; not looked at where there is none.
-    """
-
-    counts: Fraction
-    sums: Fraction
-    products: Fraction
-    histograms: Fraction
-    tables: Fraction = Fraction(0)
+    counts: Fraction  #: of a class count; not looked at where there is one class
+    sums: Fraction  #: of a coordinate of a class sum
+    products: Fraction  #: of a product of a coordinate with itself; that of two different ones has at least half of it
+    histograms: Fraction  #: of a histogram cell; not looked at where there is no histogram
+    tables: Fraction = Fraction(0)  #: of a cell of a pair table; not looked at where there is none
 
 
 def joint_squared_mu(

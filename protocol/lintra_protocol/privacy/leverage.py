@@ -40,18 +40,12 @@ Columns = Callable[[], Iterable[tuple[IntArray, IntArray]]]
 
 @dataclass(frozen=True)
 class GramInverse:
-    """The inverse of G = S S^T on the rows that hold any client, and how far off it may be.
+    """The inverse of G = S S^T on the rows that hold any client, and how far off it may be."""
 
-    Attributes:
-        gram: G itself, shape `(k, k)` for k rows with clients; exact.
-        inverse: symmetric approximation X of its inverse, shape `(k, k)`.
-        residual: an upper bound of the norm |I - X G|_inf.
-        place: where a row of the sketch lies among the k, shape `(m,)`; -1 for a row without clients.
-    """
-
-    gram: IntArray = field(repr=False)
-    inverse: FloatArray = field(repr=False)
-    residual: float
+    gram: IntArray = field(repr=False)  #: G itself, shape `(k, k)` for k rows with clients; exact
+    inverse: FloatArray = field(repr=False)  #: symmetric approximation X of its inverse, shape `(k, k)`
+    residual: float  #: an upper bound of the norm |I - X G|_inf
+    #: where a row of the sketch lies among the k, shape `(m,)`; -1 for a row without clients
     place: IntArray = field(repr=False)
 
     def leverages(self, row_numbers: IntArray, signs: IntArray) -> FloatArray:
@@ -121,8 +115,7 @@ def gram_matrix(rows: int, row_numbers: IntArray, signs: IntArray) -> IntArray:
 def gram_inverse(rows: int, row_numbers: IntArray, signs: IntArray) -> GramInverse:
     """Invert G = S S^T of a sketch, with a certificate (see `gram_matrix` for the arguments and their shapes).
 
-    Raises:
-        RowUnderfilledError: the rows of the sketch are, or may be, linearly dependent.
+    Raises RowUnderfilledError if the rows of the sketch are, or may be, linearly dependent.
     """
     return _inverted(gram_matrix(rows, row_numbers, signs))
 
@@ -200,8 +193,7 @@ def coalition_reach(corrupt: int, sparsity: int, most_shared: int) -> int:
 def coalition_factor(reach: float, smallest_eigenvalue: float) -> float:
     """Return 1 / (1 - L/lambda): by how much at most a coalition raises any honest client's leverage.
 
-    Raises:
-        RowUnderfilledError: the coalition may isolate somebody; the detail has both numbers.
+    Raises RowUnderfilledError if the coalition may isolate somebody; the detail has both numbers.
     """
     if reach == 0:
         return 1.0
@@ -215,20 +207,13 @@ def coalition_factor(reach: float, smallest_eigenvalue: float) -> float:
 
 @dataclass(frozen=True)
 class LeverageBounds:
-    """What one sketch says about all coalitions.
+    """What one sketch says about all coalitions."""
 
-    Attributes:
-        sparsity: s.
-        worst: an upper bound of any client's leverage if nobody is corrupt.
-        smallest_eigenvalue: a lower bound of the smallest eigenvalue of G; 0 if nobody looked, so that no coalition
-            passes.
-        most_shared: E_max of `shared_pairs`; 0 likewise.
-    """
-
-    sparsity: int
-    worst: float
+    sparsity: int  #: s
+    worst: float  #: an upper bound of any client's leverage if nobody is corrupt
+    #: a lower bound of the smallest eigenvalue of G; 0 if nobody looked, so that no coalition passes
     smallest_eigenvalue: float
-    most_shared: int
+    most_shared: int  #: E_max of `shared_pairs`; 0 likewise
 
     @classmethod
     def of(cls, rows: int, row_numbers: IntArray, signs: IntArray) -> "LeverageBounds":
@@ -290,17 +275,12 @@ class LeverageBounds:
 
 @dataclass(frozen=True)
 class _Meetings:
-    """How rows meet in the columns of a sketch, summed over all columns.
+    """How rows meet in the columns of a sketch, summed over all columns."""
 
-    Attributes:
-        sparsity: s; 0 if there are no columns.
-        gram: G, shape `(m, m)`: products of the entries.
-        counts: columns with entries in both rows, shape `(m, m, 2)`: of equal signs, and of opposite ones; its diagonal
-            is of no use.
-    """
-
-    sparsity: int
-    gram: IntArray
+    sparsity: int  #: s; 0 if there are no columns
+    gram: IntArray  #: G, shape `(m, m)`: products of the entries
+    #: columns with entries in both rows, shape `(m, m, 2)`: of equal signs, and of opposite ones; its diagonal is of no
+    #: use
     counts: IntArray
 
     @classmethod
@@ -331,18 +311,13 @@ def in_blocks(row_numbers: IntArray, signs: IntArray) -> Columns:
 
 @dataclass(frozen=True)
 class _Pair:
-    """Two entries of every column: where they lie.
+    """Two entries of every column: where they lie."""
 
-    Attributes:
-        own: all rows of the first of them.
-        other: all rows of the second.
-        index: of every column, where it stands in a table over the first, the second, and whether their signs are
-            opposite, in which the second are padded to `width`; shape `(k,)`.
-    """
-
-    own: slice
-    other: slice
+    own: slice  #: all rows of the first of them
+    other: slice  #: all rows of the second
     width: int
+    #: of every column, where it stands in a table over the first, the second, and whether their signs are opposite, in
+    #: which the second are padded to `width`; shape `(k,)`
     index: IntArray
 
     def count(self, counts: IntArray) -> None:

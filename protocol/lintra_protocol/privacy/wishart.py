@@ -30,18 +30,12 @@ _ERROR = 1e-9
 
 @dataclass(frozen=True)
 class ChiSquare:
-    """The chi-square law of m degrees of freedom, tabulated in y = x^(1/3), where it is nearly normal.
+    """The chi-square law of m degrees of freedom, tabulated in y = x^(1/3), where it is nearly normal."""
 
-    Attributes:
-        freedom: m.
-        start: the smallest y.
-        step: between two entries.
-        below: the distribution function in y, its first and its second derivative times step and step^2; `(3, n)`.
-    """
-
-    freedom: int
-    start: float
-    step: float
+    freedom: int  #: m
+    start: float  #: the smallest y
+    step: float  #: between two entries
+    #: the distribution function in y, its first and its second derivative times step and step^2; `(3, n)`
     below: FloatArray
 
     @classmethod

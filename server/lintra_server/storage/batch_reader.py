@@ -34,11 +34,8 @@ class BatchReader(StoredTasks):
     def held(self, batch: int) -> tuple[Bytes, SegmentTable]:
         """Return the identifiers of all reports in the order of storing, shape `(n, 32)`, and the rows they stand in.
 
-        Of a batch whose keys were destroyed the identifiers are as the database has them: the caller compares them
-        with a signed root.
-
-        Raises:
-            UnavailableError: some are not there, or were changed.
+        Of a batch whose keys were destroyed the identifiers are as the database has them: the caller compares them with
+        a signed root. Raises UnavailableError if some are not there, or were changed.
         """
         if self.history.batches[batch].is_destroyed:
             with self.database.reading() as connection:
@@ -97,9 +94,7 @@ class BatchReader(StoredTasks):
     def columns(self, batch: int, *names: str) -> dict[str, Value]:
         """Return some columns of a batch, which hold what the journal says; all are None if its row is gone.
 
-        Raises:
-            UnavailableError: one holds something else.
-            UnavailableError: a step is on its way to the database.
+        Raises UnavailableError if one holds something else, or if a step is on its way to the database.
         """
         with self.database.reading() as connection:
             row = _columns(connection, batch, names)

@@ -177,8 +177,7 @@ class AnyDatabase(WatchedDatabase):
     def check(self) -> None:
         """Check that the database answers and has this version's schema, and nothing else.
 
-        Raises:
-            InvalidSettingsError: it was written by another version of this software, or changed by somebody.
+        Raises InvalidSettingsError if it was written by another version of this software, or changed by somebody.
         """
         if (revision := self._revision()) != REVISION:
             raise InvalidSettingsError(f"the database has schema version {revision}, this software needs {REVISION}")

@@ -58,24 +58,15 @@ def edited(what: str) -> UnavailableError:
 
 @dataclass
 class Registered:
-    """A line `registered`.
+    """A line `registered`."""
 
-    Attributes:
-        place: the number of its row in the database.
-        author: the public key of who signed it.
-        ends: seconds since the epoch when the task takes no more reports.
-        retention: seconds that shares are kept after a release.
-        size: bytes of its definition.
-        is_cut: whether it is over so long that its definition was deleted.
-    """
-
-    place: int
+    place: int  #: the number of its row in the database
     task_id: bytes
-    author: str
-    ends: int
-    retention: int
-    size: int
-    is_cut: bool = False
+    author: str  #: the public key of who signed it
+    ends: int  #: seconds since the epoch when the task takes no more reports
+    retention: int  #: seconds that shares are kept after a release
+    size: int  #: bytes of its definition
+    is_cut: bool = False  #: whether it is over so long that its definition was deleted
 
     def facts(self, token_key: JsonValue, policy: JsonValue) -> Mapping[str, JsonValue]:
         """Return what its line says, with hashes of the key of its tokens, if it has any, and of the policy."""
@@ -87,26 +78,17 @@ class Registered:
 
 @dataclass
 class BatchHistory:
-    """What the journal says of one batch.
+    """What the journal says of one batch."""
 
-    Attributes:
-        place: the number of its row in the database.
-        ends: seconds since the epoch when it takes no more reports.
-        line: the last line about it, None while it is open.
-        expected: what its columns have to hold, and the number of the line that says so.
-        lost: reports that are gone, and whose loss the operator accepted.
-        is_destroyed: whether its keys are, so that its shares never open again.
-        is_emptied: whether its shares are deleted, too; until then it has its note.
-    """
-
-    place: int
+    place: int  #: the number of its row in the database
     batch: BatchId
-    ends: int
-    line: JournalEntry | None = None
+    ends: int  #: seconds since the epoch when it takes no more reports
+    line: JournalEntry | None = None  #: the last line about it, None while it is open
+    #: what its columns have to hold, and the number of the line that says so
     expected: dict[str, tuple[JsonValue, int]] = field(default_factory=dict)
-    lost: int = 0
-    is_destroyed: bool = False
-    is_emptied: bool = False
+    lost: int = 0  #: reports that are gone, and whose loss the operator accepted
+    is_destroyed: bool = False  #: whether its keys are, so that its shares never open again
+    is_emptied: bool = False  #: whether its shares are deleted, too; until then it has its note
 
     @cached_property
     def name(self) -> bytes:
@@ -200,8 +182,7 @@ class History:
     def record(self, state: JournalState, batch: BatchId, facts: Mapping[str, JsonValue]) -> None:
         """Write a line that changes no batch's state, durably, and learn of it.
 
-        Raises:
-            UnavailableError: the disk does not take it.
+        Raises UnavailableError if the disk does not take it.
         """
         with self._journal.lock:
             head = self._journal.head
@@ -258,11 +239,7 @@ class History:
         return [self._places[BatchId(own.batch.task_id, number)] for number in numbers]
 
     def require(self, place: int, row: Mapping[str, Value]) -> None:
-        """Check that some columns of a batch hold what the journal's lines say.
-
-        Raises:
-            UnavailableError: they do not.
-        """
+        """Check that some columns of a batch hold what the journal's lines say, or raise UnavailableError."""
         own = self.batches[place]
         if wrong := own.contradiction(row):
             raise edited(f"{own.batch}: {wrong}; it gives nothing")

@@ -144,8 +144,7 @@ class LogPosition:
 def require_position(position: int, before: int) -> None:
     """Compare the position of PostgreSQL's log with the highest that was noted before it was asked for.
 
-    Raises:
-        ForkedError: it is behind.
+    Raises ForkedError if it is behind.
     """
     if position < before:
         raise ForkedError(f"PostgreSQL's log ends {before - position} bytes before its last commit; it was set back")

@@ -142,11 +142,7 @@ def sealing_key_files(folder: Path, vault: Vault) -> KeyFiles:
 
 
 def journal_key(folder: Path, vault: Vault) -> bytes:
-    """Return the key of a folder's journal.
-
-    Raises:
-        InvalidSettingsError: it is of another root key.
-    """
+    """Return the key of a folder's journal; raise InvalidSettingsError if it is of another root key."""
     path = folder / JOURNAL_KEY_FILE
     try:
         return vault.unwrap(path.read_bytes(), _LABEL)

@@ -57,11 +57,7 @@ class StoredKey:
 
     @classmethod
     def decode(cls, data: bytes) -> "StoredKey":
-        """Parse what `encode` wrote.
-
-        Raises:
-            InvalidSettingsError: it is something else.
-        """
+        """Parse what `encode` wrote; raise InvalidSettingsError if it is something else."""
         match parse_canonical_json(data):
             case {"private": str(private), "suite": str(suite), "valid_from": int(since), "valid_until": int(until)}:
                 for known in get_args(SuiteName):
@@ -143,11 +139,7 @@ class Keyring:
         self._keys = {**self._keys, new.key_id: new}
 
     def find(self, key_id: bytes) -> SealingKey:
-        """Return the private key with this identifier.
-
-        Raises:
-            OutdatedKeyError: this server does not hold it.
-        """
+        """Return the private key with this identifier; raise OutdatedKeyError if this server does not hold it."""
         try:
             return self._keys[key_id].key
         except KeyError:

@@ -33,8 +33,7 @@ class Direct:
     def run(self, connection: Connection, values: Mapping[str, Value]) -> tuple[Any, ...] | None:
         """Run it in a transaction; return the first row as the driver gives it, None if there is no row.
 
-        Raises:
-            DBAPIError: as SQLAlchemy raises it; a connection that is lost is not used again.
+        Raises DBAPIError as SQLAlchemy does; a connection that is lost is not used again.
         """
         row: tuple[Any, ...] | None = self._run(connection, values, "fetchone" if self._answers else "")
         return row

@@ -72,8 +72,7 @@ class SchemaError(ForkedError):
 def at_the_start() -> Iterator[None]:
     """Refuse to begin where a running process would end.
 
-    Raises:
-        InvalidSettingsError: the database holds what this version did not make.
+    Raises InvalidSettingsError if the database holds what this version did not make.
     """
     try:
         yield
@@ -107,11 +106,7 @@ def foreign(connection: Connection, metadata: MetaData) -> Iterator[Complaint]:
 
 
 def require_none(complaints: Iterator[Complaint]) -> None:
-    """Check that nothing is complained of.
-
-    Raises:
-        SchemaError: something is.
-    """
+    """Check that nothing is complained of; raise SchemaError if something is."""
     for what, command in complaints:
         raise SchemaError(f"{what}: `{command}`")
 

@@ -120,8 +120,7 @@ def open_witness(settings: Settings, folder: Path, vault: Vault, random_bytes: R
 def open_parts(settings: Settings, random_bytes: RandomBytes, folder: KeyFolder) -> ServerResources:
     """Open everything that a server was founded with.
 
-    Raises:
-        NotStartedError: a part is missing; nothing was made in its place.
+    Raises NotStartedError if a part is missing; nothing was made in its place.
     """
     missing = [name for name, there in _presence(settings, folder) if not there]
     if missing:

@@ -29,14 +29,7 @@ from lintra_server.storage.history import History, edited
 from lintra_server.storage.marks import BEGIN, BrokenChainError, End
 from lintra_server.storage.raw_statement import Direct
 from lintra_server.storage.report_index import KeyIndex
-from lintra_server.storage.segments import (
-    Written,
-    drop_some,
-    empty_some,
-    merge_some,
-    new_segments,
-    write_segments,
-)
+from lintra_server.storage.segments import Written, drop_some, empty_some, merge_some, new_segments, write_segments
 from lintra_server.storage.tasks import enter
 from lintra_server.storage.transition_log import SET_BACK, ForkedError
 
@@ -70,19 +63,14 @@ _OF_BATCH = ("first", "inventory", "cohort", "check_share", "verdict", "ended_by
 
 @dataclass(frozen=True)
 class StoredUpload:
-    """Opened reports of one batch that wait to be stored.
-
-    Attributes:
-        capacity: most reports that it may hold.
-        refusal: why reports that are not stored yet are not taken, if they are not.
-        serials: of the reports' tokens, in their order, in a task that has tokens; each is good for one report.
-    """
+    """Opened reports of one batch that wait to be stored."""
 
     batch: int
     report_ids: Sequence[bytes]
     payloads: Sequence[bytes] = field(repr=False)
-    capacity: int
-    refusal: LintraError | None = None
+    capacity: int  #: most reports that it may hold
+    refusal: LintraError | None = None  #: why reports that are not stored yet are not taken, if they are not
+    #: of the reports' tokens, in their order, in a task that has tokens; each is good for one report
     serials: Sequence[bytes] = field(default=(), repr=False)
 
     @property
@@ -238,8 +226,7 @@ class Store(BatchReader):
     def stored(self, batch: int, report_ids: Sequence[bytes]) -> set[bytes]:
         """Return which of some reports of a batch are stored, or were before its shares were destroyed.
 
-        Raises:
-            UnavailableError: some stored ones are gone, or nobody can tell now.
+        Raises UnavailableError if some stored ones are gone, or if nobody can tell now.
         """
         self.chains.require(batch)
         try:
@@ -318,8 +305,7 @@ class Store(BatchReader):
     def nonce(self, batch: int, label: NonceLabel = "nonce") -> bytes:
         """Return a nonce that was fixed when the batch was closed.
 
-        Raises:
-            UnavailableError: it is not the one that was stored, or the batch's keys were destroyed.
+        Raises UnavailableError if it is not the one that was stored, or if the batch's keys were destroyed.
         """
         name = _NONCE_COLUMNS[label]
         wrapped = self.columns(batch, name)[name]

@@ -175,8 +175,7 @@ class StoredTasks:
     def task(self, task_id: bytes) -> TaskRow | None:
         """Return a registered task as the database has it, or None; the caller compares it with its identifier.
 
-        Raises:
-            UnavailableError: the key of its tokens is not the one that came with it.
+        Raises UnavailableError if the key of its tokens is not the one that came with it.
         """
         known = self.history.tasks.get(task_id)
         if known is None:

@@ -51,25 +51,15 @@ _SUFFIX = ".step"
 
 @dataclass(frozen=True)
 class Step:
-    """A change of one batch, with everything that it stores: also what was drawn, so that it is never drawn again.
+    """A change of one batch, with everything that it stores: also what was drawn, so that it is never drawn again."""
 
-    Attributes:
-        start: number of the gate process that computed it.
-        state: what the journal says of it.
-        task_id: 32 bytes; empty for a step that changes no batch.
-        batch: the number of the task's batch: 0, or of a window.
-        before: the batch's state that it leaves.
-        values: what the batch's columns become.
-        first: of the windows that are one batch with it, if any were merged into it.
-    """
-
-    start: int
-    state: JournalState
-    task_id: bytes = b""
-    before: str = ""
-    values: Values = field(default_factory=dict, repr=False)
-    batch: int = 0
-    first: int | None = None
+    start: int  #: number of the gate process that computed it
+    state: JournalState  #: what the journal says of it
+    task_id: bytes = b""  #: 32 bytes; empty for a step that changes no batch
+    before: str = ""  #: the batch's state that it leaves
+    values: Values = field(default_factory=dict, repr=False)  #: what the batch's columns become
+    batch: int = 0  #: the number of the task's batch: 0, or of a window
+    first: int | None = None  #: of the windows that are one batch with it, if any were merged into it
 
     @property
     def of(self) -> BatchId:
@@ -177,15 +167,13 @@ class States(Protocol):
     def may(self, step: Step) -> bool:
         """Return whether the batch is in the state that a step leaves.
 
-        Raises:
-            ForkedError: another process began since this one did.
+        Raises ForkedError if another process began since this one did.
         """
 
     def commit_step(self, step: Step, line: JournalEntry, before: Head, after: Head) -> None:
         """Apply a step and move the stored head, in one transaction, if the head is `before`; once, if it is `after`.
 
-        Raises:
-            ForkedError: the head is neither.
+        Raises ForkedError if the head is neither.
         """
 
     def expect_step(self, step: Step) -> None:
@@ -274,8 +262,7 @@ class Stepper:
     def with_room(self, write: Callable[[], T]) -> T:
         """Do another write that a release needs, once more if the disk was full and there is room kept for it.
 
-        Raises:
-            UnavailableError: the disk does not take it.
+        Raises UnavailableError if the disk does not take it.
         """
         while True:
             try:
@@ -330,8 +317,7 @@ class Stepper:
     def guarded(self) -> Iterator[None]:
         """End the process if what is done here finds that the database is not where this process left it.
 
-        Raises:
-            UnavailableError: that was found.
+        Raises UnavailableError if that was found.
         """
         try:
             yield

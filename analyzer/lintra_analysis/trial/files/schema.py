@@ -34,8 +34,7 @@ def questions(documents: Sequence[dict[str, object]]) -> Iterator[tuple[str, End
 def complete_with(documents: Sequence[dict[str, object]], name: str, end: End, answer: str) -> None:
     """Fill in one bound; an empty answer leaves it open. A bound of dates may be given as a date.
 
-    Raises:
-        InvalidTaskError: the answer is no number.
+    Raises InvalidTaskError if the answer is no number.
     """
     if not answer.strip():
         return

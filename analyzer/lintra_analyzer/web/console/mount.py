@@ -3,16 +3,7 @@
 from fastapi import FastAPI
 from starlette.staticfiles import StaticFiles
 
-from lintra_analyzer.web.console import (
-    analyses,
-    new_task,
-    privacy,
-    releases,
-    sign_in,
-    tasks,
-    tokens,
-    windows,
-)
+from lintra_analyzer.web.console import analyses, new_task, privacy, releases, sign_in, tasks, tokens, windows
 from lintra_analyzer.web.console.pages import STATIC
 
 ROUTERS = (

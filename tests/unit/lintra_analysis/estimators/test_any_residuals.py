@@ -13,11 +13,7 @@ from lintra_analysis.releases.noise_laws.symmetric_noise import SymmetricNoise
 from lintra_protocol.errors import InvalidAnalysisError
 
 CLIENTS, DRAWS, SIGMA = 2000, 60, 1.0
-COLUMNS = (
-    ScaledColumn("(intercept)", 0, 1, 1, 1),
-    ScaledColumn("x", 0, 1, -1, 1),
-    ScaledColumn("y", 0, 1, -2, 2),
-)
+COLUMNS = (ScaledColumn("(intercept)", 0, 1, 1, 1), ScaledColumn("x", 0, 1, -1, 1), ScaledColumn("y", 0, 1, -2, 2))
 
 
 def released(generator: np.random.Generator) -> GramEstimate:

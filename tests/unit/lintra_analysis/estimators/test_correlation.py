@@ -14,15 +14,7 @@ from scipy import stats
 from lintra_analysis.estimators.correlation import correlation
 from lintra_analysis.releases.second_moment_sum import SecondMomentSum
 from lintra_protocol.errors import InvalidAnalysisError
-from support.made_releases import (
-    columns,
-    mixed_columns,
-    regression_rows,
-    second_moment,
-    sketch,
-    total,
-    with_constant,
-)
+from support.made_releases import columns, mixed_columns, regression_rows, second_moment, sketch, total, with_constant
 
 ROWS = regression_rows(600, np.random.default_rng(1)) + 0.5
 

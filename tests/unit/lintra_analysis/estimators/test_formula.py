@@ -49,10 +49,7 @@ RELEASE = release()
         ("c4 ~ c0 + sex[female]", ["c0", "sex[female]"]),
         ("c4 ~ c0 + C(smokes)", ["c0", "smokes"]),
         ("`sex[other sex]` ~ c0", ["c0"]),
-        (
-            "c4 ~ . - c1",
-            ["c0", "c2", "blood pressure", "sex[female]", "sex[other sex]", "smokes"],
-        ),
+        ("c4 ~ . - c1", ["c0", "c2", "blood pressure", "sex[female]", "sex[other sex]", "smokes"]),
     ],
 )
 def test_a_formula_gives_what_the_columns_give_by_name(formula: str, features: list[str]) -> None:

@@ -17,15 +17,7 @@ from lintra_analysis.releases.noise_laws.symmetric_noise import SymmetricNoise
 from lintra_analysis.releases.release import Release
 from lintra_analysis.releases.row_count import RowCount
 from lintra_protocol.errors import InvalidAnalysisError
-from support.made_releases import (
-    columns,
-    in_units,
-    mixed_columns,
-    regression_rows,
-    second_moment,
-    total,
-    with_constant,
-)
+from support.made_releases import columns, in_units, mixed_columns, regression_rows, second_moment, total, with_constant
 
 ROWS = regression_rows(600, np.random.default_rng(1)) + 0.5
 

@@ -13,15 +13,7 @@ from lintra_analysis.estimators.quantities import Quantity
 from lintra_analysis.releases.columns import ScaledColumn, centers
 from lintra_analysis.releases.release import Release
 from lintra_protocol.errors import InvalidAnalysisError
-from support.made_releases import (
-    columns,
-    in_units,
-    mixed_columns,
-    regression_rows,
-    second_moment,
-    sketch,
-    total,
-)
+from support.made_releases import columns, in_units, mixed_columns, regression_rows, second_moment, sketch, total
 
 ROWS = regression_rows(600, np.random.default_rng(1)) + 0.5
 NAMED = mixed_columns()

@@ -112,8 +112,7 @@ def test_a_path_is_json_csv_and_text() -> None:
 
 
 @pytest.mark.parametrize(
-    ("penalties", "reason"),
-    [([], "1 to 200"), ([1.0] * 201, "1 to 200"), ([-1.0], "at least 0"), ([math.nan], "fin")],
+    ("penalties", "reason"), [([], "1 to 200"), ([1.0] * 201, "1 to 200"), ([-1.0], "at least 0"), ([math.nan], "fin")]
 )
 def test_penalties_that_are_none_are_refused(penalties: list[float], reason: str) -> None:
     with pytest.raises(InvalidAnalysisError, match=reason):

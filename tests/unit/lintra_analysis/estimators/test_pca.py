@@ -15,15 +15,7 @@ from lintra_analysis.releases.gram_error import GramEstimate
 from lintra_analysis.releases.noise_laws.symmetric_noise import SymmetricNoise
 from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.errors import InvalidAnalysisError
-from support.made_releases import (
-    columns,
-    in_units,
-    mixed_columns,
-    second_moment,
-    sketch,
-    total,
-    with_constant,
-)
+from support.made_releases import columns, in_units, mixed_columns, second_moment, sketch, total, with_constant
 
 
 def made_rows(count: int = 800) -> FloatArray:

@@ -12,15 +12,7 @@ from lintra_analysis.estimators.pca_estimate import PcaEstimate
 from lintra_analysis.releases.release import Release
 from lintra_analysis.releases.second_moment_sum import SecondMomentSum
 from lintra_protocol.errors import InvalidAnalysisError
-from support.made_releases import (
-    columns,
-    regression_rows,
-    second_moment,
-    sketch,
-    symmetric_noise,
-    total,
-    with_constant,
-)
+from support.made_releases import columns, regression_rows, second_moment, sketch, symmetric_noise, total, with_constant
 
 ROWS = regression_rows(600, np.random.default_rng(1)) * np.array([3.0, 2.0, 1.0, 0.5, 1.0])
 

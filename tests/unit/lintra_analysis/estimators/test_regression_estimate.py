@@ -16,15 +16,7 @@ from lintra_analysis.releases.release import Release
 from lintra_analysis.releases.second_moment_sum import SecondMomentSum
 from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.errors import InvalidAnalysisError
-from support.made_releases import (
-    columns,
-    in_units,
-    mixed_columns,
-    regression_rows,
-    second_moment,
-    sketch,
-    total,
-)
+from support.made_releases import columns, in_units, mixed_columns, regression_rows, second_moment, sketch, total
 
 ROWS = regression_rows(600, np.random.default_rng(1))
 

@@ -4,9 +4,7 @@ import numpy as np
 import pytest
 
 from lintra_analysis.estimators.spectral import floor_eigenvalues, noise_norm_quantile
-from support.made_releases import (
-    regression_rows,
-)
+from support.made_releases import regression_rows
 
 ROWS = regression_rows(600, np.random.default_rng(1)) * np.array([3.0, 2.0, 1.0, 0.5, 1.0])
 

@@ -316,11 +316,7 @@ def test_a_missing_level_is_missing_or_the_reserved_level() -> None:
     ("column", "cell", "complaint"),
     [
         ("b", "53%", "row 2, column 'b': expected a number, got str. The cell holds '53%': write a number"),
-        (
-            "town",
-            "a",
-            "row 2, column 'town': expected one of its 3 levels, A, B, C, got str. The cell holds 'a'",
-        ),
+        ("town", "a", "row 2, column 'town': expected one of its 3 levels, A, B, C, got str. The cell holds 'a'"),
     ],
 )
 def test_the_command_shows_the_cell_that_cannot_be_sent_and_says_what_may_stand_there(

@@ -131,9 +131,6 @@ def test_a_gap_in_a_nullable_column_of_numbers_is_a_missing_value() -> None:
     )
     named = {"a": [1, pandas.NA], "b": [pandas.NA, 2.5]}
     np.testing.assert_array_equal(values_of(task, named, None, strict=False)[0], expected)  # type: ignore[arg-type]
-    np.testing.assert_array_equal(
-        list(rows_of_frame(frame, columns, "who")),
-        expected,
-    )
+    np.testing.assert_array_equal(list(rows_of_frame(frame, columns, "who")), expected)
     np.testing.assert_array_equal(schema.rows(frame[["a", "b"]].to_numpy()), expected)
     np.testing.assert_array_equal(schema.row([pandas.NA, 2.5]), expected[1])

@@ -200,12 +200,7 @@ def test_categories_numbers_and_labels_each_find_their_place() -> None:
     assert parts.counts is None
     assert_array_equal(parts.sums * 4096, [vector])
     assert_array_equal(parts.products * 4096**2, [np.outer(vector, vector)])
-    assert [cells.tolist() for cells in parts.histograms] == [
-        [0, 0, 1, 0],
-        [0, 0, 1],
-        [1, 0],
-        [0, 0, 1, 0, 0, 0, 0, 0],
-    ]
+    assert [cells.tolist() for cells in parts.histograms] == [[0, 0, 1, 0], [0, 0, 1], [1, 0], [0, 0, 1, 0, 0, 0, 0, 0]]
 
 
 def test_hostile_rows_are_clipped_exactly() -> None:

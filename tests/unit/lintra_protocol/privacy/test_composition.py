@@ -38,11 +38,7 @@ def statement(
 
 
 statements = st.builds(
-    statement,
-    st.floats(1e-9, 1e4),
-    st.floats(0, 1e-12),
-    st.floats(0, 1e-7),
-    st.just(0.0) | st.floats(0, 1e-12),
+    statement, st.floats(1e-9, 1e4), st.floats(0, 1e-12), st.floats(0, 1e-7), st.just(0.0) | st.floats(0, 1e-12)
 )
 
 

@@ -11,10 +11,7 @@ from papers.ron_gauss_sensitivity import augmented_distance, centred_covariance_
 from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.mechanisms.joint_rows import JointWords
 from lintra_protocol.noise.clipping import clip_exactly
-from lintra_protocol.privacy.joint import (
-    JointVariances,
-    joint_squared_mu,
-)
+from lintra_protocol.privacy.joint import JointVariances, joint_squared_mu
 from lintra_protocol.privacy.statement import Neighbours
 from support.joint_words import packed, spread
 
@@ -29,12 +26,7 @@ def variances(alpha: float, beta: float, gamma: float, cells: float = 1.0) -> Jo
 
 def unit_mu(given: JointVariances, classes: int, histograms: int = 0, neighbours: Neighbours = "replace-one") -> float:
     square = joint_squared_mu(
-        given,
-        squared_bound=1,
-        indicator=1,
-        num_classes=classes,
-        num_histograms=histograms,
-        neighbours=neighbours,
+        given, squared_bound=1, indicator=1, num_classes=classes, num_histograms=histograms, neighbours=neighbours
     )
     return math.sqrt(square)
 

@@ -39,8 +39,7 @@ def test_the_distribution_function_is_that_of_the_chi_square_also_far_out(freedo
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "freedom", "weight", "delta"),
-    [(0.3, 20, 1.0, 1.599176320e-02), (0.1, 900, 1.0, 1.544291994e-05)],
+    ("epsilon", "freedom", "weight", "delta"), [(0.3, 20, 1.0, 1.599176320e-02), (0.1, 900, 1.0, 1.544291994e-05)]
 )
 def test_replacing_a_row_costs_what_high_precision_says(
     epsilon: float, freedom: int, weight: float, delta: float
@@ -53,8 +52,7 @@ def test_a_null_row_costs_what_high_precision_says() -> None:
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "delta", "honest", "scale"),
-    [(0.1, math.exp(-9), 1000, 0.769537066), (1.0, 1e-6, 667, 0.172041913)],
+    ("epsilon", "delta", "honest", "scale"), [(0.1, math.exp(-9), 1000, 0.769537066), (1.0, 1e-6, 667, 0.172041913)]
 )
 def test_one_example_per_client_at_22_columns_needs_the_known_scale(
     epsilon: float, delta: float, honest: int, scale: float

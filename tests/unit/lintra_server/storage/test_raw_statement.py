@@ -112,9 +112,7 @@ def test_a_lost_connection_is_called_lost_and_none_that_waits_is_used_again(tmp_
         assert engine.pool is not waiting
 
 
-def test_a_transaction_that_was_interrupted_leaves_nothing_and_its_connection_is_not_used_again(
-    stored: Stored,
-) -> None:
+def test_a_transaction_that_was_interrupted_leaves_nothing_and_its_connection_is_not_used_again(stored: Stored) -> None:
     database = stored.open().database
     used: list[object] = []
 

@@ -26,10 +26,7 @@ ACTS = {
             "CREATE TRIGGER evil BEFORE INSERT ON segments BEGIN DELETE FROM segments; END",
             'trigger evil on table segments, .*DROP TRIGGER "evil"',
         ),
-        "view": (
-            "ALTER TABLE looks RENAME TO kept; CREATE VIEW looks AS SELECT * FROM kept",
-            "table kept|view looks",
-        ),
+        "view": ("ALTER TABLE looks RENAME TO kept; CREATE VIEW looks AS SELECT * FROM kept", "table kept|view looks"),
         "index": ("CREATE INDEX evil ON segments (abs(key))", 'index evil on table segments, .*DROP INDEX "evil"'),
         "table": ("CREATE TABLE evil (a)", 'table evil, .*DROP TABLE "evil"'),
         "column": ("ALTER TABLE looks ADD COLUMN evil", "table looks has other columns"),
