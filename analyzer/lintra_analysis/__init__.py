@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from lintra_analysis.estimators.linear_score import linear_score
     from lintra_analysis.estimators.linear_score_estimate import LinearScore
     from lintra_analysis.estimators.means import MeansEstimate, means
+    from lintra_analysis.estimators.ordinary_slopes import ordinary_slopes
     from lintra_analysis.estimators.path import RegressionPath, regression_path
     from lintra_analysis.estimators.pca import pca
     from lintra_analysis.estimators.pca_estimate import PcaEstimate
@@ -59,6 +60,7 @@ __all__ = [
     "linear_score",
     "means",
     "open_release",
+    "ordinary_slopes",
     "pca",
     "power_sums",
     "read_columns",
@@ -92,6 +94,7 @@ _MODULES = {
     "linear_score": "estimators.linear_score",
     "means": "estimators.means",
     "open_release": "access.downloaded",
+    "ordinary_slopes": "estimators.ordinary_slopes",
     "pca": "estimators.pca",
     "power_sums": "estimators.power_sums",
     "Readings": "trial.files.table",

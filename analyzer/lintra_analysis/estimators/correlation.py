@@ -237,7 +237,7 @@ def correlation(
         notes=(
             *notes_of(moments.about_means, of),
             LINEAR_NOTE if allowed is None else ALLOWED_NOTE,
-            *gram.count_notes,
+            *gram.row_notes,
         ),
         warnings=(*matrix_warnings(lost, repaired), *shrinking_warnings(gram.clipped, "correlations", limits)),
         clipping=clipping(gram.clipped, limits),

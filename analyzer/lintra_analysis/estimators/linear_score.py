@@ -68,7 +68,8 @@ def linear_score(
             "collected, such as whether it exceeds a threshold"
         )
     told, remarks = _mean(release, fit, binary.name, (1 + confidence) / 2)
-    warnings = [*fit.warnings, *remarks]
+    weighted = [] if fit.weighted is None else [f"the score is made of a {fit.weighted.name}"]
+    warnings = [*weighted, *fit.warnings, *remarks]
     share = None if told is None else min(max(told.value, 0.0), 1.0)
     ends = None if told is None or told.interval is None else _inside(told.interval)
     r2 = fit.r2 if told else None

@@ -5,12 +5,104 @@ regressions can be computed, and so can the error of their difference. An interv
 by the allowance, both ways, is one for the ordinary slope.
 """
 
+import math
+from dataclasses import dataclass
+
 import numpy as np
 
+from lintra_analysis.estimators.estimates import Interval
+from lintra_analysis.estimators.regression_estimate import RegressionEstimate
+from lintra_analysis.estimators.rows import Rows, rows_by_name
+from lintra_analysis.releases.columns import centers, scales
+from lintra_analysis.releases.gram_error import GramEstimate, HasSecondMoment
 from lintra_protocol.crypto.ring import FloatArray
+from lintra_protocol.errors import InvalidAnalysisError
 
 _TWO_SIDED = 1.959964
 _CUT_OFF = 1e-12
+
+APPROXIMATE_BELOW = 0.001
+"""Below this relative noise the allowance is as large as the noise, and intervals hold less often than they say."""
+
+
+@dataclass(frozen=True)
+class OrdinarySlope:
+    """An interval for the slope of ordinary least squares, from that of a weighted regression and a public sample."""
+
+    name: str
+    interval: Interval | None  #: widened by the allowance both ways; None where the noise bounds none
+    allowance: float
+    difference: float  #: the weighted less the ordinary slope of the sample
+    approximate: bool  #: whether noise is so small that the interval may hold less often than it says
+
+
+def ordinary_slopes(release: HasSecondMoment, estimate: RegressionEstimate, sample: Rows) -> tuple[OrdinarySlope, ...]:
+    """Return intervals for ordinary slopes beside those of a weighted regression.
+
+    >>> from lintra_analysis import open_release, ordinary_slopes, regression
+    >>> release = open_release("flights.npz")
+    >>> ordinary_slopes(release, regression(release, "delay"), {"hour": [8.0, 9.0]})  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    lintra_protocol.errors.InvalidAnalysisError: ...
+
+    Args:
+        release: the one that the regression was asked of.
+        estimate: the regression; its intervals are those that are widened.
+        sample: rows of the same population, public or held by the analyst, in own units: a frame or a mapping with
+            every column of the release.
+
+    Raises:
+        InvalidAnalysisError: the rows of this release are not weighted, so that there is nothing to allow for.
+        ValueError: the sample lacks a column, or has too few rows.
+    """
+    gram = release.second_moment()
+    if gram.weighted is None:
+        raise InvalidAnalysisError(
+            "the rows of this release all count alike, so its intervals are about ordinary slopes of rows within bounds"
+        )
+    plain, bounded, weights = _sampled(gram, sample)
+    names = [column.name for column in gram.columns if column.constant is None]
+    index = [0, *(1 + names.index(name) for name in (*estimate.features, estimate.target))]
+    if len(plain) <= len(index):
+        raise ValueError(f"the sample needs more than {len(index)} rows, got {len(plain)}")
+    allowed, difference = allowances(plain[:, index], bounded[:, index], weights, gram.num_rows)
+    units = estimate.scaled_columns[-1].scale / scales(estimate.scaled_columns[:-1])
+    relative = 1.02 * len(gram.columns) * (gram.errors.spectral_sigma or 0.0) / (gram.num_rows * gram.row_bound**2)
+    return tuple(
+        OrdinarySlope(
+            name=one.name,
+            interval=None if one.interval is None else (one.interval[0] - reach, one.interval[1] + reach),
+            allowance=reach,
+            difference=apart,
+            approximate=relative < APPROXIMATE_BELOW,
+        )
+        for one, reach, apart in zip(
+            estimate.coefficients, (allowed * units).tolist(), (difference * units).tolist(), strict=True
+        )
+    )
+
+
+def _sampled(gram: GramEstimate, sample: Rows) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return rows of a sample with the constant first, as they are and within bounds, `(m, q)`, and weights, `(m,)`."""
+    weighted, columns = gram.weighted, [column for column in gram.columns if column.constant is None]
+    assert weighted is not None
+    constant = next(column.constant for column in gram.columns if column.constant is not None) or 1.0
+    names = [column.name for column in columns]
+    held = rows_by_name(sample, names, columns)
+    low, high = (np.array([getattr(column, end) for column in columns]) for end in ("lower", "upper"))
+    if weighted.target:
+        place = names.index(weighted.target)
+        low[place], high[place] = max(low[place], weighted.lower), min(high[place], weighted.upper)
+    plain, bounded = (
+        np.column_stack([np.full(len(held), constant), (values - centers(columns)) / scales(columns)])
+        for values in (held, np.clip(held, low, high))
+    )
+    length, most = np.linalg.norm(bounded, axis=1), gram.row_bound
+    if weighted.by == "features":
+        length = np.linalg.norm(np.delete(bounded, 1 + names.index(weighted.target), axis=1), axis=1)
+        most /= math.sqrt(2)
+    return plain, bounded, np.square(most / np.maximum(length, most))
 
 
 def allowances(

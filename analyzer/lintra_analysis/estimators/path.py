@@ -238,7 +238,7 @@ def _report(chosen: Design, penalties: FloatArray, fits: list[Fit]) -> Regressio
     pairs = zip(fits, points, strict=True)
     found = (warnings_of(chosen.gram, fit, known=False, raised=point) for fit, point in pairs)
     warnings = list(dict.fromkeys(chain.from_iterable(found)))
-    warnings += chosen.gram.count_notes
+    warnings += chosen.gram.row_notes
     best = int(costs.argmin())
     if points[0].regularised and redrawn is None:
         warnings.append("costs and the best penalty leave out that eigenvalues were raised; treat them as a hint")

@@ -223,7 +223,7 @@ def _report(found: _Directions, rank: int) -> PcaEstimate:
         explained_variance_ratio=shares,
         cumulative_ratio=cumulative,
         subspace_error=leakage,
-        notes=(*notes_of(moments.about_means, found.of), *found.norm_notes(), *moments.gram.count_notes),
+        notes=(*notes_of(moments.about_means, found.of), *found.norm_notes(), *moments.gram.row_notes),
         warnings=_warnings(found, rank),
         scaled_columns=moments.columns,
     )

@@ -45,7 +45,7 @@ from lintra_analysis.estimators.notes import (
     warnings_of,
 )
 from lintra_analysis.estimators.point import Point, with_point
-from lintra_analysis.estimators.regression_estimate import Penalised, RegressionEstimate, Simultaneous
+from lintra_analysis.estimators.regression_estimate import Penalised, RegressionEstimate, Simultaneous, Weighting
 from lintra_analysis.estimators.solve import Fit, solve
 from lintra_analysis.estimators.spectral import eigenvalues_reach
 from lintra_analysis.releases.gram_error import HasSecondMoment
@@ -302,7 +302,10 @@ def _report(
     coefficients = told.coefficients
     if chosen.gram.errors.spectral_sigma:
         coefficients = with_point(coefficients, point, asked.to_units, asked.offsets)
-    warnings = [*told.warnings, *chosen.gram.count_notes]
+    gram, weighted = chosen.gram, None
+    if gram.weighted is not None:
+        weighted = Weighting(gram.weighted.name(gram.clipped), gram.weighted.about, gram.weighted.average)
+    warnings = [*told.warnings, *gram.count_notes]
     if asked.regularization > 0:
         warnings.append(SHRUNK_NOTE)
     if bounds is not None and None in bounds.intervals:
@@ -312,7 +315,7 @@ def _report(
     return RegressionEstimate(
         target=target.name,
         features=chosen.names,
-        num_clients=chosen.gram.num_clients,
+        num_clients=gram.num_clients,
         of=asked.of,
         regularization=asked.regularization,
         confidence=asked.confidence,
@@ -341,6 +344,7 @@ def _report(
         warnings=tuple(warnings),
         sets=asked.sets,
         clipping=told.clipping,
+        weighted=weighted,
         scaled_columns=(*chosen.features, chosen.target),
     )
 

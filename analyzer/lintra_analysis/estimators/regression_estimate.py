@@ -56,6 +56,15 @@ class Penalised:
     intercept: Coefficient
 
 
+@dataclass(frozen=True)
+class Weighting:
+    """How rows of the release are weighted, in words, and how much they count on average."""
+
+    name: str  #: what the regression is called
+    about: str  #: what intervals and tests are about
+    average: float
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class RegressionEstimate(Estimate):
     """The regression of one column on others, in the columns' own units.
@@ -92,6 +101,7 @@ class RegressionEstimate(Estimate):
         law: what intervals and tests rest on.
         simultaneous: if it was asked for.
         warnings: in plain words, what the analyst must know before using the numbers.
+        weighted: how rows of the release are weighted; None where all count alike.
         clipping: how many rows a bound changed and how far that may have moved each coefficient; None if not counted.
         scaled_columns: features and target as the release has them; not part of `to_dict`.
     """
@@ -127,6 +137,7 @@ class RegressionEstimate(Estimate):
     warnings: tuple[str, ...]
     sets: Regression | None = field(metadata={"plain": False})
     clipping: Clipping | None = None
+    weighted: Weighting | None = None
     scaled_columns: tuple[ScaledColumn, ...] = field(default=(), metadata={"plain": False})
 
     def __repr__(self) -> str:
@@ -296,8 +307,9 @@ class RegressionEstimate(Estimate):
         adjusted = "not told" if self.r2 is None else f"{number(self.r2)} (adjusted {number(self.adjusted_r2)})"
         f_test = f"{number(self.f_statistic)} (p {number(self.f_p_value, 3)})"
         ends = "0 to 1" if self.r2_interval is None else " to ".join(map(number, self.r2_interval))
+        kind = "Regression" if self.weighted is None else f"{self.weighted.name.split()[0].capitalize()} regression"
         return Table(
-            title=f"Regression of {self.target} from a private second moment",
+            title=f"{kind} of {self.target} from a private second moment",
             columns=self._header(),
             rows=map(self._line, range(len(self.rows))),
             index=("name",),
@@ -321,7 +333,8 @@ class RegressionEstimate(Estimate):
         """Return what the numbers are, the marks in the table included."""
         shrunk = any(one.raw is not None for one in self.rows)
         moved = any(one.moved for one in self.rows)
-        return (*[MOVED_NOTE] * moved, *[POINT_NOTE] * shrunk, PARTS_NOTE, self.law, self.r2_note)
+        weights = [] if self.weighted is None else [self.weighted.name, self.weighted.about]
+        return (*weights, *[MOVED_NOTE] * moved, *[POINT_NOTE] * shrunk, PARTS_NOTE, self.law, self.r2_note)
 
     def _figure(self) -> Figure:
         """Return each coefficient with its interval, times the public scale of its feature.
@@ -342,6 +355,8 @@ class RegressionEstimate(Estimate):
         """Return which coefficients are told apart from 0, and how much of the target is explained."""
         rows = clients(self.num_clients, self.of, self.confidence)
         head = f"Regression of {self.target} on {listed(self.features)}, {rows}."
+        if self.weighted is not None:
+            head += f" It is a {self.weighted.name}."
         if not self.bounded:
             head += " The noise does not bound the coefficients, so none of them can be told."
             if self.undetermined:

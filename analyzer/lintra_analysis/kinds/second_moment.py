@@ -201,7 +201,7 @@ def read(task: Task, mechanism: SecondMoment, sketch: IntArray, row_counts: IntA
         row_bound=row_bound,
         trace_columns=trace_columns,
         exact=exact,
-        clipped=clipped_rows(task, sketch, row_counts),
+        clipped=clipped_rows(task, sketch, row_counts, shrunk_only=mechanism.row_weights is None),
         counted=counted,
         weighted=weighted,
     )

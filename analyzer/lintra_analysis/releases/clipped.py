@@ -87,5 +87,5 @@ class ClippedRows:
         if self.upper_share <= FEW:
             return f"{counted}: few"
         if self.upper_share <= MANY:
-            return f"{counted}: answers are about the shrunk rows"
-        return f"{counted}: answers are about the shrunk rows, and tests and p values say nothing about the real ones"
+            return f"{counted}: answers are about the clipped rows"
+        return f"{counted}: answers are about the clipped rows, and tests and p values say nothing about the real ones"

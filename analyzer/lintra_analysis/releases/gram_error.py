@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from lintra_analysis.releases.columns import ScaledColumn, positions
-from lintra_analysis.releases.noise_laws.law import ErrorLaw
 from lintra_protocol.crypto.ring import FloatArray
 
 if TYPE_CHECKING:
     from lintra_analysis.releases.clipped import ClippedRows
+    from lintra_analysis.releases.noise_laws.law import ErrorLaw
     from lintra_analysis.releases.row_count import RowCount
     from lintra_analysis.releases.weighted_rows import WeightedRows
 
@@ -53,7 +53,7 @@ class GramEstimate(HasRows):
 
     columns: tuple[ScaledColumn, ...]  #: what the rows and columns of `matrix` are
     matrix: FloatArray  #: shape `(d, d)`, symmetric; noise may have made it indefinite
-    errors: ErrorLaw  #: the law of `matrix - Z^T Z`
+    errors: "ErrorLaw"  #: the law of `matrix - Z^T Z`
     num_clients: int  #: reports, each a row of Z or, where rows are counted, left out
     row_bound: float  #: the L2 norm that no row of Z exceeds
     #: how many rows there are, if some may have been left out; None if every report is a row
@@ -82,6 +82,11 @@ class GramEstimate(HasRows):
         index = positions(self.columns, names)
         columns, matrix = tuple(self.columns[i] for i in index), self.matrix[np.ix_(index, index)]
         return replace(self, columns=columns, matrix=matrix, errors=self.errors.restrict(index))
+
+    @property
+    def row_notes(self) -> tuple[str, ...]:
+        """What to say beside every answer: that rows are weighted or may have been left out."""
+        return (*(() if self.weighted is None else (self.weighted.words,)), *self.count_notes)
 
     def second_moment(self) -> "GramEstimate":
         """Return this estimate itself, so that estimators read it like a release."""

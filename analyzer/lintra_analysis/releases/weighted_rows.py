@@ -2,9 +2,18 @@
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from lintra_protocol.errors import InvalidReleaseError
 from lintra_protocol.mechanisms.row_weights import WeightedBy
+
+if TYPE_CHECKING:
+    from lintra_analysis.releases.clipped import ClippedRows
+
+ORDINARY, MOVED = 0.98, 0.005
+"""Rows of a larger average weight, of which bounds changed a smaller share, count as good as alike."""
+
+UPPER_END = 1.645
 
 
 @dataclass(frozen=True)
@@ -23,6 +32,33 @@ class WeightedRows:
     def __post_init__(self) -> None:
         if not (math.isfinite(self.average) and 0 <= self.sd < math.inf):
             raise InvalidReleaseError("an average weight is finite, with a deviation")
+
+    def is_ordinary(self, clipped: "ClippedRows | None") -> bool:
+        """Whether an answer is as good as that of rows that all count alike, as far as bounds did not change them."""
+        few = clipped is not None and clipped.upper_share < MOVED
+        return self.by == "features" and self.average - UPPER_END * self.sd > ORDINARY and few
+
+    def name(self, clipped: "ClippedRows | None") -> str:
+        """Return what a regression of such rows is called, with the average weight.
+
+        `clipped` counts the rows that bounds of columns, the target's among them, have changed; None if nobody counted.
+        """
+        if self.is_ordinary(clipped):
+            return f"ordinary regression of rows within bounds (average weight {self.average:.2f})"
+        return f"weighted regression: {self.words}"
+
+    @property
+    def about(self) -> str:
+        """Return what intervals and tests are about."""
+        if self.by == "features":
+            return (
+                "intervals, t and p values are about the weighted regression; its slopes are those of a linear law, if "
+                "one holds for the population"
+            )
+        return (
+            "intervals, t and p values are about the weighted regression; its slopes tend to be too small, and are not "
+            "those of a linear law"
+        )
 
     @property
     def words(self) -> str:

@@ -28,6 +28,7 @@ FUNCTIONS = {
     "linear_score",
     "means",
     "open_release",
+    "ordinary_slopes",
     "pca",
     "power_sums",
     "read_columns",

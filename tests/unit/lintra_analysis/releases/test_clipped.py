@@ -123,7 +123,7 @@ def test_the_published_noise_counts_only_where_the_claim_has_room_for_it() -> No
 
 def test_the_words_follow_the_upper_end() -> None:
     assert ClippedRows(0.0, 1.0, 1000).words.endswith("few")
-    assert ClippedRows(20.0, 5.0, 1000).words.endswith("shrunk rows")
+    assert ClippedRows(20.0, 5.0, 1000).words.endswith("clipped rows")
     assert ClippedRows(45.0, 5.0, 1000).words.endswith("real ones")
     low = ClippedRows(-50.0, 10.0, 1000)
     assert (low.share, low.upper_rows) == (0.0, 0.0)
