@@ -125,6 +125,11 @@ class CalibrationContext(Generic[S]):
         num_columns = self.num_columns(takes_levels="levels" in mechanism.allows)
         return Measurement(mechanism, num_columns, self.setting, claim or self.claim)
 
+    def rounded(self, mechanism: M) -> M:
+        """Return a mechanism that rounds as the options say; if they say nothing it dithers, if it can."""
+        usual = "dithered" if "dither" in mechanism.allows else "nearest"
+        return mechanism.model_copy(update={"rounding": self.options.rounding or usual})
+
     def counting(self, mechanism: M) -> M:
         """Return a mechanism that counts clipped rows, if it can and the options do not forbid it."""
         return with_clip_count(mechanism, self.claim.neighbours, self.clip_weight)
@@ -134,9 +139,7 @@ class CalibrationContext(Generic[S]):
 
         Raises InvalidTaskError if a report or a release would be too large.
         """
-        if self.options.rounding is not None:
-            mechanism = mechanism.model_copy(update={"rounding": self.options.rounding})
-        measured = self.measured(mechanism, claim)
+        measured = self.measured(self.rounded(mechanism), claim)
         require_size(measured)
         return measured.calibrated(self.max_clients)
 

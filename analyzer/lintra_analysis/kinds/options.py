@@ -45,7 +45,7 @@ class MechanismSpecification(SpecPart):
     rounding: Rounding | None = Field(
         default=None,
         description="how clients make numbers whole: nearest, or dithered, which adds noise in place of a bias; if not "
-        "given, dithered where rows have weights, else nearest",
+        "given, dithered where the mechanism can be",
     )
     is_sketch: ClassVar[bool] = False
     """Whether a report enters some rows of many, so that corrupt clients may crowd into one."""

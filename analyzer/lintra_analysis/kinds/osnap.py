@@ -46,7 +46,7 @@ def build(context: CalibrationContext[OsnapSpecification]) -> Measurement:
     if claim.min_clients < rows:
         raise RowUnderfilledError(f"{rows} rows need at least as many clients, min_clients is {claim.min_clients}")
     plain = Osnap.model_validate({**fields, "rows": rows, "sparsity": options.sparsity})
-    measured = context.measured(context.counting(plain))
+    measured = context.measured(context.rounded(context.counting(plain)))
     require_size(measured)
     return calibrated_sketch(measured, context.max_clients)
 

@@ -34,9 +34,9 @@ def smallest_epsilon(flags: PlanFlags, sigma: float) -> PlanFlags:
     steps = measured.layout[CLIPPED].bound if CLIPPED in measured.layout else 0
     counter = steps * 2.0**-planned.mechanism.fraction_bits / math.sqrt(honest)
     mu = math.hypot(sensitivity(context) * math.sqrt(planned.leverage), counter) / sigma
-    # What the lattice and the rounding of sigma cost is found by trying: a few steps of a millionth.
+    # What the lattice and the rounding of sigma cost is found by trying: sigma is a whole number from 1,000 on.
     for step in range(100):
-        epsilon = max(gaussian_epsilon(mu, claim.noise_delta), 1e-6) * (1 + step * 1e-6)
+        epsilon = max(gaussian_epsilon(mu, claim.noise_delta), 1e-6) * (1 + step * 2e-5)
         if epsilon > 1e4:
             break
         answer = replace(flags, epsilon=_six_digits_up(epsilon))

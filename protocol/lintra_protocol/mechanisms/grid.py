@@ -19,6 +19,9 @@ from lintra_protocol.privacy.statement import Claim
 MOST_BITS = 40
 """Most fraction bits of a grid."""
 
+FINE_SIGMA = 1000
+"""The least deviation of noise on a grid for dithering: that it is a whole number costs at most a thousandth of it."""
+
 
 def grids(mechanism: Mechanism, num_columns: int, setting: Setting, claim: Claim, max_clients: int) -> Iterator[int]:
     """Yield the fraction bits that fit a mechanism, in the order in which calibration tries them."""

@@ -13,7 +13,7 @@ from lintra_protocol.crypto.randomness import RandomBytes, no_randomness
 from lintra_protocol.crypto.ring import RING_BITS, FloatArray, IntArray, RingArray, to_ring
 from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.mechanisms.base import LOG_MAX_WRAP, Mechanism
-from lintra_protocol.mechanisms.grid import grids, no_grid
+from lintra_protocol.mechanisms.grid import FINE_SIGMA, grids, no_grid
 from lintra_protocol.mechanisms.layout import CLIPPED, ROWS, Layout, Products, Words
 from lintra_protocol.mechanisms.noise_law import GaussianLaw, drawn_together
 from lintra_protocol.mechanisms.persons import check_rows, clipped_together
@@ -370,6 +370,8 @@ class Measurement:
             if not candidate.noise_law.grid_fits(candidate):
                 continue
             sigma, floor = candidate.noise_law.smallest_noise(candidate)
+            if sigma < FINE_SIGMA and candidate.mechanism.rounding == "dithered":
+                continue
             candidate = candidate.changed(sigma=sigma, floor=floor)
             try:
                 candidate.check(max_clients)

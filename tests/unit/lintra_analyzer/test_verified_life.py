@@ -54,7 +54,8 @@ async def test_hostile_reports_are_left_out_and_the_certificate_says_so(tmp_path
         assert [part.left_out for part in record.servers] == [0, 0, 0]
         assert int(stated.squared_bound) == task.verified.squared_bound
         step = float(record.noise.step)
-        assert float(stated.influence) == pytest.approx(step * np.sqrt(task.verified.squared_bound), rel=1e-6)
+        # In whole steps, rounded up.
+        assert 0 <= float(stated.influence) - step * np.sqrt(task.verified.squared_bound) < step
         assert base64url(life.service.cohort_ids(signed).root) == record.cohort_root != stated.frozen_root
         assert not any("no range proof" in line for line in record.privacy.not_promised)
         assert any("norm is at most R" in line for line in record.privacy.not_promised)

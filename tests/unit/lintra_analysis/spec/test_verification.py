@@ -27,7 +27,8 @@ def asked(mechanism: dict[str, object], **changes: object) -> Task:
         "purpose": "verified",
         "columns": [{"name": name, "lower": -1, "upper": 1} for name in "abc"],
         "row_bound": 1,
-        "mechanism": mechanism,
+        # On the coarser grids of dithering shares show so little that nearly nothing is paid for them.
+        "mechanism": {"rounding": "nearest"} | mechanism,
         "epsilon": 1,
         "delta": 1e-6,
         "min_clients": 1000,
@@ -122,3 +123,13 @@ def test_a_kind_takes_proofs_exactly_if_its_mechanism_states_a_bound() -> None:
 def test_the_author_is_told_how_many_reports_a_verified_batch_waits_for() -> None:
     assert any("closes with 1,111 reports" in words for words in warnings_of(asked({"kind": "sum"}, verification=None)))
     assert not any("closes with" in words for words in warnings_of(asked({"kind": "sum"}, verification="none")))
+
+
+@pytest.mark.parametrize("kind", ["sum", "osnap", "second_moment"])
+def test_verified_reports_of_rows_that_are_dithered_cost_even_less(kind: str) -> None:
+    mechanism = {"kind": kind} | ({"rows": 16} if kind == "osnap" else {})
+    nearest, dithered = asked(mechanism), asked(mechanism | {"rounding": None})
+    assert (nearest.mechanism.rounding, dithered.mechanism.rounding) == ("nearest", "dithered")
+    assert dithered.verified is not None
+    assert nearest.verified is not None
+    assert dithered.verified.squared_bound < nearest.verified.squared_bound

@@ -28,7 +28,7 @@ def planned(**changes: object) -> ErrorForecast:
 
 
 def sigma(found: ErrorForecast) -> float:
-    return float(found.task.mechanism.sigma)
+    return found.task.mechanism.sigma * 2.0**-found.task.mechanism.sigma_bits
 
 
 @pytest.mark.parametrize(("epsilon", "reports", "coalition"), CLAIMS)

@@ -65,7 +65,7 @@ def test_the_strength_grows_with_the_cohort_and_as_the_noise_falls(sample: Path)
     assert here is not None
     assert other is not None
     cells = {(each.num_clients, each.epsilon): each.strength for each in here}
-    assert cells[20_000, 2.0] == pytest.approx(next(x for x in other if x.epsilon == 2.0).strength, rel=1e-3)
+    assert cells[20_000, 2.0] == pytest.approx(next(x for x in other if x.epsilon == 2.0).strength, rel=5e-3)
     ratio = gaussian_mu(4, 1e-6) / gaussian_mu(1, 1e-6)
     assert cells[5000, 4.0] == pytest.approx(cells[5000, 1.0] * ratio, rel=1e-6)
 
