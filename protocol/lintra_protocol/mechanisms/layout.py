@@ -287,7 +287,7 @@ class Layout:
 
     @cached_property
     def words_by_floor(self) -> list[tuple[int, IntArray]]:
-        """Return the same of one server's floor, for released words."""
+        """Return the same of one server's floor, with the places of released words, arrays of shape `(k,)`."""
         return _runs(self.floor.of(np.concatenate([block.sigmas for block in self.blocks])))
 
     @property
@@ -337,7 +337,7 @@ class Layout:
         return deviation
 
     def own_deviation(self, name: str) -> FloatArray:
-        """Return the same of the noise of one report alone."""
+        """Return the same, `(size,)` or `()`, of the noise of one report alone."""
         return replace(self, floor=NO_FLOOR).deviation(name, 1)
 
     def product_deviations(self, name: str, draws: int) -> tuple[float, float]:

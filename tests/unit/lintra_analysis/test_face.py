@@ -57,7 +57,7 @@ TYPES = {
     "WideComponents",
     "WideRidge",
 }
-MOST_MODULES = 34
+MOST_MODULES = 36
 
 
 @pytest.fixture(scope="module")
