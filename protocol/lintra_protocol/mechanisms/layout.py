@@ -337,7 +337,7 @@ class Layout:
         return deviation
 
     def own_deviation(self, name: str) -> FloatArray:
-        """Return the same, `(size,)` or `()`, of the noise of one report alone."""
+        """Return the same of the noise of one report alone, of shape `(size,)` or `()`."""
         return replace(self, floor=NO_FLOOR).deviation(name, 1)
 
     def product_deviations(self, name: str, draws: int) -> tuple[float, float]:
