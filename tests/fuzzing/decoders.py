@@ -203,7 +203,7 @@ def _csv(path: Path) -> dict[str, Decoder]:
     }
 
 
-MAPPING = b'{"rename":{"A":"a"},"columns":true,"readings":{"a":{"as":"number","missing":["9"]}},"others":{"b":{"x":1}}}'
+MAPPING = canonical_json({"rename": {"A": "a"}, "columns": True, "readings": {}, "others": {}, "same_persons": True})
 
 
 def _token() -> Decoder:

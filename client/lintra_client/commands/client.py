@@ -22,16 +22,16 @@ from lintra_client.commands.mapping import (
     OnlyColumns,
     Other,
     Rename,
+    SamePersons,
     mapping_of,
     tell_columns,
 )
 from lintra_client.commands.rehearse import refuse_cell_of, rehearse_file
 from lintra_client.commands.terminal import refusals, servers_of
 from lintra_client.ledger.ledger import DELTA, DISTINCT_SOURCES, MAX_EPSILON, Ledger, default_path
-from lintra_client.organisations.dataframes import require_names
 from lintra_client.organisations.mapping import FileMapping
 from lintra_client.organisations.sent_table import TableFile, read_table
-from lintra_client.organisations.table import values_of
+from lintra_client.organisations.table import persons_of, values_of
 from lintra_client.task_check import MAX_RETENTION, ClientPolicy
 from lintra_client.upload.bulk import FailedRow, SendSummary
 from lintra_client.upload.client import Client
@@ -146,6 +146,7 @@ def send(
     as_: As = None,
     missing: Missing = None,
     other: Other = None,
+    same_persons: SamePersons = False,
     as_json: AsJson = False,
 ) -> None:
     """Send every row of a file as a report of its own; exit 1 unless all of them are stored everywhere.
@@ -161,7 +162,7 @@ def send(
     with refusals():
         if no_ledger and ledger is not None:
             raise ValueError("--ledger and --no-ledger exclude each other")
-        answers = mapping_of(mapping, rename, columns, as_, missing, other)
+        answers = mapping_of(mapping, rename, columns, as_, missing, other, same_persons)
         table = read_table(file)
         if table.note:
             typer.echo(table.note, err=True)
@@ -204,7 +205,7 @@ async def _send_table(
     *,
     quiet: bool,
 ) -> SendSummary:
-    sources = None if source_column is None else _sources(table, source_column)
+    sources = None if source_column is None else _sources(table, source_column, mapping)
     bar_columns = (TextColumn("sending"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*bar_columns, console=Console(stderr=True), transient=True, disable=quiet) as bar:
         async with client:
@@ -226,13 +227,12 @@ async def _send_table(
             )
 
 
-def _sources(table: TableFile, column: str) -> Sequence[object]:
+def _sources(table: TableFile, column: str, mapping: FileMapping) -> Sequence[object]:
     """Return whose facts each row states, as it is spelled in the file."""
     if column not in table:
         raise InvalidRowError(f"the file has columns {', '.join(table)}; sources stand in {column!r}, once")
-    sources = list(table[column])
-    require_names(sources, column)
-    return sources
+    persons_of(table, column, table.num_rows, ask=not mapping.same_persons)
+    return list(table[column])
 
 
 def _listed(names: list[str]) -> str:

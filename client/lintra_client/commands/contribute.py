@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from lintra_client.commands.ledger import AsJson, Ceiling, LedgerDelta, LedgerPath
-from lintra_client.commands.mapping import As, MappingFile, Missing, OnlyColumns, Other, Rename, mapping_of
+from lintra_client.commands.mapping import As, MappingFile, Missing, OnlyColumns, Other, Rename, SamePersons, mapping_of
 from lintra_client.commands.rehearse import refuse_cell_of
 from lintra_client.commands.terminal import refusals, servers_of
 from lintra_client.ledger.ledger import DELTA, MAX_EPSILON, Ledger, default_path
@@ -83,6 +83,7 @@ def contribute(
     as_: As = None,
     missing: Missing = None,
     other: Other = None,
+    same_persons: SamePersons = False,
     as_json: AsJson = False,
 ) -> None:
     """Send all rows of an organisation as one report, after showing what is in it.
@@ -97,7 +98,7 @@ def contribute(
     with refusals():
         if no_ledger and ledger is not None:
             raise ValueError("--ledger and --no-ledger exclude each other")
-        answers = mapping_of(mapping, rename, columns, as_, missing, other)
+        answers = mapping_of(mapping, rename, columns, as_, missing, other, same_persons)
         table = read_table(file)
         if table.note:
             typer.echo(table.note, err=True)

@@ -35,6 +35,11 @@ MappingFile = Annotated[
 ]
 
 
+SamePersons = Annotated[
+    bool, typer.Option("--same-persons", help="Names that differ in capitals only are the same persons'.")
+]
+
+
 def mapping_of(
     file: Path | None,
     rename: list[str] | None,
@@ -42,9 +47,10 @@ def mapping_of(
     as_: list[str] | None,
     missing: list[str] | None,
     other: list[str] | None,
+    same_persons: bool,
 ) -> FileMapping:
     """Return what the options say beside the mapping of a file (see `FileMapping.from_options` for errors)."""
-    stated = FileMapping.from_options(rename or (), columns, as_ or (), missing or (), other or ())
+    stated = FileMapping.from_options(rename or (), columns, as_ or (), missing or (), other or (), same_persons)
     return (AS_IT_IS if file is None else FileMapping.from_file(file)).with_more(stated)
 
 

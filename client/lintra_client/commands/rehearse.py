@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from lintra_client.commands.ledger import AsJson
-from lintra_client.commands.mapping import As, MappingFile, Missing, OnlyColumns, Other, Rename, mapping_of
+from lintra_client.commands.mapping import As, MappingFile, Missing, OnlyColumns, Other, Rename, SamePersons, mapping_of
 from lintra_client.commands.terminal import refusals, refuse_cell, servers_of
 from lintra_client.organisations.contribution import check_losses
 from lintra_client.organisations.mapping import FileMapping
@@ -50,6 +50,7 @@ def rehearse_file(
     as_: As = None,
     missing: Missing = None,
     other: Other = None,
+    same_persons: SamePersons = False,
     write: Write = None,
     as_json: AsJson = False,
 ) -> None:
@@ -59,7 +60,7 @@ def rehearse_file(
     status is then 2. --write keeps your answers for `send` and `contribute`.
     """
     with refusals():
-        answers = mapping_of(mapping, rename, columns, as_, missing, other)
+        answers = mapping_of(mapping, rename, columns, as_, missing, other, same_persons)
         table = read_table(file)
         if table.note:
             typer.echo(table.note, err=True)
@@ -96,7 +97,7 @@ def _rehearsed(task: Task, table: TableFile, person: str | None, answers: FileMa
         raise
     check_losses(read)
     if person is not None:
-        persons_of(table, person, table.num_rows)
+        persons_of(table, person, table.num_rows, ask=not answers.same_persons)
     return rehearse(task, values, read)
 
 

@@ -136,7 +136,7 @@ def prepare(
         )
     values, read = values_of(task, rows, person if isinstance(person, str) else None, mapping, strict=strict)
     check_losses(read)
-    persons, names, joined = persons_of(rows, person, len(values))
+    persons, names, joined = persons_of(rows, person, len(values), ask=not mapping.same_persons)
     kept, dropped = _kept(persons, held, keep, joined)
     refused: set[str] = set()
     if ledger is not None and names:

@@ -24,6 +24,8 @@ class FileMapping:
     """By the task's name of a column, how its cells are read."""
     others: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """By the task's name of a column, texts that are of no level, and how many cells there are of each."""
+    same_persons: bool = False
+    """Whether names of persons that differ in capitals only are the same persons'."""
 
     def __post_init__(self) -> None:
         """Refuse two columns of the file that become one."""
@@ -32,7 +34,13 @@ class FileMapping:
 
     @classmethod
     def from_options(
-        cls, rename: Sequence[str], columns: bool, as_: Sequence[str], missing: Sequence[str], other: Sequence[str]
+        cls,
+        rename: Sequence[str],
+        columns: bool,
+        as_: Sequence[str],
+        missing: Sequence[str],
+        other: Sequence[str],
+        same_persons: bool = False,
     ) -> "FileMapping":
         """Return what the options of a command say.
 
@@ -51,7 +59,7 @@ class FileMapping:
                 raise InvalidRowError(f"--other takes COLUMN=TEXT:COUNT, got {option!r}")
             others.setdefault(name, {})[text] = int(count)
         readings = {name: Reading(ways.get(name), codes.get(name, ())) for name in ways.keys() | codes.keys()}
-        return cls(dict(_pair("--rename", text) for text in rename), columns, readings, others)
+        return cls(dict(_pair("--rename", text) for text in rename), columns, readings, others, same_persons)
 
     @classmethod
     def from_file(cls, file: Path) -> "FileMapping":
@@ -64,17 +72,24 @@ class FileMapping:
                 for name, reading in _dict(held["readings"], dict).items()
             }
             others = {name: _dict(texts, int) for name, texts in _dict(held["others"], dict).items()}
-            if not isinstance(columns, bool):
+            same_persons = held["same_persons"]
+            if not isinstance(columns, bool) or not isinstance(same_persons, bool):
                 raise TypeError
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             raise InvalidRowError(f"{file.name} is no mapping that `lintra client rehearse` wrote") from None
-        return cls(rename, columns, readings, others)
+        return cls(rename, columns, readings, others, same_persons)
 
     def document(self) -> dict[str, object]:
         """Return this mapping as JSON holds it."""
         readings = {name: {"as": one.way, "missing": list(one.missing)} for name, one in self.readings.items()}
         others = {name: dict(texts) for name, texts in self.others.items()}
-        return {"rename": dict(self.rename), "columns": self.columns, "readings": readings, "others": others}
+        return {
+            "rename": dict(self.rename),
+            "columns": self.columns,
+            "readings": readings,
+            "others": others,
+            "same_persons": self.same_persons,
+        }
 
     def with_more(self, other: "FileMapping") -> "FileMapping":
         """Return both mappings together; where they differ, `other` counts."""
@@ -83,6 +98,7 @@ class FileMapping:
             self.columns or other.columns,
             {**self.readings, **other.readings},
             {**self.others, **other.others},
+            self.same_persons or other.same_persons,
         )
 
     def apply(self, columns: Mapping[str, T], names: Sequence[str], person: str | None) -> dict[str, T]:

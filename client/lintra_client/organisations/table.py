@@ -11,7 +11,7 @@ import numpy as np
 from lintra_client.organisations.mapping import AS_IT_IS, FileMapping
 from lintra_client.organisations.sent_table import Cells, read_sent
 from lintra_protocol.crypto.ring import FloatArray, IntArray
-from lintra_protocol.errors import InvalidRowError
+from lintra_protocol.errors import InvalidRowError, InvalidTableError
 from lintra_protocol.fields.person_names import PersonNames, person_name
 from lintra_protocol.tables.sent_columns import SentColumn
 from lintra_protocol.task import Task
@@ -56,14 +56,18 @@ def values_of(
     return schema.rows(np.column_stack([each.values for each in read]), strict=strict, first=1), read
 
 
-def persons_of(rows: Rows, person: str | Sequence[object] | None, count: int) -> tuple[IntArray, list[str], int]:
+def persons_of(
+    rows: Rows, person: str | Sequence[object] | None, count: int, *, ask: bool = False
+) -> tuple[IntArray, list[str], int]:
     """Return whose row each is, shape `(n,)`, numbered from 0, the persons' names, and how many spellings were joined.
 
     Spellings of one name (`person_name`) are one person. Without `person` each row is another, who has no name.
-    `person` is a column's name, or for each row a name; `count` is n.
+    `person` is a column's name, or for each row a name; `count` is n. `ask` says whether names that differ in capitals
+    only are asked about.
 
     Raises:
         InvalidRowError: nobody stands in a row, or there is not one name for each.
+        InvalidTableError: names differ in capitals only, and `ask`.
     """
     if person is None:
         return np.arange(count), [], 0
@@ -82,6 +86,12 @@ def persons_of(rows: Rows, person: str | Sequence[object] | None, count: int) ->
             numbers[place] = known.setdefault(names.of(value), len(known))
         except ValueError as error:
             raise InvalidRowError(f"row {place + 1}{where}: {error}") from None
+    if ask and names.alike:
+        raise InvalidTableError(
+            f"{names.alike:,} names{where} differ from others in capitals only, and count as the same persons'\n"
+            "  answer --same-persons if they are, or write other names for different persons",
+            asks=True,
+        )
     return numbers, list(known), names.joined
 
 

@@ -53,11 +53,17 @@ def person_name(value: object) -> str:
 
 
 class PersonNames:
-    """Names the persons of one file or call, and counts the spellings that turned out to be the same person's."""
+    """Names the persons of one file or call, and counts the spellings that turned out to be the same person's.
+
+    `alike` counts the names that differ from one before in capitals only: as one person they are bounded together,
+    which is safe, but whoever has identifiers such as `aB3` and `AB3` means two.
+    """
 
     def __init__(self) -> None:
         """Begin with nobody."""
         self._names: dict[str, str] = {}
+        self._cased: dict[str, str] = {}
+        self.alike = 0
 
     def of(self, value: object) -> str:
         """Return the name of a person; see `person_name`."""
@@ -65,6 +71,9 @@ class PersonNames:
         known = self._names.get(value) if isinstance(value, str) else None
         if known is None:
             known = self._names[str(value)] = person_name(value)
+            cased = " ".join(unicodedata.normalize("NFC", value).split()) if isinstance(value, str) else known
+            first = self._cased.setdefault(known, cased)
+            self.alike += cased != first and cased.casefold() == first.casefold()
         return known
 
     @property

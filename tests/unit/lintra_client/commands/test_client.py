@@ -128,7 +128,10 @@ def test_a_person_whom_a_file_spells_in_many_ways_has_one_report_at_the_price_th
 ) -> None:
     spelled = ["17", "17.0", "017", "+17", "1.7e1", "\uff11\uff17", " 17", "Ann", "ANN", "A\u200bnn"]
     file = csv_file(tmp_path, "a,b,c,who", *(f"0,0,0,{name}" for name in spelled))
-    result = run(network, "send", file, "--source-column", "who")
+    asked = run(network, "send", file, "--source-column", "who")
+    assert (asked.exit_code, network.nothing_left()) == (2, True)
+    assert "1 names, column 'who' differ from others in capitals only" in asked.stderr
+    result = run(network, "send", file, "--source-column", "who", "--same-persons")
     assert "2 rows sent, 0 of them clipped, 8 failed" in result.stdout
     assert "8 spellings of names were joined with others" in result.stdout
     assert "row 2: " in result.stderr
@@ -137,7 +140,7 @@ def test_a_person_whom_a_file_spells_in_many_ways_has_one_report_at_the_price_th
     assert [len(server.payloads) for server in network.servers] == [2, 2, 2]
     with Ledger(default_path()) as ledger:
         assert max(ledger.spent(name).epsilon for name in spelled) <= 1 + 1e-9
-    again = run(network, "send", file, "--source-column", "who", "--json")
+    again = run(network, "send", file, "--source-column", "who", "--json", "--same-persons")
     assert (json.loads(again.stdout)["joined"], len(network.servers[0].payloads)) == (8, 2)
     shown = CliRunner().invoke(cli.app, ["ledger", "show", "--source", "17.0", "--json"])
     assert [entry["source"] for entry in json.loads(shown.stdout)["entries"]] == ["17.0"]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from lintra_client.organisations.dataframes import rows_of_frame, sources_of_frame
 from lintra_client.organisations.sent_table import read_table
 from lintra_client.organisations.table import persons_of, values_of
-from lintra_protocol.errors import InvalidRowError
+from lintra_protocol.errors import InvalidRowError, InvalidTableError
 from lintra_protocol.fields.person_names import person_name
 from lintra_protocol.fields.schema import Column, Schema
 from support import make_task
@@ -134,3 +134,19 @@ def test_a_gap_in_a_nullable_column_of_numbers_is_a_missing_value() -> None:
     np.testing.assert_array_equal(list(rows_of_frame(frame, columns, "who")), expected)
     np.testing.assert_array_equal(schema.rows(frame[["a", "b"]].to_numpy()), expected)
     np.testing.assert_array_equal(schema.row([pandas.NA, 2.5]), expected[1])
+
+
+def test_names_that_differ_in_capitals_only_are_asked_about_and_not_shown() -> None:
+    for named, alike in (
+        (["aB3", "AB3", "aB3"], 1),
+        (["Ann", " Ann", "17", "17.0"], 0),
+        (["Jose\u0301", "Jos\u00e9"], 0),
+    ):
+        if not alike:
+            assert persons_of({"who": named}, "who", len(named), ask=True)[1]
+            continue
+        with pytest.raises(InvalidTableError, match=f"{alike} names, column 'who' differ .* in capitals only") as asked:
+            persons_of({"who": named}, "who", len(named), ask=True)
+        assert asked.value.exit_status == 2
+        assert "B3" not in str(asked.value)
+        assert len(persons_of({"who": named}, "who", len(named))[1]) == 1
