@@ -171,6 +171,9 @@ class _Column:
             self.open.append((f"its cells have several units: {names}", OR_NUMBER))
         if max(abs(value) for value in values.values()) > LARGEST:
             return self.left_out(f"its numbers are beyond {LARGEST:g}; choose a larger unit")
+        if others := self._others(values):
+            first = f"the first is {others[0][:_SHOWN]!r} in row {self.cells.index(others[0]) + 1}"
+            self.open.append((f"{len(others)} of its cells are no number, {first}", OR_NUMBER))
         if len(set(values.values())) == 1:
             return self.left_out("every number in it is the same")
         floats = [values.get(cell, math.nan) for cell in self.cells]
@@ -181,10 +184,6 @@ class _Column:
         else:
             self.open += doubts_of_numbers(self.name, numbers, values)
         self._ask_for_codes(values)
-        others = self._others(values)
-        if others:
-            first = f"the first is {others[0][:_SHOWN]!r} in row {self.cells.index(others[0]) + 1}"
-            self.open.append((f"{len(others)} of its cells are no number, {first}", OR_NUMBER))
         report = ColumnReport(
             self.name,
             _kind_of(values.values()),

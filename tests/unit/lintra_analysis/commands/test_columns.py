@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from lintra_analysis import read_columns
 from lintra_protocol.command import main
 
 TEXT = "share,when,code,y\n" + "".join(
@@ -60,3 +61,39 @@ def test_json_holds_every_report_with_its_question(file: str, capsys: pytest.Cap
 def test_an_unknown_reading_is_refused_with_those_that_there_are(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     status, _, error = run(capsys, "columns", file, "--as", "code=text")
     assert (status, "category-merged" in error) == (1, True)
+
+
+CELLS = {
+    "two units": ["5 kg", "11 lb"], "percent in some": ["53%", "7"], "parentheses": ["(12)", "3"],
+    "one thousand or one": ["1,234", "5"], "two marks": ["1.5", "2,5"], "half numbers": ["1", "many"],
+    "leading zeros": ["0012", "0405"], "a code with E": ["1E5", "2E4"], "a missing code": ["1", "2", "3", "-99"],
+    "two letters": ["DE", "FR", "NA"], "no day": ["2020-01-01", "2020-13-45"], "two digits": ["1.2.20", "2.3.20"],
+    "a time": ["2020-01-01T12:30", "2020-01-02T12:30"], "day or month": ["1/2/2020", "3/4/2020"],
+    "spellings": ["M", "m", "F"], "only yes": ["yes", ""],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("cells", CELLS.values(), ids=CELLS)
+@pytest.mark.parametrize("command", [["columns"], ["schema", "infer", "--no-ask"], ["trial", "--target", "y"]])
+def test_no_cell_that_could_mean_two_things_is_described_or_tried_without_an_answer(
+    command: list[str], cells: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "rows.csv"
+    rows = [f'"{cells[row % len(cells)]}",{row % 7},{row % 5}.5\n' for row in range(60)]
+    file.write_text("x,y,z\n" + "".join(rows), "utf-8")
+    status, _, error = run(capsys, *command, str(file))
+    assert (status, re.findall(r"^  (\w+): ", error, re.MULTILINE)) == (2, ["x"])
+    frame = pytest.importorskip("pandas").read_csv(file, dtype=str, keep_default_na=False)
+    assert [report.name for report in read_columns(frame) if report.question] == ["x"]
+
+
+def test_guesses_and_losses_are_said_aloud(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    file = tmp_path / "rows.csv"
+    file.write_text("x,y\n" + "".join(f"{row % 9 if row else 'many'},{row % 7}\n" for row in range(60)), "utf-8")
+    for words in (["schema", "infer", "--no-ask"], ["trial", "--target", "y", "--epsilon", "500"]):
+        _, _, error = run(capsys, *words, str(file), "--accept-guesses")
+        assert "x: guessed, since 1 of its cells are no number, the first is 'many' in row 1" in error
+        assert "x: 1 cells are no numbers and count as missing" in error
