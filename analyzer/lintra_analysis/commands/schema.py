@@ -40,7 +40,8 @@ def infer(
     task is refused until it is filled in. The levels of a category come from the file too: strike out what is not
     public.
     """
-    table = read_table(file, readings_of(as_, missing, drop, None, accept_guesses))
+    readings = readings_of(as_, missing, drop, None, accept_guesses)
+    table = read_table(file, readings)
     tell_remarks(table)
     documents = column_documents(table) if not bounds_from_file else _from_file(table)
     if ask and not bounds_from_file:
@@ -54,6 +55,11 @@ def infer(
             typer.echo(
                 f"{column.name}: {column.missing} values are missing; rows without them will be left out", err=True
             )
+    for document in documents:
+        reading = readings.columns.get(str(document["name"]))
+        # What the owner said of this file's codes, senders need as well.
+        if codes := [code for code in (reading.missing if reading else ()) if code]:
+            document["code_book"] = {"missing": codes}
     for name, reason in table.left_out.items():
         typer.echo(f"left out {name}: {reason}", err=True)
     typer.echo(json.dumps(documents, indent=2, ensure_ascii=False))

@@ -29,18 +29,22 @@ from lintra_protocol.privacy.statement import Neighbours, NoiseBy, Threat
 
 
 def _as_code_book(value: object) -> object:
-    """Read a code book as it stands in JSON: numbers may be numbers, and lists are lists."""
+    """Read a code book as it stands in JSON: lists are lists, and a factor may be a number."""
     if not isinstance(value, Mapping):
         return value
-    units = value.get("units", [])
-    if isinstance(units, Sequence):
-        units = [{**unit, "factor": real(unit["factor"])} if _has_factor(unit) else unit for unit in units]
-    book = {**value, "units": units} if "units" in value else dict(value)
+    units = value.get("units")
+    book = {**value, "units": list(map(_with_factor, units))} if isinstance(units, list) else dict(value)
     return CodeBook.model_validate_json(json.dumps(book))
 
 
-def _has_factor(unit: object) -> bool:
-    return isinstance(unit, Mapping) and isinstance(unit.get("factor"), int | float)
+def _with_factor(unit: object) -> object:
+    """Return a unit with its factor as documents spell it; what is no number is left to be refused."""
+    if not isinstance(unit, Mapping) or not isinstance(factor := unit.get("factor"), int | float | str):
+        return unit
+    try:
+        return {**unit, "factor": real(factor)}
+    except (ValueError, ArithmeticError):
+        return dict(unit)
 
 
 class ColumnSpecification(SpecPart):
@@ -61,7 +65,9 @@ class ColumnSpecification(SpecPart):
     kind: Kind = "real"
     levels: tuple[Name, ...] = Field(default=(), max_length=1024)
     missing: bool = Field(default=False, strict=True)
-    code_book: Annotated[CodeBook | None, BeforeValidator(_as_code_book)] = None
+    code_book: Annotated[CodeBook | None, BeforeValidator(_as_code_book)] = Field(
+        default=None, exclude_if=lambda book: book is None
+    )
 
     @model_validator(mode="before")
     @classmethod

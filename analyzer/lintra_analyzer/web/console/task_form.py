@@ -45,6 +45,7 @@ USUAL = {
 
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 _RANGE = re.compile(rf"({_NUMBER})\s+to\s+({_NUMBER})\b\s*(.*)", re.DOTALL)
+_CODES = re.compile(r",\s*missing:\s*(\S.*)$")
 _YES_OR_NO = {"yes/no", "yes or no", "boolean"}
 _SETTINGS = (*WINDOWS, *CONTRIBUTORS, *OTHERS)
 _HINT = "write `age: 0 to 120 years`, `smoker: yes/no` or `stage: I | II | III`"
@@ -147,14 +148,32 @@ def _column(number: int, line: str) -> dict[str, object]:
     for words, option in ((", may be missing", {"missing": True}), (", whole", {"kind": "integer"})):
         if said.endswith(words):
             said, options = said.removesuffix(words).strip(), options | option
+    book: dict[str, object] = {}
+    if match := _CODES.search(said):
+        said, book["missing"] = said[: match.start()].strip(), match[1].split()
     if said.lower() in _YES_OR_NO:
-        return {"name": name, **options, "kind": "boolean"}
-    if "|" in said:
-        return {"name": name, **options, "kind": "category", "levels": [level.strip() for level in said.split("|")]}
-    if not (found := _RANGE.fullmatch(said)):
+        column: dict[str, object] = {"name": name, **options, "kind": "boolean"}
+    elif "|" in said:
+        parts = [part.partition("=") for part in said.split("|")]
+        column = {"name": name, **options, "kind": "category", "levels": [level.strip() for level, *_ in parts]}
+        if spelled := [_spellings(level, names) for level, mark, names in parts if mark]:
+            book["levels"] = spelled
+    elif found := _RANGE.fullmatch(said):
+        lower, upper, rest = found.groups()
+        unit, *others = (part.strip() for part in rest.split(","))
+        column = {"name": name, "lower": lower, "upper": upper, **({"unit": unit} if unit else {}), **options}
+        if others:
+            factors = [other.partition("=") for other in others]
+            book["units"] = [{"unit": unit.strip(), "factor": factor.strip()} for unit, _, factor in factors]
+    else:
         raise InvalidTaskError(f"columns, line {number}: {_HINT}")
-    lower, upper, unit = found.groups()
-    return {"name": name, "lower": lower, "upper": upper, **({"unit": unit.strip()} if unit.strip() else {}), **options}
+    return column | ({"code_book": book} if book else {})
+
+
+def _spellings(level: str, names: str) -> dict[str, object]:
+    """Return what else a level is called: the first of some names is its label, the others are synonyms."""
+    label, *synonyms = (name.strip() for name in names.split(","))
+    return {"level": level.strip(), "label": label, **({"synonyms": synonyms} if synonyms else {})}
 
 
 def _document(text: str) -> dict[str, Any]:

@@ -97,3 +97,13 @@ def test_guesses_and_losses_are_said_aloud(
         _, _, error = run(capsys, *words, str(file), "--accept-guesses")
         assert "x: guessed, since 1 of its cells are no number, the first is 'many' in row 1" in error
         assert "x: 1 cells are no numbers and count as missing" in error
+
+
+def test_codes_that_the_owner_states_stand_in_the_code_book_of_the_column(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "rows.csv"
+    file.write_text("x,y\n" + "".join(f"{-99 if row < 3 else row % 9},{row % 7}\n" for row in range(60)), "utf-8")
+    status, out, _ = run(capsys, "schema", "infer", "--no-ask", str(file), "--missing", "x=-99")
+    (x, y) = json.loads(out)
+    assert (status, x["code_book"], "code_book" in y) == (0, {"missing": ["-99"]}, False)

@@ -12,6 +12,7 @@ from lintra_analysis.spec.specification import Specification
 from lintra_protocol.crypto.signing import SigningKey
 from lintra_protocol.encoding.documents import first_complaint
 from lintra_protocol.errors import FalseClaimError, InvalidTaskError, LintraError, RowUnderfilledError
+from lintra_protocol.fields.code_book import CodeBook, UnitFactor
 from lintra_protocol.mechanisms import Osnap, OsnapPublished
 from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.task import ServerEntry, Task
@@ -224,3 +225,15 @@ def test_a_published_calibration_that_cannot_be_is_refused_in_words(
 ) -> None:
     with pytest.raises(error, match=complaint):
         built(published() | changes)
+
+
+def test_a_code_book_of_the_specification_is_that_of_the_task() -> None:
+    plain = specification()
+    first, *others = plain["columns"]
+    book = {"units": [{"unit": "lb", "factor": 0.45}], "missing": ["-99"]}
+    task = built(plain | {"columns": [first | {"unit": "kg", "code_book": book}, *others]})
+    assert task.columns[0].code_book == CodeBook(units=(UnitFactor(unit="lb", factor="0.45"),), missing=("-99",))
+    assert built(plain).columns[0].code_book is None
+    for wrong in ({"units": [{"unit": "lb", "factor": "many"}]}, {"units": 7}, {"synonyms": {}}, {}, []):
+        with pytest.raises(ValidationError, match="code_book"):
+            Specification.model_validate(plain | {"columns": [first | {"code_book": wrong}, *others]})

@@ -9,7 +9,7 @@ import httpx2
 import pytest
 import pytest_asyncio
 
-from lintra_analysis.spec.specification import specifications
+from lintra_analysis.spec.specification import ColumnSpecification, specifications
 from lintra_analyzer.storage.access_tokens import Scope
 from lintra_analyzer.storage.rows import Job, ServerState
 from lintra_analyzer.web.console.task_form import TaskForm, asked_by, columns_of, kinds
@@ -331,3 +331,17 @@ def test_columns_are_read_as_they_are_written() -> None:
 def test_a_column_that_cannot_be_understood_is_refused_by_its_line(line: str) -> None:
     with pytest.raises(InvalidTaskError, match="columns, line 2: write `age"):
         columns_of(f"b: 0 to 1\n{line}")
+
+
+def test_a_code_book_stands_beside_levels_and_units_and_makes_a_task() -> None:
+    sex, weight = columns_of(
+        "sex: M = male, Mann | F = female | (other), missing: 9\nweight: 0 to 200 kg, lb = 0.45359237, missing: -99 999"
+    )
+    assert sex["levels"] == ["M", "F", "(other)"]
+    assert sex["code_book"] == {
+        "missing": ["9"],
+        "levels": [{"level": "M", "label": "male", "synonyms": ["Mann"]}, {"level": "F", "label": "female"}],
+    }
+    assert weight["code_book"] == {"missing": ["-99", "999"], "units": [{"unit": "lb", "factor": "0.45359237"}]}
+    books = [ColumnSpecification.model_validate(each).code_book for each in (sex, weight)]
+    assert [book.missing for book in books if book] == [("9",), ("-99", "999")]
