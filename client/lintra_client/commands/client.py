@@ -24,7 +24,6 @@ from lintra_client.commands.mapping import (
     Rename,
     SamePersons,
     mapping_of,
-    tell_columns,
 )
 from lintra_client.commands.rehearse import refuse_cell_of, rehearse_file
 from lintra_client.commands.terminal import refusals, servers_of
@@ -39,6 +38,7 @@ from lintra_protocol.crypto.sealing import HYBRID
 from lintra_protocol.errors import InvalidRowError
 from lintra_protocol.mechanisms.collusion import epsilons_if_colluding
 from lintra_protocol.report.wire import share_bytes
+from lintra_protocol.tables.sent_columns import SentColumn
 from lintra_protocol.task import Task
 
 app = typer.Typer(help="Send rows to the servers of a task.", no_args_is_help=True)
@@ -218,13 +218,22 @@ async def _send_table(
             except InvalidRowError as error:
                 refuse_cell_of(error, client.task, table, mapping, source_column)
                 raise
-            tell_columns(read)
+            _tell_columns(read)
             return await client.send_many(
                 iter(values),
                 source_for=DISTINCT_SOURCES if sources is None else sources.__getitem__,
                 token_for=None if tokens is None else tokens.__getitem__,
                 progress=lambda done: bar.update(work, completed=done),
             )
+
+
+def _tell_columns(columns: list[SentColumn]) -> None:
+    """Say on the standard error which texts of a file are sent as another level."""
+    for each in columns:
+        for text, (level, count) in each.translated.items():
+            typer.echo(f"{each.column.name}: {count:,} cells {text!r} are sent as {level}", err=True)
+        for text, count in each.others.items():
+            typer.echo(f"{each.column.name}: {count:,} cells {text!r} are sent as (other)", err=True)
 
 
 def _sources(table: TableFile, column: str, mapping: FileMapping) -> Sequence[object]:

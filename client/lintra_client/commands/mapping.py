@@ -7,7 +7,6 @@ import typer
 
 from lintra_client.organisations.mapping import AS_IT_IS, FileMapping
 from lintra_protocol.tables.readings import READINGS
-from lintra_protocol.tables.sent_columns import SentColumn
 
 _ANSWERS = ", ".join(way for way in READINGS if way.startswith(("number", "date")))
 
@@ -52,12 +51,3 @@ def mapping_of(
     """Return what the options say beside the mapping of a file (see `FileMapping.from_options` for errors)."""
     stated = FileMapping.from_options(rename or (), columns, as_ or (), missing or (), other or (), same_persons)
     return (AS_IT_IS if file is None else FileMapping.from_file(file)).with_more(stated)
-
-
-def tell_columns(columns: list[SentColumn]) -> None:
-    """Say on the standard error which texts of a file are sent as another level."""
-    for each in columns:
-        for text, (level, count) in each.translated.items():
-            typer.echo(f"{each.column.name}: {count:,} cells {text!r} are sent as {level}", err=True)
-        for text, count in each.others.items():
-            typer.echo(f"{each.column.name}: {count:,} cells {text!r} are sent as (other)", err=True)
