@@ -238,7 +238,7 @@ def census(task_id: TaskId, url: Url = DEFAULT_URL, token: Token = "", as_json: 
                 f"server {server['server']} says that it began {server['start']} times, and said "
                 f"{server['highest_start']} before: it was set back, or this census is from before its last start"
             )
-    typer.echo(f"{found['common']} reports are at every server, {found['min_clients']} are needed")
+    typer.echo(found["gate"])
 
 
 @app.command(context_settings=IDENTIFIERS)

@@ -274,7 +274,7 @@ def _of_second_moment(gram: GramEstimate, columns: Sequence[str] | None, confide
         means=found,
         mean_squares=squares,
         root_mean_squares=tuple(_root(square) for square in squares),
-        notes=(*notes, *gram.count_notes),
+        notes=(*gram.bound_notes, *notes, *gram.count_notes),
         warnings=(
             *shrinking_warnings(gram.clipped, "means", limits),
             *square_warning(gram.clipped, gram),

@@ -3,6 +3,7 @@
 A number whose interval holds 0 is only named among those that are not told apart from 0.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -146,6 +147,18 @@ def listed(names: Sequence[str], most: int = MOST_NAMED) -> str:
     if len(names) > most:
         shown.append(f"{len(names) - most} more")
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+
+
+def r2_ends(interval: Interval) -> str:
+    """Return between which shares r2 lies; where noise could have hidden all residuals, only what it is at least.
+
+    >>> r2_ends((0.5, 0.6)), r2_ends((0.98456, 1.0))
+    ('0.5 to 0.6', 'at least 0.9845')
+    """
+    low, high = interval
+    return (
+        f"at least {number(math.floor(low * 1e4) / 1e4)}" if high >= 1 > low > 0 else f"{number(low)} to {number(high)}"
+    )
 
 
 def with_interval(value: float | None, interval: Interval | None) -> str:

@@ -305,7 +305,7 @@ def _report(
     gram, weighted = chosen.gram, None
     if gram.weighted is not None:
         weighted = Weighting(gram.weighted.name(gram.clipped), gram.weighted.about, gram.weighted.average)
-    warnings = [*told.warnings, *gram.count_notes]
+    warnings = [*gram.bound_notes, *told.warnings, *gram.count_notes]
     if asked.regularization > 0:
         warnings.append(SHRUNK_NOTE)
     if bounds is not None and None in bounds.intervals:

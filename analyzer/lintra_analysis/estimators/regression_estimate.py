@@ -16,7 +16,7 @@ from lintra_analysis.estimators.concentrated.regressions import Regression
 from lintra_analysis.estimators.design import INTERCEPT
 from lintra_analysis.estimators.estimates import Clipping, Interval, Of, check_confidence
 from lintra_analysis.estimators.figures import Figure, Mark, intervals
-from lintra_analysis.estimators.notes import apart_from_zero, clients, listed, with_interval
+from lintra_analysis.estimators.notes import apart_from_zero, clients, listed, r2_ends, with_interval
 from lintra_analysis.estimators.rows import Rows, rows_by_name
 from lintra_analysis.estimators.table import Estimate, Shown, Table
 from lintra_analysis.estimators.tabular import Cell, number
@@ -306,7 +306,7 @@ class RegressionEstimate(Estimate):
         """Return one line for each coefficient, the intercept last; the text is that of ordinary least squares."""
         adjusted = "not told" if self.r2 is None else f"{number(self.r2)} (adjusted {number(self.adjusted_r2)})"
         f_test = f"{number(self.f_statistic)} (p {number(self.f_p_value, 3)})"
-        ends = "0 to 1" if self.r2_interval is None else " to ".join(map(number, self.r2_interval))
+        ends = "0 to 1" if self.r2_interval is None else r2_ends(self.r2_interval)
         kind = "Regression" if self.weighted is None else f"{self.weighted.name.split()[0].capitalize()} regression"
         return Table(
             title=f"{kind} of {self.target} from a private second moment",
@@ -366,6 +366,8 @@ class RegressionEstimate(Estimate):
             head += f" Under a penalty of {number(self.penalised.regularization)}, fixed before looking:"
             shown = self.penalised.coefficients
         found = apart_from_zero([(one.name, one.value, one.interval) for one in shown])
+        if self.r2_interval is not None and r2_ends(self.r2_interval).startswith("at least"):
+            return f"{head} {found} R2 is {r2_ends(self.r2_interval)}."
         return f"{head} {found} R2 is {with_interval(self.r2, self.r2_interval)}."
 
     def _header(self) -> list[str]:

@@ -61,6 +61,7 @@ class GramEstimate(HasRows):
     clipped: "ClippedRows | None" = None  #: how many rows clipping changed; None if nobody counted
     #: how much rows count on average, if a row that is far out counts less; else None
     weighted: "WeightedRows | None" = None
+    bound_notes: tuple[str, ...] = ()  #: in words, bounds that are far wider than the rows
 
     @property
     def total_weight(self) -> float:
@@ -85,8 +86,8 @@ class GramEstimate(HasRows):
 
     @property
     def row_notes(self) -> tuple[str, ...]:
-        """What to say beside every answer: that rows are weighted or may have been left out."""
-        return (*(() if self.weighted is None else (self.weighted.words,)), *self.count_notes)
+        """What to say beside every answer: bounds far too wide, and rows that are weighted or may be left out."""
+        return (*self.bound_notes, *(() if self.weighted is None else (self.weighted.words,)), *self.count_notes)
 
     def second_moment(self) -> "GramEstimate":
         """Return this estimate itself, so that estimators read it like a release."""

@@ -15,6 +15,9 @@ from lintra_analysis.releases.weighted_rows import WeightedRows
 from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.errors import InvalidReleaseError
 
+NARROW, LONG = 0.01, 4
+"""A mean square of a column in squared scales, and a row bound over the typical length of a row, worth a word."""
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SecondMomentSum:
@@ -79,7 +82,31 @@ class SecondMomentSum:
             counted=self.counted,
             clipped=self.clipped,
             weighted=self.weighted,
+            bound_notes=self._bound_notes(np.diagonal(matrix)),
         )
+
+    def _bound_notes(self, squares: FloatArray) -> tuple[str, ...]:
+        """Return which bounds are about ten times too wide; `squares` is the diagonal of the products, shape `(d,)`.
+
+        A column is named if its mean square, noise added twice, is below a hundredth: it fills a tenth of its scale. A
+        row bound is if the mean squared length of a row is below a sixteenth of its square. Without noise none costs.
+        """
+        if not self.noise_sd:
+            return ()
+        count = self.num_clients if self.weighted is None else max(self.num_clients * self.weighted.average, 1.0)
+        noise = 2 * np.sqrt(2) * self.noise_sd
+        target = "" if self.weighted is None else self.weighted.target
+        narrow = [
+            column.name
+            for column, square in zip(self.columns, squares.tolist(), strict=True)
+            if column.constant is None and column.kind != "boolean" and not column.category and column.name != target
+            if (square + noise) / count < NARROW
+        ]
+        notes = [f"{name} fills a tenth of its scale: its bounds are about ten times too wide" for name in narrow]
+        length = float(squares.sum()) + noise * np.sqrt(len(self.columns))
+        if length / self.num_clients < self.row_bound**2 / LONG**2:
+            notes.append(f"the row bound is {LONG} times too long, and so the noise {LONG**2} times too large")
+        return tuple(notes)
 
     def table(self) -> tuple[list[str], FloatArray]:
         """Return the matrix row by row, shape `(d, d)`."""

@@ -29,7 +29,7 @@ from lintra_analysis.spec.specification import Specification
 from lintra_analysis.trial.collection import NUM_SERVERS, placeholder_keys, placeholder_servers
 from lintra_analysis.trial.files.table import FileTable
 from lintra_analysis.trial.mechanism_forecast import SketchForecast, WideForecast, foresee_sketch, foresee_wide
-from lintra_analysis.trial.what_if import Prospect, outlook
+from lintra_analysis.trial.what_if import GUESS, Prospect, outlook
 from lintra_protocol.crypto.randomness import RandomBytes, expand
 from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.encoding.documents import Real, first_complaint, fraction, real
@@ -180,11 +180,11 @@ def foresee(
         wide=wide,
         sketch=sketch,
         others={} if release is None else _others(release),
-        prospects=None if known is None else _prospects(task, *known, each or 1),
+        prospects=None if known is None else _prospects(task, *known, each or 1, guessed=sample is None),
         organisation_rows=each,
         if_colluding=epsilons_if_colluding(task.measurement, task.claim, task.shares_seen),
         together=ComposedPrivacy.of(task),
-        warnings=tuple(warnings_of(task)),
+        warnings=(*warnings_of(task), *([GUESS] if sample is None and known is not None else [])),
     )
 
 
@@ -313,14 +313,15 @@ def _coefficients(release: Release, target: str) -> dict[str, tuple[float, float
     return {each.name: (each.value, errors[each.name]) for each in found.rows}
 
 
-def _prospects(task: Task, release: Release, target: str, each: int) -> tuple[Prospect, ...] | None:
+def _prospects(task: Task, release: Release, target: str, each: int, *, guessed: bool) -> tuple[Prospect, ...] | None:
     gram = design(release, target).gram
     noise = gram.errors.spectral_sigma
     if not noise:
         return None
     claim = task.claim
     smallest = smallest_eigenvalue(gram.matrix[:-1, :-1])
-    return outlook(smallest, noise, claim.min_clients * each, float(fraction(claim.epsilon)), claim.noise_delta)
+    rows, epsilon = claim.min_clients * each, float(fraction(claim.epsilon))
+    return outlook(smallest, noise, rows, epsilon, claim.noise_delta, guessed=guessed)
 
 
 def _as_declared(column: Column, sample: FileTable) -> FloatArray:

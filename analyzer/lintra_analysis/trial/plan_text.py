@@ -43,7 +43,7 @@ def document(found: ErrorForecast) -> dict[str, object]:
         "prospects": None
         if found.prospects is None
         else [
-            {"epsilon": each.epsilon, "num_clients": each.num_clients, "strength": each.strength}
+            {"epsilon": each.epsilon, "num_clients": each.num_clients, "strength": each.strength, "guess": each.guessed}
             | {"coefficients": each.verdict}
             for each in found.prospects
         ],

@@ -25,6 +25,7 @@ from lintra_protocol.mechanisms.collusion import epsilons_if_colluding
 from lintra_protocol.messages.documents import Counters
 from lintra_protocol.privacy.statement import PrivacyStatement
 from lintra_protocol.report.upload import block_bytes
+from lintra_protocol.rules.release import fewest_reports
 from lintra_protocol.task import Task
 
 
@@ -121,12 +122,18 @@ class CensusServer(_View):
 
 
 class CensusView(_View):
-    """What a release would consist of now: `common` reports are at every server, `anywhere` at some."""
+    """What a release would consist of now: `common` reports are at every server, `anywhere` at some.
+
+    `needed` reports open the gate: where reports are verified more than `min_clients`, so that enough are left if some
+    fail. `gate` says so in words.
+    """
 
     task_id: str
     common: int
     anywhere: int
     min_clients: int
+    needed: int
+    gate: str
     servers: list[CensusServer]
 
 
@@ -302,6 +309,15 @@ def view_of(task: Task, states: list[ServerState], counters: list[Counters | Non
     )
 
 
+def gate_now(task: Task, census: CensusResult) -> str:
+    """Say whether the counts of a census would open the gate."""
+    needed = fewest_reports(task)
+    if census.common < needed:
+        left = needed - census.common
+        return f"The gate is shut: {census.common:,} reports are at all servers, and {left:,} more are needed."
+    return f"There are enough: {census.common:,} reports are at all servers, and {needed:,} are needed."
+
+
 def census_view(task: Task, census: CensusResult) -> CensusView:
     """Describe a census."""
     return CensusView(
@@ -309,6 +325,8 @@ def census_view(task: Task, census: CensusResult) -> CensusView:
         common=census.common,
         anywhere=census.anywhere,
         min_clients=task.claim.min_clients,
+        needed=fewest_reports(task),
+        gate=gate_now(task, census),
         servers=[
             CensusServer(
                 server=count.server,

@@ -11,6 +11,7 @@ from lintra_client.ledger.ledger import DISTINCT_SOURCES
 from lintra_protocol.cohort.report_ids import ReportIds
 from lintra_protocol.errors import TokenInvalidError
 from lintra_protocol.messages.documents import census_of, sign
+from lintra_protocol.rules.release import fewest_reports
 from lintra_protocol.task import Task
 from support import analyzer_world
 from support.analyzer_world import CLIENTS, NOW, Life, living, server_url, specification
@@ -70,6 +71,10 @@ async def test_a_census_says_who_lacks_how_many_reports_and_changes_nothing(
         assert answer.status_code == 200, answer.text
         found = answer.json()
         assert (found["common"], found["anywhere"], found["min_clients"]) == (0, CLIENTS, 12)
+        assert found["needed"] == fewest_reports(life.service.task(task.task_id))
+        assert (
+            found["gate"] == f"The gate is shut: 0 reports are at all servers, and {found['needed']} more are needed."
+        )
         assert [(each["reports"], each["missing"]) for each in found["servers"]] == [
             (CLIENTS, 0), (CLIENTS, 0), (0, CLIENTS),
         ]  # fmt: skip

@@ -21,6 +21,7 @@ from lintra_analysis.estimators.estimates import Interval, Of, Residuals
 from lintra_analysis.estimators.spectral import eigenvalues_reach
 from lintra_protocol.crypto.ring import FloatArray
 
+_TWO_SIDED = 1.96
 _RESIDUAL_LEVEL = 0.96
 _TOTAL_LEVEL = 0.99
 _DIRECTIONS = 4
@@ -234,11 +235,16 @@ class Regression:
 
     @cached_property
     def residual(self) -> Interval:
-        """The interval of the cohort's residual sum of squares without a penalty, at 96 % and within the total."""
+        """The interval of the cohort's residual sum of squares without a penalty, at 96 % and within the total.
+
+        Its upper end is at least 1.96 deviations, so that noise which happens to hide all residuals claims no R2 of 1.
+        """
         values, vectors = self.design.gram.eigenvectors
         kernel = NoiseKernel.of(self.kernel)
         equations = Equations(self.design.gram.matrix, values, vectors, self.sigma, kernel, sums=True)
-        return Residual.about(equations).interval(float(special.chdtri(1, 1 - _RESIDUAL_LEVEL)), max(self.total[1], 0))
+        found = Residual.about(equations)
+        low, high = found.interval(float(special.chdtri(1, 1 - _RESIDUAL_LEVEL)), max(self.total[1], 0))
+        return low, max(high, _TWO_SIDED * float(found.errors[0]))
 
     @cached_property
     def total(self) -> Interval:

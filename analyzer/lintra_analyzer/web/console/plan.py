@@ -162,11 +162,8 @@ def _words(found: ErrorForecast) -> Iterator[str]:
 def _prospects(found: ErrorForecast) -> PlanTable | None:
     if found.prospects is None:
         return None
-    lines = [
-        (f"{each.num_clients:,}", f"{each.epsilon:.3g}", each.verdict, f"{each.strength:.1f}")
-        for each in found.prospects
-    ]
-    header = ("reports", "ε", "coefficients", "strength")
+    lines = [(f"{each.num_clients:,}", f"{each.epsilon:.3g}", each.told) for each in found.prospects]
+    header = ("reports", "ε", "coefficients (strength)")
     return _table("The regression from other cohorts, and at other ε", header, lines)
 
 

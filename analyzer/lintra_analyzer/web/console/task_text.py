@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from lintra_analysis.spec.build_task import warnings_of
-from lintra_analyzer.exchange.census import CensusResult
 from lintra_analyzer.storage.rows import Job, Problem, ServerState
 from lintra_protocol.encoding.documents import fraction
 from lintra_protocol.fields.schema import Column
@@ -115,15 +114,6 @@ def gate_of(task: Task) -> list[str]:
     )
     said.append("No report was ever part of another release. A gate that stays shut reveals nothing.")
     return said
-
-
-def gate_now(task: Task, census: CensusResult) -> str:
-    """Say whether the counts of a census would open the gate."""
-    needed = fewest_reports(task)
-    if census.common < needed:
-        left = needed - census.common
-        return f"The gate is shut: {census.common:,} reports are at all servers, and {left:,} more are needed."
-    return f"There are enough: {census.common:,} reports are at all servers, and {needed:,} are needed."
 
 
 def asked_of_device(task: Task) -> Iterator[str]:

@@ -16,7 +16,6 @@ from lintra_analyzer.web.console.routing import console_router, see
 from lintra_analyzer.web.console.task_text import (
     TaskStatus,
     asked_of_device,
-    gate_now,
     gate_of,
     in_words,
     span_in_words,
@@ -24,6 +23,7 @@ from lintra_analyzer.web.console.task_text import (
     time_left,
     warnings_in,
 )
+from lintra_analyzer.web.views import gate_now
 from lintra_protocol.errors import LintraError
 from lintra_protocol.fields.windows import MAX_WINDOWS
 from lintra_protocol.messages.documents import BATCH

@@ -115,3 +115,19 @@ def test_means_lost_in_noise_leave_the_intercept_at_the_public_center() -> None:
     estimate = regression(SecondMomentSum(named, matrix, 1.0, 100, 1.0, gaussian=False), "c2")
     # Squares of the means add up to 4.4, noise alone has 3: the means keep a third of themselves, over 1 and not .5.
     assert estimate.intercept_ == pytest.approx(1.4 * (1 - 3 / 4.4))
+
+
+def test_an_r2_near_one_is_said_to_be_at_least_something_and_never_one() -> None:
+    """Noise hides residuals that are smaller than itself, in about half of the draws all of them."""
+    generator = np.random.default_rng(8)
+    x = generator.normal(size=(2000, 3))
+    rows, named = with_constant(np.column_stack([x, x @ [1.0, -1.0, 0.5]]), columns(4))
+    said = set()
+    for seed in range(12):
+        estimate = regression(second_moment(rows, 12.0, np.random.default_rng(seed), named), "c3")
+        assert estimate.r2_interval is not None
+        low, high = estimate.r2_interval
+        assert low < 1 - 12.0 / float(rows[:, -1] @ rows[:, -1])
+        assert high == 1
+        said.add("at least 0.9" in estimate.summary() and "R2 is at least 0.9" in estimate.in_words())
+    assert said == {True}

@@ -4,7 +4,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from lintra_analysis.estimators.means import means
+from lintra_analysis.estimators.regression import regression
 from lintra_analysis.releases.column_sums import Totals
+from lintra_analysis.releases.columns import ScaledColumn
 from lintra_analysis.releases.release import Release
 from lintra_analysis.releases.second_moment_sum import SecondMomentSum
 from lintra_analysis.releases.sketch import Sketch
@@ -71,3 +74,29 @@ def test_a_restriction_that_makes_no_sense_is_refused(names: list[str], reason: 
 def test_a_sum_refuses_to_give_second_moments_and_says_what_would() -> None:
     with pytest.raises(InvalidAnalysisError, match="release a second moment or a sketch"):
         Release(totals=releases()[2]).second_moment()
+
+
+def made(squares: list[float], row_bound: float, kinds: tuple[str, ...] = ("real", "real")) -> SecondMomentSum:
+    """A release of 1,000 rows with these mean squares, in squared scales."""
+    named = tuple(ScaledColumn(f"c{i}", 0, 1, -1, 1, "", kind) for i, kind in enumerate(kinds))
+    matrix = 1000 * np.diag(squares) + np.array([[0.0, 0.8], [0.8, 0.0]])
+    return SecondMomentSum(named, matrix, 0.1, 1000, row_bound)
+
+
+def test_bounds_that_are_ten_times_too_wide_are_named_and_others_are_not() -> None:
+    wide = made([0.3, 0.0064], 1.5)
+    (note,) = wide.second_moment().bound_notes
+    assert note == "c1 fills a tenth of its scale: its bounds are about ten times too wide"
+    for answer in (means(wide), regression(wide, "c0")):
+        assert note in " ".join(answer.summary().split())
+    assert made([0.3, 0.02], 1.5).second_moment().bound_notes == ()
+    # An indicator of a rare level is small for another reason.
+    assert made([0.3, 0.0064], 1.5, ("real", "boolean")).second_moment().bound_notes == ()
+
+
+def test_a_row_bound_four_times_too_long_is_said_before_anything_about_noise() -> None:
+    long = made([0.3, 0.3], 4.0)
+    (note,) = long.second_moment().bound_notes
+    assert note == "the row bound is 4 times too long, and so the noise 16 times too large"
+    assert made([0.3, 0.3], 3.0).second_moment().bound_notes == ()
+    assert "4 times too long" in regression(long, "c0").warnings[0]

@@ -10,6 +10,7 @@ from lintra_analysis.kinds.decode import read
 from lintra_analysis.trial.error_forecast import foresee
 from lintra_analysis.trial.files.table import read_table
 from lintra_analysis.trial.plan_text import document, show
+from lintra_analysis.trial.what_if import outlook
 from lintra_protocol.errors import InvalidRowError, InvalidTaskError
 from lintra_protocol.privacy.gaussian import gaussian_mu
 from support import source
@@ -56,6 +57,21 @@ def test_every_mean_pair_and_coefficient_has_an_expected_error(sample: Path) -> 
         assert name in text
     assert isinstance(plain["prospects"], list)
     assert len(plain["prospects"]) == 12
+
+
+def test_without_a_sample_strengths_are_a_guess_and_a_tenth_of_those_of_made_up_rows(sample: Path) -> None:
+    guessed = foresee(asked(5000), None, "y", 10**9, source("guess"))
+    assert guessed.prospects is not None
+    assert all(each.guessed for each in guessed.prospects)
+    assert any("a pilot or a public sample tells them" in warning for warning in guessed.warnings)
+    first = guessed.prospects[0]
+    assert first.told == f"guess: {first.verdict} ({first.strength / 10:.2g} to {10 * first.strength / 3:.2g})"
+    assert "guess: " in show(guessed)
+    made_up = outlook(50.0, 1.0, 5000, 1.0, 1e-6)
+    tenths = [each.strength / 10 for each in made_up]
+    assert [each.strength for each in outlook(50.0, 1.0, 5000, 1.0, 1e-6, guessed=True)] == pytest.approx(tenths)
+    told = foresee(asked(5000), read_table(sample), "y", 10**9, source("sample"))
+    assert "guess" not in show(told)
 
 
 def test_the_strength_grows_with_the_cohort_and_as_the_noise_falls(sample: Path) -> None:
