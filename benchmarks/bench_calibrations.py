@@ -39,6 +39,7 @@ def grid_line(clients: int, rows: int, sparsity: int) -> Line:
     The theory is Delta sqrt(tau) / mu*; what is above it pays for the lattice and for a whole number of steps.
     """
     flags = PlanFlags(
+        noise="clients",
         clients=clients,
         delta="0.000001",
         corrupt=0,

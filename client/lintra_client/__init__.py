@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from lintra_client.counted import Counted
-    from lintra_client.ledger.ledger import DEFAULT_LEDGER, DISTINCT_SOURCES, Balance, Entry, Ledger
+    from lintra_client.ledger.ledger import DEFAULT_LEDGER, DISTINCT_SOURCES, Entry, Ledger
+    from lintra_client.ledger.prices import Balance
     from lintra_client.organisations.contribution import Account, Contribution
     from lintra_client.organisations.mapping import FileMapping
     from lintra_client.sending.connection import Retries
@@ -44,7 +45,8 @@ __all__ = [
 
 _HOMES = {
     "counted": ("Counted",),
-    "ledger.ledger": ("DEFAULT_LEDGER", "DISTINCT_SOURCES", "Balance", "Entry", "Ledger"),
+    "ledger.ledger": ("DEFAULT_LEDGER", "DISTINCT_SOURCES", "Entry", "Ledger"),
+    "ledger.prices": ("Balance",),
     "organisations.contribution": ("Account", "Contribution"),
     "organisations.mapping": ("FileMapping",),
     "sending.connection": ("Retries",),

@@ -22,6 +22,7 @@ from lintra_protocol.messages.documents import KeyList, Signed, TaskRecord
 from lintra_protocol.privacy.limits import MAX_DELTA, Ceiling
 from lintra_protocol.report.wire import KEY_ID_BYTES
 from lintra_protocol.task import Task
+from lintra_protocol.trust import not_verified, trust_in_words
 
 CLOCK_SKEW = 300
 """Seconds by which this machine's clock may be off when the validity of a server's key is judged."""
@@ -44,6 +45,10 @@ class ClientPolicy:
         require_hybrid: refuse tasks whose reports are sealed without the post-quantum part.
         authors: public keys of the authors whose tasks are accepted; None accepts all.
         max_retention: longest time, in seconds after the release, for which servers may keep shares.
+        max_epsilon_alone: largest epsilon, likewise, if everybody else is invented; three times `max_epsilon` if not
+            given.
+        trust_enrolment: take tasks, too, of which nothing bounds what is seen if everybody else is invented.
+        require_verified: refuse tasks whose reports carry no proof of their length.
         max_retention_of_rows: the same for tasks whose noise the servers add. Their shares add up to rows without
             noise, which any later intruder into all servers would find.
     """
@@ -57,11 +62,16 @@ class ClientPolicy:
     authors: frozenset[str] | None = None
     max_retention: int = MAX_RETENTION
     max_retention_of_rows: int = 0
+    max_epsilon_alone: float | None = None
+    trust_enrolment: bool = False
+    require_verified: bool = False
 
     @property
     def ceiling(self) -> Ceiling:
         """Return what is accepted of a promise."""
-        return Ceiling(_decimal(self.max_epsilon), _decimal(self.max_delta) or MAX_DELTA, _decimal(self.delta))
+        limits = self.max_epsilon, self.max_delta, self.delta, self.max_epsilon_alone
+        most, largest, delta, alone = map(_decimal, limits)
+        return Ceiling(most, largest or MAX_DELTA, delta, alone)
 
     def require(self, task: Task) -> None:
         """Check a task against the policy.
@@ -71,6 +81,9 @@ class ClientPolicy:
         """
         for claim, worst in task.promises():
             self.ceiling.require(claim, worst)
+        self._require_alone(task)
+        if self.require_verified and task.verified is None:
+            raise PolicyRefusedError(not_verified(task))
         if task.num_servers < self.min_servers:
             raise PolicyRefusedError(f"{task.num_servers} servers are fewer than {self.min_servers}")
         if task.claim.min_clients < self.min_clients:
@@ -80,6 +93,16 @@ class ClientPolicy:
         if self.authors is not None and task.author_key not in self.authors:
             raise PolicyRefusedError(f"author {task.author_key} is not one of those allowed here")
         self._require_retention(task)
+
+    def _require_alone(self, task: Task) -> None:
+        alone = task.bound_alone()
+        if alone is not None:
+            self.ceiling.require_alone(task.claim, alone)
+        elif not self.trust_enrolment:
+            raise PolicyRefusedError(
+                f"{trust_in_words(task)[1]} Use --trust-enrolment (trust_enrolment in Python) if you trust whoever "
+                "enrols the others, or ask for a task with noise 'both'"
+            )
 
     def _require_retention(self, task: Task) -> None:
         asked = f"the task keeps shares for {task.retention} s after the release"

@@ -18,7 +18,7 @@ from lintra_protocol.mechanisms.setting import Setting
 from lintra_protocol.privacy.discrete import discrete_epsilon
 from lintra_protocol.privacy.gaussian import gaussian_mu
 from lintra_protocol.privacy.shares_seen import SharesSeen
-from lintra_protocol.privacy.statement import MAX_SLACK, Claim, NoiseBy, PrivacyStatement
+from lintra_protocol.privacy.statement import ALONE, MAX_SLACK, Claim, NoiseBy, PrivacyStatement
 from lintra_protocol.privacy.study import Study
 from lintra_protocol.privacy.windows import repeated
 from lintra_protocol.transforms.base import PublicMatrix
@@ -291,6 +291,21 @@ class TaskTerms(BatchTerms):
         worst = repeated(self.worst_privacy(), reports, self.max_merge)
         alone = None if self.claim.epsilon_alone is None else self.worst_alone(reports)
         return worst if alone is None else replace(worst, epsilon_alone=alone.epsilon)
+
+    def bound_alone(self, reports: int | None = None) -> PrivacyStatement | None:
+        """Return `worst_alone` if it is a promise, or at most `ALONE` times epsilon all the same; else None.
+
+        It is a promise with `epsilon_alone`, and where the claim itself is against all others. Else it rests on who
+        enrols whom.
+        """
+        claim, alone = self.claim, self.worst_alone(reports)
+        if alone is None or self.study is not None:
+            return None
+        promised = claim.epsilon_alone is not None or self.noise == "servers"
+        if promised or claim.max_corrupt_clients >= claim.min_clients - 1:
+            return alone
+        own = self.alone_privacy()
+        return None if own is None or own.epsilon > ALONE * claim.float_epsilon else alone
 
     def promises(self) -> list[tuple[Claim, PrivacyStatement]]:
         """Return all that a judge has to accept: the claim and its worst release, and those of the study, if any.

@@ -35,6 +35,8 @@ class RegistrationPolicy(Section):
         max_definition_bytes: of a task's definition.
         max_definitions_bytes: of the definitions of all tasks that are kept here, whoever registered them.
         max_epsilon: largest epsilon, at `delta` and not at the delta that the author chose.
+        max_epsilon_alone: largest epsilon, likewise, that a task promises to a client of whom all others are invented;
+            three times `max_epsilon` if not given.
         max_delta: largest promised delta.
         max_missing: of a task with tokens: the largest part of this server's reports that others may leave out. Half by
             default: twice the part of corrupt clients fits up to a quarter of them, and whoever would leave out all but
@@ -53,6 +55,7 @@ class RegistrationPolicy(Section):
     max_definition_bytes: int = Field(default=1 << 20, ge=1 << 10, le=4 << 20)
     max_definitions_bytes: int = Field(default=256 << 20, ge=1 << 10)
     max_epsilon: Decimal = Field(default=Decimal(10), gt=0)
+    max_epsilon_alone: Decimal | None = Field(default=None, gt=0)
     max_delta: Decimal = Field(default=Decimal("0.0001"), gt=0, lt=1)
     delta: Decimal | None = Field(default=None, gt=0, lt=1)
     max_missing: Decimal = Field(default=Decimal("0.5"), ge=0, lt=1)
@@ -67,7 +70,8 @@ class RegistrationPolicy(Section):
     def ceiling(self) -> Ceiling:
         """Return what is accepted of a promise."""
         delta = None if self.delta is None else Fraction(self.delta)
-        return Ceiling(Fraction(self.max_epsilon), Fraction(self.max_delta), delta)
+        alone = None if self.max_epsilon_alone is None else Fraction(self.max_epsilon_alone)
+        return Ceiling(Fraction(self.max_epsilon), Fraction(self.max_delta), delta, alone)
 
 
 class Queue(Section):

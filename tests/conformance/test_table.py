@@ -72,7 +72,7 @@ def of_privacy(kind: str) -> None:
     assert measurement_of(less, 3, task.claim).privacy(600).epsilon > statement.epsilon
 
 
-FLAGS = PlanFlags(columns=3, clients=2000, epsilon="2", delta="0.00001", corrupt=0, rows=4)
+FLAGS = PlanFlags(columns=3, clients=2000, epsilon="2", delta="0.00001", corrupt=0, rows=4, noise="clients")
 
 
 @cache

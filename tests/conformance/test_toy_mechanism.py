@@ -33,6 +33,7 @@ from support import uncalibrated
 from support.analyzer_world import CLIENTS, NOW, clients, living
 from support.kinds import added
 from support.seeds import SEED
+from support.tasks import TRUSTING
 
 ROOT = Path(__file__).resolve().parents[2]
 TOY = Path(__file__).with_name("toy")
@@ -95,7 +96,9 @@ async def test_it_is_asked_for_sent_to_three_servers_released_and_read(tmp_path:
         task = await life.create("first_column")
         await life.upload(task)
         urls = [entry.url for entry in task.servers]
-        async with Client(task.task_id, urls, ledger=None, transport=life.wires, now=lambda: NOW) as client:
+        async with Client(
+            task.task_id, urls, policy=TRUSTING, ledger=None, transport=life.wires, now=lambda: NOW
+        ) as client:
             await client.send({"a": 0.25, "b": 0.5, "c": -0.5})
         record = life.service.record(await life.release(task)).record
         release = read(task, *life.service.archive.read(record))

@@ -22,10 +22,10 @@ OF_THIS_IMPLEMENTATION = {
     "fields.schema": "SHOWN_LEVELS", "fields.person_names": "MAX_NAME_LENGTH",
     "http.problems": "MEDIA_TYPE TYPE_PREFIX", "http.requests": "SIGNATURE_TAG NONCE_BYTES REPLAY_WINDOW",
     "http.signature": "DIGEST_HEADER INPUT_HEADER SIGNATURE_HEADER MAX_HEADER_CHARACTERS",
-    "mechanisms.collusion": "DEFAULT_PART", "mechanisms.directions": "SECOND_OF_TWO",
+    "mechanisms.collusion": "DEFAULT_PART HALF", "mechanisms.directions": "SECOND_OF_TWO",
     "mechanisms.joint_rows": "NO_CELL", "mechanisms.layout": "CLIPPED ROWS", "mechanisms.projected": "NO_LABEL",
     "mechanisms.row_quota": "MARGIN", "messages.documents": "BATCH", "messages.receipts": "KIND",
-    "messages.verification": "MATRIX_NONCE", "privacy.leverage": "MAX_RESIDUAL BLOCK",
+    "messages.verification": "MATRIX_NONCE", "privacy.leverage": "MAX_RESIDUAL BLOCK", "trust": "NO_BOUND",
     "rules.verification": "BLOCK_BYTES", "privacy.discrete": "MU_MARGIN", "crypto.sealing": "HYBRID CLASSICAL",
     "tables.columns": "LEAST_COVERED LARGEST", "tables.doubts": "MAX_LEVELS", "tables.readings": "NO_CODE",
 }  # fmt: skip

@@ -48,6 +48,7 @@ from simulation.running import FAST
 from simulation.trouble import Trouble
 from simulation.world import seeded
 from support.measured import measurement_of
+from support.tasks import TRUSTING
 
 T = TypeVar("T")
 
@@ -355,7 +356,7 @@ async def _answer_window(task: Task, window: int, servers: list[OutsideServer], 
     retries = Retries(attempts=40, patience=10, first_wait=0.05, longest_wait=0.3, jitter=0.1)
     rows = np.random.default_rng([seed, window]).normal(0, 3, (count, 3))
     try:
-        async with Client(task.task_id, urls, ledger=None, retries=retries) as client:
+        async with Client(task.task_id, urls, policy=TRUSTING, ledger=None, retries=retries) as client:
             await asyncio.gather(
                 *(_answer(client, rows[index], _noise(seed, window, index), known) for index in range(count))
             )

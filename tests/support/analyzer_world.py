@@ -74,6 +74,7 @@ def specification(kind: str = "second_moment", **changes: object) -> dict[str, o
         "min_clients": 12,
         "max_missing": 0.25,
         "suite": "x25519",
+        "noise": "clients",  # a release is compared with one function, bit for bit; servers' noise is their own
         "verification": "none",  # batches of exactly min_clients reports; verified tasks ask for it
         **changes,
     }

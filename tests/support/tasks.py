@@ -1,11 +1,13 @@
 """Small checked tasks: two calls with the same arguments give the same task."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
 
+from lintra_client import ClientPolicy
 from lintra_protocol.crypto.randomness import derive_seed
 from lintra_protocol.crypto.sealing import SuiteName
 from lintra_protocol.encoding.canonical import base64url
-from lintra_protocol.encoding.documents import fraction, real
+from lintra_protocol.encoding.documents import real
 from lintra_protocol.fields.schema import Column
 from lintra_protocol.mechanisms import AnyMechanism
 from lintra_protocol.mechanisms.measurement import Measurement
@@ -16,6 +18,9 @@ from lintra_protocol.task import AnalyzerEntry, ServerEntry, Task
 from support.conformance import Small, conformance
 from support.measured import InSetting
 from support.seeds import SEED, identity, sealing_key
+
+TRUSTING = ClientPolicy(trust_enrolment=True)
+"""Of a client that takes tasks with one layer of noise, of many clients."""
 
 NOT_BEFORE = 1
 NOT_AFTER = 2**40
@@ -42,7 +47,7 @@ def make_task(
     row_bound: float = 1.0,
     epsilon: float | str = 1,
     delta: float | str = 1e-6,
-    min_clients: int = 8,
+    min_clients: int = 7,
     max_clients: int = 1000,
     max_corrupt_clients: int = 0,
     suite: SuiteName = "x25519",
@@ -83,7 +88,7 @@ def make_task(
         fields.setdefault("noise", setting.noise)
     is_both = fields.get("noise") == "both"
     if is_both and claim.epsilon_alone is None:
-        claim = claim.model_copy(update={"epsilon_alone": real(3 * fraction(claim.epsilon))})
+        claim = claim.model_copy(update={"epsilon_alone": real(3 * Decimal(claim.epsilon))})
     if isinstance(mechanism, str):
         asked = uncalibrated(mechanism, row_bound, rows, sparsity, len(columns))
         mechanism = _calibrated(asked, len(columns), claim, max_clients, num_servers, fields)

@@ -23,14 +23,14 @@ def least_layers(
     """The smallest sigma that keeps epsilon with some floor, which is the least that keeps `alone` beside it.
 
     A replaced row moves a sum by 2B, a sketch of one entry a column by the same, a second moment by R = B^2; against
-    the null row by B and R / sqrt 2. A clip counter's g stands behind all clients.
+    the null row by B and R / sqrt 2. A clip counter's g is a part of what a replaced row moves, for a sketch too.
     """
     bound = math.floor(Fraction(str(mechanism["row_bound"])) ** 2 * 4 ** int(str(mechanism["fraction_bits"])))
     products, rows = mechanism["kind"] == "second_moment", int(str(mechanism.get("rows", 1)))
     replaced = bound**2 if products else 4 * bound
     own = Fraction(replaced, (2 if products else 4) if null else 1)
     weight = Fraction(str(mechanism.get("clip_count_weight", "0")))
-    counter = isqrt(math.floor(weight**2 * replaced * rows)) ** 2
+    counter = isqrt(math.floor(weight**2 * replaced)) ** 2
     few, many = clients // rows - corrupt, clients - corrupt
     together, lone = gaussian_mu(epsilon, delta) ** 2, gaussian_mu(alone, delta) ** 2
     sigma = 4

@@ -33,6 +33,7 @@ from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.mechanisms import MECHANISMS
 from lintra_protocol.mechanisms.collusion import in_words
 from lintra_protocol.privacy.statement import Claim, Neighbours, NoiseBy, Threat
+from lintra_protocol.trust import left_alone
 
 app = typer.Typer(help="Plan a task: noise, predicted error, bytes and limits, without any data.")
 """The same word as an application of its own."""
@@ -44,7 +45,12 @@ COMPARED = ("osnap", "second_moment")
 
 
 Weight = Annotated[float | None, typer.Option(help="Of the clip counter; 0 for none, by default .2.")]
-Noise = Annotated[NoiseBy, typer.Option(help="Who adds it: clients to their reports, or servers to their sums.")]
+Noise = Annotated[
+    NoiseBy | None, typer.Option(help="Who adds it: clients to reports, servers to sums, or both, usual where offered.")
+]
+Alone = Annotated[
+    float | None, typer.Option(help="Epsilon if everybody else is invented; with noise both, by default 3 x epsilon.")
+]
 
 
 @app.command()
@@ -95,7 +101,8 @@ def plan(
     ] = None,
     covariance: Annotated[Literal["pooled", "per_class"], typer.Option(help="Of ron_gauss.")] = "pooled",
     clip_count_weight: Weight = None,
-    noise: Noise = "clients",
+    noise: Noise = None,
+    epsilon_alone: Alone = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Plan a task: noise, predicted error, bytes and limits, without any data."""
@@ -116,7 +123,7 @@ def _flags(asked: Mapping[str, Any]) -> PlanFlags:
         "columns", "clients", "neighbours", "corrupt", "threat", "max_clients", "rows", "sparsity", "row_norm", "rank",
         "trace", "label", "dimension", "bins", "covariance", "noise",
     )  # fmt: skip
-    numbers = ("epsilon", "delta", "delta_coalition", "intercept", "clip_count_weight")
+    numbers = ("epsilon", "delta", "delta_coalition", "intercept", "clip_count_weight", "epsilon_alone")
     given: dict[str, Any] = {name: asked[name] for name in same}
     given |= {name: None if asked[name] is None else spelled(asked[name]) for name in numbers}
     features = max(columns - 1, 1) if asked["features"] is None else asked["features"]
@@ -145,6 +152,7 @@ def show_comparison(answer: Plan, *, as_json: bool) -> None:
     for name, option in planned.items():
         if option is not None:
             typer.echo(f"The {name}: {in_words(option.if_colluding)}.")
+            typer.echo(f"  {left_alone(answer.context.claim, answer.context.noise, option.alone)}")
     for note in [*notes(answer), *_trades(answer)]:
         typer.echo(f"Note: {note}.")
 
@@ -172,6 +180,7 @@ def show_mechanism(
         table.add_row(words, number(shown.get(key)))
     Console().print(table)
     typer.echo(f"The release: {in_words(planned.if_colluding)}.")
+    typer.echo(left_alone(claim, context.noise, planned.alone))
     if trade := trade_of(context, planned):
         typer.echo(f"{trade.words}.")
 
@@ -314,6 +323,7 @@ def _described(option: PlannedMechanism) -> Document:
         "sigma": option.sigma,
         "leverage": option.leverage,
         "epsilon": option.epsilon,
+        "epsilon_alone": option.alone.epsilon if option.alone is not None else None,
         "if_colluding": {str(percent): value for percent, value in option.if_colluding.items() if value < math.inf},
         "deviations": option.deviations,
         "predicted": asdict(option.predicted) if option.predicted else None,

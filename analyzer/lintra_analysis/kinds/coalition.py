@@ -1,15 +1,16 @@
 """Coalitions of clients in a plan: how large a one is tolerated by default, and what a sketch's rows allow."""
 
 from dataclasses import replace
+from decimal import Decimal
 from fractions import Fraction
 
-from lintra_protocol.encoding.documents import Real, fraction, real_below
+from lintra_protocol.encoding.documents import Real, fraction, real, real_below
 from lintra_protocol.errors import RowUnderfilledError
 from lintra_protocol.mechanisms.collusion import default_corrupt_clients, half_of
 from lintra_protocol.mechanisms.measurement import Measurement
 from lintra_protocol.privacy.bisection import bisect_whole
 from lintra_protocol.privacy.limits import usual_delta
-from lintra_protocol.privacy.statement import Claim, Neighbours, NoiseBy, Threat
+from lintra_protocol.privacy.statement import ALONE, Claim, Neighbours, NoiseBy, Threat
 
 CLIENTS_PER_ROW = 30
 """Fewer honest clients than this behind a row of a sketch are not planned for (docs/reference/analyzer.md)."""
@@ -28,6 +29,7 @@ def usual_claim(
     reports_per_source: int = 1,
     max_merge: int = 1,
     noise: NoiseBy = "clients",
+    epsilon_alone: Real | None = None,
 ) -> Claim:
     """Return a promise with what was left open filled in.
 
@@ -36,17 +38,21 @@ def usual_claim(
     These parts of all that a source is asked for add up, and must stay below its ledger's delta: `reports_per_source`
     share them. Where up to `max_merge` windows are released together a corrupt client may have as many reports in a
     release, and these are what a claim counts. Where servers add the noise no coalition weakens it: the number says
-    only how many reports may be missing, and nothing of delta is kept for it.
+    only how many reports may be missing, and nothing of delta is kept for it. Where both add noise, three times epsilon
+    is promised to a client of whom all others are invented.
     """
     delta = default_delta(min_clients) if delta is None else delta
     corrupt = default_corrupt_clients(min_clients) if max_corrupt_clients is None else max_corrupt_clients
-    corrupt *= max_merge if noise == "clients" else 1
+    corrupt *= max_merge if noise != "servers" else 1
     if delta_coalition is None:
-        shared = is_sketch and corrupt > 0 and threat == "static" and noise == "clients"
+        shared = is_sketch and corrupt > 0 and threat == "static" and noise != "servers"
         delta_coalition = real_below(fraction(half_of(delta)) / reports_per_source) if shared else "0"
+    if noise == "both" and epsilon_alone is None:
+        epsilon_alone = real(ALONE * Decimal(epsilon))
     return Claim(
         epsilon=epsilon,
         delta=delta,
+        epsilon_alone=epsilon_alone,
         neighbours=neighbours,
         min_clients=min_clients,
         max_corrupt_clients=corrupt,

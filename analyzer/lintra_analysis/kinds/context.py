@@ -62,6 +62,7 @@ class CalibrationContext(Generic[S]):
     random_bytes: RandomBytes
     num_servers: int = 3
     noise: NoiseBy = "clients"  #: who adds it
+    merges: bool = False  #: whether a release may hold several reports of a source
     missing: Sequence[str] = ()  #: the names of columns whose numbers are expected to be missing in some rows
     #: organisations that send one report each; None where every report is one row
     contributors: Contributors | None = None
@@ -74,7 +75,7 @@ class CalibrationContext(Generic[S]):
 
     @property
     def noising_servers(self) -> int:
-        """Return N where every server adds the noise, 0 where clients do."""
+        """Return N where every server adds all noise, else 0."""
         return self.num_servers if self.noise == "servers" else 0
 
     @property
@@ -118,7 +119,8 @@ class CalibrationContext(Generic[S]):
     @property
     def setting(self) -> Setting:
         """Return who contributes, and who adds the noise."""
-        return Setting(self.contributors, self.noising_servers)
+        floor_servers = self.num_servers if self.noise == "both" else 0
+        return Setting(self.contributors, self.noising_servers, floor_servers, self.merges)
 
     def measured(self, mechanism: Mechanism, claim: Claim | None = None) -> Measurement:
         """Return a mechanism in this setting, whose noise has to keep a claim: that of the context if not given."""

@@ -42,6 +42,7 @@ class HistogramSpecification(MechanismSpecification):
     takes_missing: ClassVar[bool] = True
     takes_contributors: ClassVar[bool] = True
     takes_proofs: ClassVar[bool] = True
+    takes_floor: ClassVar[bool] = True
     takes_norm: ClassVar[bool] = False
 
     kind: Literal["histogram"]

@@ -33,6 +33,12 @@ class OsnapSpecification(MechanismSpecification):
     is_sketch: ClassVar[bool] = True
     takes_proofs: ClassVar[bool] = True
     takes_server_noise: ClassVar[bool] = True
+    takes_floor: ClassVar[bool] = True
+
+    @property
+    def offers_floor(self) -> bool:
+        """Return whether a report enters one row only."""
+        return self.sparsity == 1
 
 
 def build(context: CalibrationContext[OsnapSpecification]) -> Measurement:

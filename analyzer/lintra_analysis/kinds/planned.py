@@ -17,7 +17,7 @@ from lintra_protocol.mechanisms.collusion import epsilons_if_colluding
 from lintra_protocol.mechanisms.measurement import Measurement
 from lintra_protocol.privacy.bisection import bisect_whole
 from lintra_protocol.privacy.discrete import discrete_epsilon
-from lintra_protocol.privacy.statement import MAX_SLACK
+from lintra_protocol.privacy.statement import MAX_SLACK, PrivacyStatement
 from lintra_protocol.report.upload import frame_bytes
 
 MOST_CLIENTS = 2**32
@@ -34,6 +34,7 @@ class PlannedMechanism:
     sigma: float
     leverage: float  #: bound of an honest client's leverage
     epsilon: float  #: recomputed for the smallest cohort; not above the claim's; of two rounds that of both
+    alone: PrivacyStatement | None  #: if all other clients are invented; None where nothing bounds that
     #: what epsilon becomes if so many per cent of the smallest cohort collude; infinite for no privacy
     if_colluding: dict[int, float]
     #: of the noise in a released number of the smallest cohort, by what the number is, as it is decoded
@@ -72,6 +73,7 @@ def planned_mechanism(kind: str, context: CalibrationContext[Any]) -> PlannedMec
         sigma=expected.sigma,
         leverage=expected.leverage or 1 / measured.setting.honest_draws(measured.emptiest_row(claim.min_clients)),
         epsilon=epsilon,
+        alone=None if context.first is not None else measured.alone(),
         if_colluding=epsilons_if_colluding(measured, claim),
         deviations=expected.deviations,
         predicted=expected.moments,

@@ -67,6 +67,7 @@ class SecondMomentSpecification(MechanismSpecification):
     takes_contributors: ClassVar[bool] = True
     takes_proofs: ClassVar[bool] = True
     takes_server_noise: ClassVar[bool] = True
+    takes_floor: ClassVar[bool] = True
 
 
 def build(context: CalibrationContext[SecondMomentSpecification]) -> Measurement:

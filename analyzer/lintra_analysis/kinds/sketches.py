@@ -1,6 +1,7 @@
 """What both sketches share: how many rows they have, their error, and how their rows are read."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from lintra_analysis.releases.sketch import Sketch
 from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.encoding.documents import fraction
 from lintra_protocol.mechanisms import Osnap, OsnapPublished
+from lintra_protocol.mechanisms.floor import NO_FLOOR
 from lintra_protocol.mechanisms.layout import CLIPPED
 from lintra_protocol.mechanisms.noise_law import summed_deviation
 from lintra_protocol.mechanisms.setting import Setting
@@ -35,11 +37,16 @@ def sketch_error(clients: int, columns: int, row_norm: float, rows: float, varia
 
 
 def entry_variance(mechanism: AnySketch, setting: Setting, clients: int) -> float:
-    """Return the variance of the noise in an entry, n sigma^2/m, or N sigma^2/s of servers' noise; no smoothing."""
+    """Return the variance of the noise in an entry, n sigma^2/m, or N sigma^2/s of servers' noise; no smoothing.
+
+    A floor is N v more, for one entry a column.
+    """
     layout = mechanism.layout(1, setting)
+    of_floor = float(layout.floor.variance(np.array(mechanism.sigma))) * 4.0**-mechanism.fraction_bits
+    layout = replace(layout, floor=NO_FLOOR)
     if setting.noising_servers:
         return float(layout.deviation("row", setting.noising_servers)) ** 2
-    return float(layout.deviation("row", clients)) ** 2 * mechanism.sparsity / mechanism.rows
+    return float(layout.deviation("row", clients)) ** 2 * mechanism.sparsity / mechanism.rows + of_floor
 
 
 def predict_sketch(

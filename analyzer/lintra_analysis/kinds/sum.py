@@ -36,6 +36,7 @@ class SumSpecification(MechanismSpecification):
     takes_contributors: ClassVar[bool] = True
     takes_proofs: ClassVar[bool] = True
     takes_server_noise: ClassVar[bool] = True
+    takes_floor: ClassVar[bool] = True
 
 
 def build(context: CalibrationContext[SumSpecification]) -> Measurement:

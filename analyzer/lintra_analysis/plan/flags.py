@@ -44,7 +44,8 @@ class PlanFlags:
         covariance: of `ron_gauss`, whether classes share one.
         count: whether rows with a missing number are left out and the others counted with noise.
         clip_count_weight: w of the clip counter.
-        noise: who adds it.
+        noise: who adds it; where a floor is offered both, if not given.
+        epsilon_alone: promised if all others are invented; where both add noise three times epsilon, if not given.
     """
 
     columns: int = 10
@@ -71,7 +72,8 @@ class PlanFlags:
     covariance: Literal["pooled", "per_class"] = "pooled"
     count: Literal["exact", "noisy"] = "exact"
     clip_count_weight: Real | None = None
-    noise: NoiseBy = "clients"
+    noise: NoiseBy | None = None
+    epsilon_alone: Real | None = None
 
     def __post_init__(self) -> None:
         """Refuse what cannot be planned for."""
@@ -130,6 +132,7 @@ class PlanFlags:
                 # Of a sum nothing of delta need be kept for crowded rows.
                 delta_coalition=self.delta_coalition if spec.is_sketch else None,
                 noise=self.noise,
+                epsilon_alone=self.epsilon_alone,
                 verification="none",
             )
         except ValidationError as error:

@@ -58,7 +58,7 @@ def trade_of(context: CalibrationContext[Any], planned: PlannedMechanism) -> Tra
     mechanism, claim = planned.mechanism, context.claim
     if "server noise" not in mechanism.allows or context.first is not None:
         return None
-    verified = planned.verified if context.noise == "clients" else None
+    verified = planned.verified if context.noise != "servers" else None
     return Trade(
         clients=_over_a_curator(mechanism, context),
         servers=context.num_servers,

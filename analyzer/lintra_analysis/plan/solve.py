@@ -18,6 +18,8 @@ from lintra_protocol.mechanisms.layout import CLIPPED
 from lintra_protocol.privacy.bisection import NoBoundaryError, smallest_whole
 from lintra_protocol.privacy.gaussian import gaussian_epsilon
 
+_ROUNDS = 12
+
 
 def smallest_epsilon(flags: PlanFlags, sigma: float) -> PlanFlags:
     """Return the flags with the smallest epsilon, in six digits, whose sketch needs no more noise than `sigma`.
@@ -34,6 +36,12 @@ def smallest_epsilon(flags: PlanFlags, sigma: float) -> PlanFlags:
     steps = measured.layout[CLIPPED].bound if CLIPPED in measured.layout else 0
     counter = steps * 2.0**-planned.mechanism.fraction_bits / math.sqrt(honest)
     mu = math.hypot(sensitivity(context) * math.sqrt(planned.leverage), counter) / sigma
+    for _ in range(_ROUNDS * (context.noise == "both")):
+        # With a floor a client's noise is less, in a proportion that changes slowly with epsilon.
+        epsilon = min(max(gaussian_epsilon(mu, claim.noise_delta), 1e-6), 1e4)
+        mu *= replace(flags, epsilon=_six_digits_up(epsilon)).planned("osnap").sigma / sigma
+        if epsilon == 1e4:
+            break
     # What the lattice and the rounding of sigma cost is found by trying: sigma is a whole number from 1,000 on.
     for step in range(100):
         epsilon = max(gaussian_epsilon(mu, claim.noise_delta), 1e-6) * (1 + step * 2e-5)

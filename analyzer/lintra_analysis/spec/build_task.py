@@ -114,7 +114,7 @@ def _built(
             share_form=asked.share_form,
             verification=verification,
             max_rejected=max_rejected(asked, verification),
-            noise=asked.noise,
+            noise=asked.noise_by,
             suite=asked.suite,
             retention=asked.retention,
             study=_study(asked),
@@ -150,7 +150,8 @@ def context_of(
         max_clients=asked.max_clients or min(10 * asked.min_clients, MOST_CLIENTS),
         random_bytes=random_bytes,
         num_servers=num_servers,
-        noise=asked.noise,
+        noise=asked.noise_by,
+        merges=asked.windows is not None and asked.windows.max_merge > 1,
         missing=missing,
         contributors=contributors,
     )
@@ -175,7 +176,7 @@ def warnings_of(task: Task) -> list[str]:
         )
         found.append(
             f"up to {task.max_merge} windows in a row may be released together: that is in the second epsilon"
-            + counted * (task.noise == "clients")
+            + counted * (task.noise != "servers")
         )
     if task.noise == "servers":
         found.append(
@@ -224,7 +225,12 @@ def _contributors(asked: Specification, missing: Sequence[str]) -> Contributors 
 
 def _check_server_noise(asked: Specification) -> None:
     """Refuse servers that add the noise where they cannot."""
-    if asked.noise == "clients":
+    if asked.epsilon_alone is not None and asked.noise_by != "both":
+        raise InvalidTaskError("epsilon_alone: it needs noise both; leave it out")
+    if asked.noise == "both" and (not asked.mechanism.offers_floor or asked.study is not None):
+        what = "a study" if asked.study is not None else f"{asked.mechanism.kind} with these options"
+        raise InvalidTaskError(f"noise both: {what} has no bound alone so far; use clients")
+    if asked.noise_by != "servers":
         return
     if not asked.mechanism.takes_server_noise:
         raise InvalidTaskError(
@@ -272,7 +278,8 @@ def claim_of(asked: Specification) -> Claim:
         is_sketch=asked.mechanism.is_sketch,
         reports_per_source=asked.reports_per_source,
         max_merge=asked.windows.max_merge if asked.windows else 1,
-        noise=asked.noise,
+        noise=asked.noise_by,
+        epsilon_alone=asked.epsilon_alone,
     )
 
 

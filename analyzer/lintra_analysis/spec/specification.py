@@ -246,10 +246,15 @@ class Specification(SpecPart):
         description="0.1 if not given: the largest part of a cohort's reports that may fail their proof; needs "
         "verification norm",
     )
-    noise: NoiseBy = Field(
-        default="clients",
+    noise: NoiseBy | None = Field(
+        default=None,
         description="with servers reports carry no noise, and every server adds enough of it to its share of the "
-        "release; for sum, osnap and second_moment",
+        "release; for sum, osnap and second_moment. With both clients add theirs and every server a floor, which hides "
+        "a client even if all others are invented. If not given, both wherever it is offered, else clients",
+    )
+    epsilon_alone: Number | None = Field(
+        default=None,
+        description="with noise both: epsilon if everybody else is invented; three times epsilon if not given",
     )
     suite: SuiteName = HYBRID
     duration_seconds: Whole = Field(default=604_800, ge=1, le=31_536_000)
@@ -258,6 +263,17 @@ class Specification(SpecPart):
     study: StudySpecification | None = Field(
         default=None, description="of a pilot and of its main task: what devices charge once for both"
     )
+
+    @property
+    def noise_by(self) -> NoiseBy:
+        """Return who adds the noise: as asked; both where a floor is offered and t leaves anybody to invent."""
+        if self.noise is not None:
+            return self.noise
+        corrupt = self.max_corrupt_clients
+        if corrupt is None:
+            corrupt = 0 if self.contributors is None else self.min_clients - 1
+        floored = self.mechanism.offers_floor and self.study is None and corrupt < self.min_clients - 1
+        return "both" if floored else "clients"
 
     def canonical(self) -> bytes:
         """Return bytes that two equal specifications share."""

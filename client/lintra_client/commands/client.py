@@ -11,7 +11,14 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from lintra_client.commands.contribute import MaxRetention, MaxRetentionOfRows, contribute
+from lintra_client.commands.contribute import (
+    MaxEpsilonAlone,
+    MaxRetention,
+    MaxRetentionOfRows,
+    RequireVerified,
+    TrustEnrolment,
+    contribute,
+)
 from lintra_client.commands.counted import counted
 from lintra_client.commands.ledger import AsJson, Ceiling, LedgerDelta, LedgerPath
 from lintra_client.commands.ledger import app as ledger_app
@@ -40,6 +47,7 @@ from lintra_protocol.mechanisms.collusion import epsilons_if_colluding
 from lintra_protocol.report.wire import share_bytes
 from lintra_protocol.tables.sent_columns import SentColumn
 from lintra_protocol.task import Task
+from lintra_protocol.trust import not_verified, trust_in_words
 
 app = typer.Typer(help="Send rows to the servers of a task.", no_args_is_help=True)
 app.add_typer(ledger_app, name="ledger")
@@ -99,6 +107,9 @@ def check(
     task_id: TaskId,
     server: ServerUrls,
     max_epsilon: MaxEpsilon = None,
+    max_epsilon_alone: MaxEpsilonAlone = None,
+    trust_enrolment: TrustEnrolment = False,
+    require_verified: RequireVerified = False,
     min_clients: MinClients = 2,
     max_retention: MaxRetention = MAX_RETENTION,
     max_retention_of_rows: MaxRetentionOfRows = 0,
@@ -108,6 +119,9 @@ def check(
     with refusals():
         policy = ClientPolicy(
             max_epsilon=max_epsilon,
+            max_epsilon_alone=max_epsilon_alone,
+            trust_enrolment=trust_enrolment,
+            require_verified=require_verified,
             min_clients=min_clients,
             max_retention=max_retention,
             max_retention_of_rows=max_retention_of_rows,
@@ -129,6 +143,9 @@ def send(
     file: CsvFile,
     server: ServerUrls,
     max_epsilon: MaxEpsilon = None,
+    max_epsilon_alone: MaxEpsilonAlone = None,
+    trust_enrolment: TrustEnrolment = False,
+    require_verified: RequireVerified = False,
     min_clients: MinClients = 2,
     max_retention: MaxRetention = MAX_RETENTION,
     max_retention_of_rows: MaxRetentionOfRows = 0,
@@ -155,6 +172,9 @@ def send(
     """
     policy = ClientPolicy(
         max_epsilon=max_epsilon,
+        max_epsilon_alone=max_epsilon_alone,
+        trust_enrolment=trust_enrolment,
+        require_verified=require_verified,
         min_clients=min_clients,
         max_retention=max_retention,
         max_retention_of_rows=max_retention_of_rows,
@@ -264,7 +284,7 @@ def _facts(task: Task, policy: ClientPolicy) -> dict[str, str | list[str]]:
         "delta": claim.delta,
         "neighbours": claim.neighbours,
         "min_clients": str(claim.min_clients),
-        "max_corrupt_clients": str(claim.max_corrupt_clients) if task.noise == "clients" else "any number",
+        "max_corrupt_clients": str(claim.max_corrupt_clients) if task.noise != "servers" else "any number",
         **_noise(task),
         **({"retention": f"shares are kept for {task.retention} s after the release"} if task.retention else {}),
         **_organisations(task),
@@ -278,6 +298,8 @@ def _facts(task: Task, policy: ClientPolicy) -> dict[str, str | list[str]]:
         "judged_epsilon": f"{ceiling.epsilon_of(claim, task.worst_privacy()):.6g}",
         **_windows(task, policy),
         "suite": task.suite,
+        "rests_on": list(trust_in_words(task)),
+        **({} if task.verified is not None else {"verified": not_verified(task)}),
         **_study_facts(task, policy),
     }
 
@@ -286,6 +308,8 @@ def _noise(task: Task) -> dict[str, str | list[str]]:
     """Say who adds the noise, where it is not this client."""
     if task.noise == "clients":
         return {}
+    if task.noise == "both":
+        return {"noise": "added by this client, and a floor of noise by every server"}
     return {"noise": "added by every server, none by this client: if all servers collude they see the row"}
 
 
@@ -327,6 +351,8 @@ def _windows(task: Task, policy: ClientPolicy) -> dict[str, str | list[str]]:
 
 
 def _warn(task: Task) -> None:
+    for sentence in trust_in_words(task):
+        typer.echo(sentence, err=True)
     if task.suite != HYBRID:
         typer.echo(f"warning: suite {task.suite} has no post-quantum part; recorded reports may open one day", err=True)
 

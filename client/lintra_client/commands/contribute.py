@@ -51,6 +51,15 @@ OneToken = Annotated[str | None, typer.Option("--token", metavar="TEXT", help="T
 Strict = Annotated[bool, typer.Option("--strict", help="Refuse a file with a missing value.")]
 NoLedger = Annotated[bool, typer.Option("--no-ledger", help="Keep no account: somebody else counts what is sent.")]
 MaxEpsilon = Annotated[float | None, typer.Option(help="Refuse a task that promises less privacy than this.")]
+TrustEnrolment = Annotated[
+    bool, typer.Option("--trust-enrolment", help="Take a task of which nothing is bounded if all others are invented.")
+]
+RequireVerified = Annotated[
+    bool, typer.Option("--require-verified", help="Refuse a task whose reports carry no proof of their length.")
+]
+MaxEpsilonAlone = Annotated[
+    float | None, typer.Option(help="Refuse more than this if all others are invented; by default 3 x --max-epsilon.")
+]
 MaxRetention = Annotated[
     int, typer.Option(metavar="SECONDS", help="Refuse a task that keeps shares for longer after its release.")
 ]
@@ -70,6 +79,8 @@ def contribute(
     dry_run: DryRun = False,
     token: OneToken = None,
     max_epsilon: MaxEpsilon = None,
+    max_epsilon_alone: MaxEpsilonAlone = None,
+    trust_enrolment: TrustEnrolment = False,
     max_retention: MaxRetention = MAX_RETENTION,
     max_retention_of_rows: MaxRetentionOfRows = 0,
     ledger: LedgerPath = None,
@@ -105,7 +116,11 @@ def contribute(
         path = ledger or default_path()
         with nullcontext() if no_ledger else Ledger(path, max_epsilon=ceiling, delta=ledger_delta) as opened:
             policy = ClientPolicy(
-                max_epsilon=max_epsilon, max_retention=max_retention, max_retention_of_rows=max_retention_of_rows
+                max_epsilon=max_epsilon,
+                max_epsilon_alone=max_epsilon_alone,
+                trust_enrolment=trust_enrolment,
+                max_retention=max_retention,
+                max_retention_of_rows=max_retention_of_rows,
             )
             client = Client(task_id, servers_of(server), policy=policy, ledger=opened, token=token, strict=strict)
             work = _contribute(

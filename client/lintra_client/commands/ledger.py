@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from lintra_client.commands.terminal import refusals
-from lintra_client.ledger.ledger import DELTA, MAX_EPSILON, SELF, Balance, Entry, Ledger, default_path
+from lintra_client.ledger.ledger import DELTA, MAX_EPSILON, SELF, Entry, Ledger, default_path
+from lintra_client.ledger.prices import Balance
 
 app = typer.Typer(help="Look at the ledger of this device.", no_args_is_help=True)
 
@@ -47,6 +48,8 @@ def show(
         typer.echo(json.dumps(_document(source, balance, entries), ensure_ascii=False))
         return
     typer.echo(f"{source}: epsilon {balance.epsilon:.6g} of {balance.max_epsilon:g} at delta {balance.delta:g}")
+    trusted = f"; {balance.unbounded} releases are not bounded then" * (balance.unbounded > 0)
+    typer.echo(f"  {balance.epsilon_alone:.6g} of {balance.max_epsilon_alone:g} if everybody else is invented{trusted}")
     for entry in entries:
         whose = "" if entry.source else f", for every source ({entry.num_reports} rows)"
         price = f"epsilon {entry.spent.epsilon_at(balance.delta):.6g}"
@@ -60,6 +63,9 @@ def _document(source: str, balance: Balance, entries: list[Entry]) -> dict[str, 
         "source": source,
         "epsilon": _number(balance.epsilon),
         "max_epsilon": balance.max_epsilon,
+        "epsilon_alone": balance.epsilon_alone,
+        "max_epsilon_alone": balance.max_epsilon_alone,
+        "unbounded": balance.unbounded,
         "delta": balance.delta,
         "spent": balance.spent.to_document(),
         "entries": [

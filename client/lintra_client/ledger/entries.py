@@ -19,6 +19,13 @@ from lintra_protocol.privacy.composition import Spending
 _EVERYBODY = ""
 """Stands in the column `source` of a vouched charge; no source has this name."""
 
+_PARTS = tuple(Spending.model_fields)
+_NEW_PRICE = (
+    "INSERT INTO prices (mu_squared, slack, delta_coalition, delta_shares, mu_squared_alone, unbounded) "
+    "VALUES (?, ?, ?, ?, ?, ?)"
+)
+_ALL_PRICES = "SELECT price, mu_squared, slack, delta_coalition, delta_shares, mu_squared_alone, unbounded FROM prices"
+
 _AT_ONCE = 50_000
 """Sources in one statement; their names are one text of a megabyte then."""
 
@@ -213,8 +220,8 @@ class Book:
         if number is None:
             number = _lastrowid(
                 self._db.execute(
-                    "INSERT INTO prices (mu_squared, slack, delta_coalition, delta_shares) VALUES (?, ?, ?, ?)",
-                    (price.mu_squared, price.slack, price.delta_coalition, price.delta_shares),
+                    _NEW_PRICE,
+                    tuple(getattr(price, part) for part in _PARTS),
                 )
             )
             self._prices[number] = price
@@ -263,12 +270,7 @@ def _charged_prices(db: sqlite3.Connection, source: str) -> tuple[int, ...]:
 
 def _prices(db: sqlite3.Connection) -> dict[int, Spending]:
     try:
-        return {
-            number: _price(*texts)
-            for number, *texts in db.execute(
-                "SELECT price, mu_squared, slack, delta_coalition, delta_shares FROM prices"
-            )
-        }
+        return {number: _price(*texts) for number, *texts in db.execute(_ALL_PRICES)}
     except (InvalidMessageError, ValueError) as error:
         raise LedgerRefusedError(f"the ledger holds a price that cannot be read: {error}") from None
 
@@ -281,10 +283,8 @@ def _lastrowid(cursor: sqlite3.Cursor) -> int:
 
 
 @lru_cache(maxsize=4096)
-def _price(mu_squared: str, slack: str, delta_coalition: str, delta_shares: str) -> Spending:
-    return Spending.from_document(
-        {"mu_squared": mu_squared, "slack": slack, "delta_coalition": delta_coalition, "delta_shares": delta_shares}
-    )
+def _price(*parts: str) -> Spending:
+    return Spending.from_document(dict(zip(_PARTS, parts, strict=True)))
 
 
 @lru_cache(maxsize=4096)
@@ -303,3 +303,9 @@ def sum_of(prices: tuple[Spending, ...]) -> Spending:
 def epsilon_of(spent: Spending, delta: float) -> float:
     """Return the epsilon of what is spent, at a delta."""
     return spent.epsilon_at(delta)
+
+
+@lru_cache(maxsize=4096)
+def epsilon_alone_of(spent: Spending, delta: float) -> float:
+    """Return the same if all others are invented, of the releases that are bounded then."""
+    return spent.epsilon_alone_at(delta)

@@ -30,15 +30,10 @@ _PRICES = """CREATE TABLE prices (
     mu_squared TEXT NOT NULL,
     slack TEXT NOT NULL,
     delta_coalition TEXT NOT NULL,
-    UNIQUE (mu_squared, slack, delta_coalition)
-)"""
-_PRICES = """CREATE TABLE prices (
-    price INTEGER PRIMARY KEY,
-    mu_squared TEXT NOT NULL,
-    slack TEXT NOT NULL,
-    delta_coalition TEXT NOT NULL,
     delta_shares TEXT NOT NULL,
-    UNIQUE (mu_squared, slack, delta_coalition, delta_shares)
+    mu_squared_alone TEXT NOT NULL,
+    unbounded TEXT NOT NULL,
+    UNIQUE (mu_squared, slack, delta_coalition, delta_shares, mu_squared_alone, unbounded)
 )"""
 # A source is a pseudonym.
 _CHARGES = """CREATE TABLE charges (
@@ -86,7 +81,7 @@ class Format:
 SCHEMA = (_PRICES, _CHARGES, *_REPORTS, *_STUDIES, _KEY_CHECK)
 
 
-LEDGER = Format(application_id=APPLICATION_ID, version=1, schema=SCHEMA)
+LEDGER = Format(application_id=APPLICATION_ID, version=2, schema=SCHEMA)
 
 
 class LedgerFile:

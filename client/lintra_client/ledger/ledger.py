@@ -13,13 +13,24 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from lintra_client.ledger.entries import Book, Source, Vouched, all_charges, epsilon_of, reports_of, sum_of, total_of
+from lintra_client.ledger.entries import (
+    Book,
+    Source,
+    Vouched,
+    all_charges,
+    epsilon_alone_of,
+    epsilon_of,
+    reports_of,
+    sum_of,
+    total_of,
+)
 from lintra_client.ledger.file import LedgerFile
 from lintra_client.ledger.outbox import Outbox
-from lintra_client.ledger.prices import price_of, set_aside_by
+from lintra_client.ledger.prices import Balance, price_of, set_aside_by
 from lintra_protocol.errors import LedgerRefusedError
 from lintra_protocol.messages.documents import BATCH
 from lintra_protocol.privacy.composition import Spending
+from lintra_protocol.privacy.statement import ALONE
 from lintra_protocol.task import Task
 
 SELF = "self"
@@ -73,26 +84,24 @@ class Entry:
     pilot: str | None = None
 
 
-@dataclass(frozen=True)
-class Balance:
-    """What one source has spent: `epsilon` at the device's `delta`, of at most `max_epsilon`."""
-
-    spent: Spending
-    epsilon: float
-    delta: float
-    max_epsilon: float
-
-
 class Ledger:
     """A durable account of reports; one file may serve many tasks, clients, threads and processes at once."""
 
-    def __init__(self, path: str | os.PathLike[str], max_epsilon: float = MAX_EPSILON, delta: float = DELTA) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        max_epsilon: float = MAX_EPSILON,
+        delta: float = DELTA,
+        max_epsilon_alone: float | None = None,
+    ) -> None:
         """Open the ledger at a path on a local disk, or begin one there.
 
         Args:
             path: of the file, which only its owner may read; others beside it begin with the same name, among them the
                 key, without which the ledger is refused.
             max_epsilon: the ceiling for each source, over all tasks together, to nine digits.
+            max_epsilon_alone: the ceiling of the second sum, in which everybody else is invented; three times as much
+                if not given.
             delta: at which epsilon is computed. A task whose coalitions alone have this probability does not fit.
 
         Raises:
@@ -104,6 +113,7 @@ class Ledger:
         if not 0 < delta < 1:
             raise ValueError(f"delta must lie strictly between 0 and 1, got {delta}")
         self.max_epsilon = float(max_epsilon)
+        self.max_epsilon_alone = ALONE * self.max_epsilon if max_epsilon_alone is None else float(max_epsilon_alone)
         self.delta = float(delta)
         self._file = LedgerFile(Path(path))
         self._prices: dict[str, tuple[Spending | None, Spending]] = {}
@@ -318,6 +328,12 @@ class Ledger:
                 f"epsilon at delta {self.delta:g} is {epsilon_of(total, self.delta):.6g} already and would be "
                 f"{after:.6g}; the ceiling is {self.max_epsilon:g}"
             )
+        alone = epsilon_alone_of(sum_of((total, price)), self.delta)
+        if not alone <= self.max_epsilon_alone * _ROUNDING:
+            raise LedgerRefusedError(
+                f"if everybody else is invented epsilon at delta {self.delta:g} would be {alone:.6g}; the ceiling is "
+                f"{self.max_epsilon_alone:g}"
+            )
 
     # --- reading -----------------------------------------------------------------------------------------------
 
@@ -349,7 +365,8 @@ class Ledger:
         whose = self.pseudonym(source)
         with self._file.transaction() as db:
             total = total_of(db, whose)
-        return Balance(total, epsilon_of(total, self.delta), self.delta, self.max_epsilon)
+        sums = epsilon_of(total, self.delta), epsilon_alone_of(total, self.delta)
+        return Balance(total, sums[0], self.delta, self.max_epsilon, sums[1], self.max_epsilon_alone)
 
 
 @dataclass(frozen=True)

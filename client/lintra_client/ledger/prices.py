@@ -1,11 +1,33 @@
-"""The price of a task's report for the person whose facts it states."""
+"""The price of a task's report for the person whose facts it states, and what prices add up to."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
+from lintra_protocol.encoding.documents import fraction
 from lintra_protocol.errors import LedgerRefusedError
 from lintra_protocol.privacy.composition import Spending
 from lintra_protocol.privacy.statement import PrivacyStatement
 from lintra_protocol.task import Task
+
+
+@dataclass(frozen=True)
+class Balance:
+    """What one source has spent: `epsilon` at the device's `delta`, of at most `max_epsilon`.
+
+    `epsilon_alone`, of at most `max_epsilon_alone`, is that of everybody else being invented; `unbounded` releases are
+    not in it, since their source trusts whoever enrols the others.
+    """
+
+    spent: Spending
+    epsilon: float
+    delta: float
+    max_epsilon: float
+    epsilon_alone: float
+    max_epsilon_alone: float
+
+    @property
+    def unbounded(self) -> int:
+        """Return how many releases nothing bounds if everybody else is invented."""
+        return int(fraction(self.spent.unbounded))
 
 
 def price_of(task: Task) -> Spending:
@@ -16,20 +38,26 @@ def price_of(task: Task) -> Spending:
 
     Where the task's neighbours leave a row out instead, any two rows are at most twice as far apart as either is from
     none, so that mu doubles; the ledger then compares all tasks by the same measure. Of a task with contributors it is
-    what replacing one person's rows costs at the task's own noise.
+    what replacing one person's rows costs at the task's own noise. The second sum has what is bounded if all others are
+    invented (`Task.bound_alone`).
     """
     if task.contributors is not None:
         # Exactly, and not by two steps: a person's rows replaced by those of another, at the noise that there is.
         replaced = task.claim.model_copy(update={"neighbours": "replace-one"})
-        return _price(task, replace(task.measurement, claim=replaced).privacy(task.claim.min_clients))
-    return _price(task, task.worst_charge())
+        measurement = replace(task.measurement, claim=replaced)
+        alone = None if task.bound_alone() is None else measurement.alone()
+        return _price(task, measurement.privacy(task.claim.min_clients)).with_alone(alone)
+    alone = task.bound_alone(1)
+    if alone is not None and alone.neighbours == "zero-out":
+        alone = replace(alone, neighbours="replace-one", mu=2 * alone.mu)
+    return _price(task, task.worst_charge()).with_alone(alone)
 
 
 def set_aside_by(task: Task) -> Spending | None:
     """Return what a pilot sets aside for the main task of its study; None of any other task."""
     if task.study is None or task.study.pilot is not None:
         return None
-    return _price(task, task.study.set_aside(task.worst_privacy()))
+    return _price(task, task.study.set_aside(task.worst_privacy())).with_alone(None)
 
 
 def _price(task: Task, statement: PrivacyStatement) -> Spending:

@@ -22,6 +22,9 @@ from lintra_protocol.transforms.base import PublicMatrix
 PERCENTAGES = (0, 1, 5, 20)
 """The parts of all clients for which every claim is shown."""
 
+HALF = 50
+"""Shown beside them where servers add a floor, which still hides a client then."""
+
 _FEW_ORGANISATIONS = 6
 
 DEFAULT_PART = Fraction(1, 20)
@@ -40,7 +43,7 @@ def percentages(setting: Setting, claim: Claim, num_clients: int) -> tuple[int, 
     percentages that stand for so many.
     """
     if setting.contributors is None:
-        return PERCENTAGES
+        return (*PERCENTAGES, HALF) if setting.floor_servers else PERCENTAGES
     some: set[int] = {0, 1, num_clients // 2, claim.max_corrupt_clients, num_clients - 1}
     numbers = range(num_clients) if num_clients <= _FEW_ORGANISATIONS else sorted(some & set(range(num_clients)))
     return tuple(sorted({-(-100 * number // num_clients) for number in numbers}))

@@ -59,7 +59,6 @@ class JointLaw(GaussianLaw):
             # The statement divides by the variance of a product; the other words' is in mu already.
             distance=upper_root(squared_mu * (honest * self.sigma**2 - given_up)),
             sigma=self.sigma,
-            num_words=num_words,
             num_clients=num_clients,
             smallest_row=smallest_row,
             slack=row_slack(honest, num_words, float(measured.layout.least_sigma) ** 2, SMOOTHING),

@@ -293,7 +293,8 @@ class Measurement:
 
     def alone(self) -> PrivacyStatement | None:
         """Return what is promised of one release if all other clients are corrupt; None where no theorem says it."""
-        if self.setting.noising_servers:
+        others = self.claim.min_clients - 1
+        if self.setting.noising_servers or (self.num_rows == 1 and self.claim.max_corrupt_clients >= others):
             return self.privacy(self.claim.min_clients)
         if "floor" not in self.mechanism.allows:
             return None

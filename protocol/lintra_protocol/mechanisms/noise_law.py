@@ -19,7 +19,7 @@ from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.mechanisms.floor import MAX_SERVERS, MIN_FLOOR
 from lintra_protocol.mechanisms.layout import Layout
 from lintra_protocol.mechanisms.setting import Setting
-from lintra_protocol.noise.discrete_gaussian import discrete_gaussian
+from lintra_protocol.noise.discrete_gaussian import MAX_SIGMA, discrete_gaussian
 from lintra_protocol.privacy.discrete import discrete_mu
 from lintra_protocol.privacy.headroom import log_wrap_probability
 from lintra_protocol.privacy.statement import (
@@ -133,6 +133,9 @@ class GaussianLaw:
             raise InvalidTaskError(f"floor {self.floor}: servers add none where noise is not 'both'; leave it out")
         if 0 < self.floor < MIN_FLOOR:
             raise InvalidTaskError(f"floor {self.floor} is below {MIN_FLOOR}, the least that integers allow; use 0")
+        largest = int(measured.layout.floor.of(np.array(measured.layout.largest_sigma)))
+        if largest > MAX_SIGMA:
+            raise InvalidTaskError(f"servers would add noise of deviation {largest}, above {MAX_SIGMA}; use fewer bits")
 
     def grid_fits(self, measured: NoisyMeasurement) -> bool:
         """Return whether calibration should look for a sigma on the mechanism's grid."""
@@ -169,7 +172,6 @@ class GaussianLaw:
             measured.claim,
             distance=upper_root(measured.squared_shift),
             sigma=self.sigma,
-            num_words=measured.layout.num_noised,
             num_clients=num_clients,
             smallest_row=honest,
             slack=self.slack(max(honest, 1), measured.shifted_words),

@@ -161,7 +161,6 @@ class OsnapLaw(SketchLaw):
             measured.claim,
             distance=upper_root(self._squared_rows(measured)),
             sigma=self.sigma,
-            num_words=words,
             num_clients=num_clients,
             smallest_row=smallest_row,
             slack=own + (self.counter_slack(measured, num_clients) if smallest_row > 0 else 0.0),

@@ -74,9 +74,10 @@ class SketchedRows(Mechanism):
         """Return m times the squared distance of replaced rows: behind the total stands m times a row's noise.
 
         So the counter makes all noise sqrt(1 + w^2) times as large, as it does in a sum. Where servers add the noise
-        the total has no more than any other number, which hides a row s times.
+        the total has no more than any other number, which hides a row s times. Where they add a floor, a client of whom
+        all others are invented has no more behind the total than behind its row.
         """
-        times = self.sparsity if setting.noising_servers else self.rows
+        times = self.sparsity if setting.noising_servers or setting.floor_servers else self.rows
         return Fraction(4 * times * self.squared_bound)
 
 

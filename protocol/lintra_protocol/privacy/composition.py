@@ -32,12 +32,17 @@ class Spending(Frozen):
         delta_coalition: sum of the probabilities that a static coalition fills a row beyond its quota.
         delta_shares: sum of how far what is seen besides the releases is from saying nothing; all of it counts 1 +
             e^epsilon times, with the epsilon of all releases together. A document without it says 0.
+        mu_squared_alone: the second sum: mu^2 of each release if all other clients are invented. A document without it
+            says 0.
+        unbounded: how many releases are not in the second sum, since nothing bounds them; likewise.
     """
 
     mu_squared: Real
     slack: Real
     delta_coalition: Real
     delta_shares: Real = Field(default="0", exclude_if=lambda part: part == "0")
+    mu_squared_alone: Real = Field(default="0", exclude_if=lambda part: part == "0")
+    unbounded: Real = Field(default="0", exclude_if=lambda part: part == "0")
 
     @model_validator(mode="after")
     def _not_negative(self) -> "Spending":
@@ -80,6 +85,17 @@ class Spending(Frozen):
             delta_shares=_rounded_up(Decimal(shift)),
         )
 
+    def with_alone(self, alone: PrivacyStatement | None) -> Self:
+        """Return the same of a release of which so much is bounded if all others are invented; None for nothing.
+
+        The slack is the larger of both.
+        """
+        if alone is None:
+            return self.model_copy(update={"unbounded": "1"})
+        other = self.of(alone)
+        slack = max(self.slack, other.slack, key=fraction)
+        return self.model_copy(update={"mu_squared_alone": other.mu_squared, "slack": slack})
+
     def __add__(self, other: "Spending") -> "Spending":
         """Return what both spend together, also if the second was chosen after seeing the results of the first.
 
@@ -91,6 +107,8 @@ class Spending(Frozen):
             slack=_sum(self.slack, other.slack),
             delta_coalition=_sum(self.delta_coalition, other.delta_coalition),
             delta_shares=_sum(self.delta_shares, other.delta_shares),
+            mu_squared_alone=_sum(self.mu_squared_alone, other.mu_squared_alone),
+            unbounded=_sum(self.unbounded, other.unbounded),
         )
 
     def fits_into(self, other: "Spending") -> bool:
@@ -127,6 +145,11 @@ class Spending(Frozen):
             return math.inf
         return shifted_epsilon(self.mu, float(left) * (1 - 1e-15), self._slack, self._shift)
 
+    def epsilon_alone_at(self, delta: float) -> float:
+        """Return the smallest epsilon of all bounded releases together if all other clients are invented."""
+        mu = math.sqrt(fraction(self.mu_squared_alone)) * (1 + 1e-15)
+        return shifted_epsilon(mu, delta, self._slack, self._shift)
+
     def to_document(self) -> dict[str, str]:
         """Return the numbers as canonical decimal strings, ready for canonical JSON; what shares show only if not 0."""
         document: dict[str, str] = self.model_dump()
@@ -150,7 +173,7 @@ class Spending(Frozen):
         return float(fraction(self.delta_shares)) * (1 + 1e-15)
 
     def _parts(self) -> tuple[Fraction, ...]:
-        return tuple(fraction(part) for part in (self.mu_squared, self.slack, self.delta_coalition, self.delta_shares))
+        return tuple(fraction(getattr(self, name)) for name in type(self).model_fields)
 
 
 def _rounded_up(number: Decimal) -> Real:

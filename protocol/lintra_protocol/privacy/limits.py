@@ -10,7 +10,7 @@ from math import inf
 
 from lintra_protocol.encoding.documents import fraction
 from lintra_protocol.errors import FalseClaimError, PolicyRefusedError
-from lintra_protocol.privacy.statement import Claim, PrivacyStatement
+from lintra_protocol.privacy.statement import ALONE, Claim, PrivacyStatement
 
 MAX_DELTA = Fraction(1, 10_000)
 """A promise with a larger delta is refused by default: with many clients, it may well fail for one of them."""
@@ -35,11 +35,14 @@ class Ceiling:
         max_epsilon: largest epsilon at the judge's delta; None for any.
         max_delta: largest delta that may be promised.
         delta: the judge's; None for `usual_delta`.
+        max_epsilon_alone: largest epsilon at the judge's delta if all other clients are invented; None for `ALONE`
+            times `max_epsilon`.
     """
 
     max_epsilon: Fraction | None = None
     max_delta: Fraction = MAX_DELTA
     delta: Fraction | None = None
+    max_epsilon_alone: Fraction | None = None
 
     def delta_for(self, claim: Claim) -> Fraction:
         """Return the delta at which a promise is judged."""
@@ -86,4 +89,20 @@ class Ceiling:
             raise PolicyRefusedError(
                 f"epsilon is {epsilon:.6g} at delta {float(delta):g}, more than {float(self.max_epsilon):g}; promised "
                 f"are epsilon {claim.epsilon} at delta {claim.delta}"
+            )
+
+    def require_alone(self, claim: Claim, alone: PrivacyStatement) -> None:
+        """Check what is left if all other clients are invented.
+
+        `alone` is that of everything that one source may send, see `Task.bound_alone`. Raises PolicyRefusedError if
+        epsilon exceeds the ceiling; the detail has both numbers.
+        """
+        most = self.max_epsilon_alone
+        if most is None and self.max_epsilon is not None:
+            most = ALONE * self.max_epsilon
+        epsilon = self.epsilon_of(claim, alone)
+        if most is not None and not epsilon <= float(most) * _ROUNDING:
+            raise PolicyRefusedError(
+                f"if everybody else is invented epsilon is {epsilon:.6g} at delta {float(self.delta_for(claim)):g}, "
+                f"more than max_epsilon_alone {float(most):g}"
             )

@@ -33,6 +33,9 @@ Status = Literal["proved", "numerical supremum", "asymptotic, heuristic"]
 SMOOTHING = 4.0
 """theta^2 of Theorem D1 (docs/explanation/privacy.md#integers): how much honest variance pays for the lattice."""
 
+ALONE = 3
+"""How many times epsilon is the usual promise to a client of whom all others are invented."""
+
 MAX_SLACK = 1e-12
 """Largest K of Theorems D1 and D2 that a task may have; with sigma >= 4 the true value is below 1e-19."""
 
@@ -212,9 +215,8 @@ class PrivacyStatement:
     @property
     def behind(self) -> str:
         """Return in words whose noise stands behind every released number."""
-        if self.noise == "servers":
-            return "one honest server's noise"
-        return f"{self.honest_clients} honest clients" + " and one honest server" * (self.noise == "both")
+        clients = f"{self.honest_clients} honest clients" + " and one honest server" * (self.noise == "both")
+        return clients if self.noise != "servers" else "one honest server's noise"
 
     def delta_at(self, epsilon: float) -> float:
         """Return the smallest delta for which the release is known to be (epsilon, delta)-differentially private."""
@@ -274,7 +276,6 @@ def additive_statement(
     *,
     distance: float,
     sigma: int,
-    num_words: int,
     num_clients: int,
     smallest_row: int,
     slack: float,
@@ -289,7 +290,6 @@ def additive_statement(
         distance: largest Euclidean distance of two neighbouring encodings, in ring units, each entry counted in
             multiples of its own noise's sigma over `sigma`.
         sigma: deviation of one client's noise, in ring units.
-        num_words: ring words in a report.
         num_clients: size of the cohort.
         smallest_row: how many honest clients add up in the emptiest released row.
         slack: K of Theorem D1 at this row size, and of what is released beside the sums.

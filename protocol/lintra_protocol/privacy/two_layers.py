@@ -9,9 +9,6 @@ from math import isqrt, sqrt
 
 from lintra_protocol.privacy.discrete import kappa, row_slack
 
-RIDGE_UNIT = 1 << 10
-"""What a server's noise adds to the diagonal of G is counted in parts of so many, so that the matrix stays integer."""
-
 
 def together_slack(num_clients: int, num_words: int, variance: float, smoothing: float, floor: float) -> float:
     """Return K of Theorem T1 for one row, or a plain sum: D1 with one step more, the server's noise.

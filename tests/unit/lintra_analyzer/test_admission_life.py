@@ -15,12 +15,13 @@ from lintra_protocol.rules.release import fewest_reports
 from lintra_protocol.task import Task
 from support import analyzer_world
 from support.analyzer_world import CLIENTS, NOW, Life, living, server_url, specification
+from support.tasks import TRUSTING
 
 URLS = [server_url(server) for server in range(3)]
 
 
 def client(life: Life, task: Task, **options: object) -> Client:
-    return Client(task.task_id, URLS, now=lambda: NOW, transport=life.wires, ledger=None, **options)  # type: ignore[arg-type]
+    return Client(task.task_id, URLS, now=lambda: NOW, transport=life.wires, policy=TRUSTING, ledger=None, **options)  # type: ignore[arg-type]
 
 
 async def tokens_of(life: Life, task: Task, count: int) -> list[str]:

@@ -34,6 +34,7 @@ from lintra_protocol.task import Task
 from support import identity, make_task
 from support.analyzer_world import NOW, Answer, Life, clients, living, server_url
 from support.checked_world import hostile, verified
+from support.tasks import TRUSTING
 
 SERVERS = [server_url(server) for server in range(3)]
 ROW = {"a": 0.1, "b": 0.2, "c": 0.3}
@@ -50,6 +51,10 @@ class Says:
         return self._body
 
 
+def client_of(task: Task, way: "_Kept", ledger: Ledger | None = None) -> Client:
+    return Client(task.task_id, SERVERS, policy=TRUSTING, ledger=ledger, now=lambda: NOW, transport=way)
+
+
 @dataclass
 class Sent:
     """A task with a report of this client, others, and one that two servers never got."""
@@ -60,7 +65,7 @@ class Sent:
     lost: str
 
     def client(self) -> Client:
-        return Client(self.task.task_id, SERVERS, ledger=None, now=lambda: NOW, transport=_Kept(self.life.wires))
+        return client_of(self.task, _Kept(self.life.wires))
 
 
 class _Kept(httpx2.AsyncBaseTransport):
@@ -83,7 +88,7 @@ async def sent(tmp_path: Path) -> AsyncIterator[Sent]:
         lost = client_report(task, row, task.span(0)[0], rng).report_id
         with Ledger(default_path(), max_epsilon=9) as ledger:
             way = _Kept(life.wires)
-            async with Client(task.task_id, SERVERS, ledger=ledger, now=lambda: NOW, transport=way) as client:
+            async with client_of(task, way, ledger) as client:
                 receipt = await client.send(ROW, source="me")
         yield Sent(life, task, receipt.report_id, base64url(lost))
 
@@ -118,7 +123,7 @@ async def test_of_a_verified_task_it_is_proved_whether_a_report_was_accepted_or_
         reports = [client_report(task, row, task.not_before, rng) for row, rng in clients(24)]
         wrong = hostile(task, 1)
         await life.send(task, [*reports, *wrong])
-        client = Client(task.task_id, SERVERS, ledger=None, now=lambda: NOW, transport=_Kept(life.wires))
+        client = client_of(task, _Kept(life.wires))
         good, bad, absent = (base64url(own) for own in (reports[0].report_id, wrong[0].report_id, bytes(32)))
         async with client:
             job = life.service.jobs._make(task.task_id, 0)
@@ -216,7 +221,7 @@ async def test_the_command_answers_in_sentences_from_the_ledger(sent: Sent, monk
     way = _Kept(sent.life.wires)
 
     def reached(task_id: str, servers: object, ledger: None) -> Client:
-        return real(task_id, SERVERS, ledger=ledger, now=lambda: NOW, transport=way)
+        return real(task_id, SERVERS, policy=TRUSTING, ledger=ledger, now=lambda: NOW, transport=way)
 
     monkeypatch.setattr(module, "Client", reached)
 

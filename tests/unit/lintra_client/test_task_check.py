@@ -1,5 +1,6 @@
 """A task is refused before anything leaves unless every server tells the same true story about it."""
 
+import re
 from collections.abc import Callable
 
 import httpx2
@@ -22,6 +23,7 @@ from lintra_protocol.errors import (
     UnsupportedMediaTypeError,
 )
 from lintra_protocol.messages.documents import KeyList, SealingKeyEntry, Signed, TaskRecord, sign
+from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.task import ServerEntry, Task
 from support import identity, make_task
 from support import sealing_key as known_key
@@ -160,7 +162,7 @@ async def test_a_task_with_a_malformed_key_is_refused() -> None:
         (ClientPolicy(max_epsilon=0.5), "epsilon 1"),
         (ClientPolicy(max_delta=1e-9), "delta"),
         (ClientPolicy(min_servers=4), "3 servers"),
-        (ClientPolicy(min_clients=9), "8 reports"),
+        (ClientPolicy(min_clients=9), "7 reports"),
         (ClientPolicy(require_hybrid=True), "x25519"),
         (ClientPolicy(authors=frozenset({identity("stranger").public_key})), "author"),
     ],
@@ -173,7 +175,7 @@ def test_policy_accepts_a_task_at_its_limits() -> None:
     task = make_task(suite="mlkem768-x25519")
     authors = frozenset({task.author_key})
     judge(
-        task, bodies(task), ClientPolicy(1.0, 1e-6, min_servers=3, min_clients=8, require_hybrid=True, authors=authors)
+        task, bodies(task), ClientPolicy(1.0, 1e-6, min_servers=3, min_clients=7, require_hybrid=True, authors=authors)
     )
 
 
@@ -199,7 +201,7 @@ DAY = 86_400
 async def test_shares_that_are_kept_for_longer_than_the_owner_allows_are_not_sent(
     noise: str, retention: int, policy: ClientPolicy, words: str
 ) -> None:
-    task = make_task("sum", min_clients=12, max_corrupt_clients=2, noise=noise, retention=retention)
+    task = make_task("sum", min_clients=7, max_corrupt_clients=2, noise=noise, retention=retention)
     await refused(Network(task), PolicyRefusedError, words, policy=policy)
 
 
@@ -213,7 +215,7 @@ async def test_shares_that_are_kept_for_longer_than_the_owner_allows_are_not_sen
     ],
 )
 def test_shares_may_be_kept_for_as_long_as_the_owner_allows(noise: str, retention: int, policy: ClientPolicy) -> None:
-    task = make_task("sum", min_clients=12, max_corrupt_clients=2, noise=noise, retention=retention)
+    task = make_task("sum", min_clients=7, max_corrupt_clients=2, noise=noise, retention=retention)
     judge(task, bodies(task), policy)
 
 
@@ -313,3 +315,45 @@ async def test_keys_signed_by_somebody_else_are_refused_when_the_client_opens() 
 
     server.key_list = swapped  # type: ignore[method-assign]
     await refused(network, UnauthorizedError, "keys")
+
+
+# --- everybody else invented ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("fields", "policy", "reason"),
+    [
+        ({}, ClientPolicy(), "which your own noise leaves. Use --trust-enrolment"),
+        ({"noise": "both"}, ClientPolicy(max_epsilon_alone=2), "more than max_epsilon_alone 2"),
+        ({"noise": "both", "claim": Claim(epsilon="1", epsilon_alone="5", delta="0.000001", min_clients=100)},
+         ClientPolicy(max_epsilon=1), "epsilon is 5 at delta 1e-06, more than max_epsilon_alone 3"),
+        ({"mechanism": "second_moment_wishart", "columns": 1}, ClientPolicy(), "alone: no bound"),
+    ],
+)  # fmt: skip
+async def test_a_task_that_bounds_too_little_alone_is_refused(
+    fields: dict[str, object], policy: ClientPolicy, reason: str
+) -> None:
+    task = make_task(**({"min_clients": 100} | fields))  # type: ignore[arg-type]
+    await refused(Network(task), PolicyRefusedError, re.escape(reason), policy=policy)
+
+
+@pytest.mark.parametrize(
+    ("fields", "policy"),
+    [
+        ({}, ClientPolicy(trust_enrolment=True)),
+        ({"noise": "both"}, ClientPolicy(max_epsilon=1)),
+        ({"noise": "servers"}, ClientPolicy(max_epsilon=1, max_epsilon_alone=1)),
+        ({"max_corrupt_clients": 99}, ClientPolicy(max_epsilon=1, max_epsilon_alone=1)),
+        ({"min_clients": 5, "max_corrupt_clients": 1}, ClientPolicy(max_epsilon=1)),
+    ],
+)
+def test_a_task_that_bounds_enough_alone_is_accepted(fields: dict[str, object], policy: ClientPolicy) -> None:
+    task = make_task(**({"min_clients": 100} | fields))  # type: ignore[arg-type]
+    judge(task, bodies(task), policy)
+
+
+async def test_an_owner_who_wants_verified_reports_hears_why_a_task_has_none() -> None:
+    policy = ClientPolicy(require_verified=True)
+    await refused(Network(make_task()), PolicyRefusedError, "Not verified: the author", policy=policy)
+    verified = make_task(verification="norm", max_rejected="0.1", min_clients=6)
+    judge(verified, bodies(verified), policy)

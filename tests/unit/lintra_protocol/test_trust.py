@@ -1,6 +1,6 @@
 """The three sentences say what a promise rests on, what is left without it, and who decides that."""
 
-from lintra_protocol.trust import trust_in_words
+from lintra_protocol.trust import NO_BOUND, trust_in_words
 from support import make_task
 
 
@@ -26,4 +26,4 @@ def test_noise_of_servers_rests_on_one_of_them() -> None:
 
 def test_a_kind_without_a_bound_says_so() -> None:
     _, left, _ = trust_in_words(make_task("second_moment_wishart", min_clients=300, columns=1))
-    assert left == "If everybody but you is invented, nothing bounds what is seen of you."
+    assert left == NO_BOUND

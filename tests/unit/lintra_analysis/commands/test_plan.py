@@ -27,10 +27,11 @@ STANDARD = (
     "--columns", "10", "--clients", "1000000", "--epsilon", "1", "--delta", "1e-6", "--rows", "1024",
     "--sparsity", "1", "--bound", "1", "--corrupt", "0",
 )  # fmt: skip
+ONE_LAYER = (*STANDARD, "--noise", "clients")
 
 
 def test_the_plan_has_the_numbers_of_the_theory(capsys: pytest.CaptureFixture[str]) -> None:
-    plan = document(capsys, *STANDARD, "--clip-count-weight", "0")
+    plan = document(capsys, *ONE_LAYER, "--clip-count-weight", "0")
     assert plan["mu"] == pytest.approx(0.236704380663, abs=1e-11)
     assert plan["leverage"] == pytest.approx(1 / 976)
     theory = 2 / math.sqrt(976) / 0.236704380663
@@ -50,7 +51,7 @@ def test_the_plan_has_the_numbers_of_the_theory(capsys: pytest.CaptureFixture[st
 
 
 def test_the_plan_of_the_page_is_what_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    plan = document(capsys, *STANDARD[: STANDARD.index("--corrupt")])
+    plan = document(capsys, *STANDARD[: STANDARD.index("--corrupt")], "--noise", "clients")
     second = plan["second_moment"]
     predicted = plan["predicted"]
     assert isinstance(second, dict)
@@ -67,8 +68,8 @@ def test_the_plan_of_the_page_is_what_is_printed(capsys: pytest.CaptureFixture[s
 def test_the_clip_counter_costs_two_per_cent(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    plans = [document(capsys, *STANDARD, "--clip-count-weight", weight) for weight in ("0", "0.2", "0.1")]
-    plans.append(document(capsys, *STANDARD))
+    plans = [document(capsys, *ONE_LAYER, "--clip-count-weight", weight) for weight in ("0", "0.2", "0.1")]
+    plans.append(document(capsys, *ONE_LAYER))
     bare, usual, half, unsaid = (float(str(plan["sigma"])) for plan in plans)
     assert usual / bare - 1 == pytest.approx(0.02, abs=5e-4)
     assert half / bare - 1 == pytest.approx(0.005, abs=2e-4)
@@ -116,7 +117,7 @@ def test_every_option_reaches_the_plan(capsys: pytest.CaptureFixture[str]) -> No
     assert expected.items() <= question.items()
     assert question["claim"] == Claim(
         epsilon="2", delta="0.0000001", neighbours="zero-out", min_clients=50000, max_corrupt_clients=500,
-        threat="static", delta_coalition="0.000000001",
+        threat="static", delta_coalition="0.000000001", epsilon_alone="6",
     ).model_dump()  # fmt: skip
 
 

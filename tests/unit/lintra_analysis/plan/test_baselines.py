@@ -28,6 +28,7 @@ def question(
 ) -> PlanFlags:
     """Ask for what theory is about: nothing is counted beside the sketch, and nobody is corrupt."""
     plain = PlanFlags(
+        noise="clients",
         columns=columns,
         clients=clients,
         delta="0.000001",

@@ -19,6 +19,7 @@ CLIENTS = 10_000
 
 def question(**changes: object) -> PlanFlags:
     plain = PlanFlags(
+        noise="clients",
         columns=4,
         clients=CLIENTS,
         delta="0.000001",

@@ -74,6 +74,7 @@ def test_a_mechanism_that_cannot_leave_rows_out_refuses_in_words(kind: str) -> N
 
 def test_the_plan_says_how_exact_the_number_of_rows_will_be() -> None:
     exact = PlanFlags(columns=3, clients=CLIENTS, delta="0.000001", corrupt=0, row_bound="4", row_norm=2, intercept="2")
+    exact = replace(exact, noise="clients")
     noisy = replace(exact, count="noisy")
     found = noisy.planned("second_moment").deviations
     # sqrt(2) (B^2 + c^2) / (c^2 mu), and the root of 1 + 0.2^2 for the clip counter.

@@ -17,7 +17,6 @@ from lintra_protocol.mechanisms import Osnap, OsnapPublished
 from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.task import ServerEntry, Task
 from support.analyzer_world import KEYS, NOW, living, seeded, specification
-from support.measured import measurement_of
 
 SERVERS = [
     ServerEntry(url=f"http://server-{server}.test", identity_key=SigningKey.generate(seeded(f"s {server}")).public_key)
@@ -40,7 +39,7 @@ def test_the_smallest_noise_that_keeps_the_claim_is_chosen() -> None:
     less = task.mechanism.model_copy(update={"sigma": task.mechanism.sigma - 1})
     assert task.privacy(task.claim.min_clients).epsilon <= 4
     with pytest.raises(FalseClaimError):
-        measurement_of(less, task.num_columns, task.claim).check(task.max_clients)
+        task.model_copy(update={"mechanism": less}).check()
 
 
 def test_a_column_is_centred_and_scaled_by_its_bounds_unless_told_otherwise() -> None:

@@ -23,6 +23,7 @@ def planned(**changes: object) -> ErrorForecast:
         "max_corrupt_clients": 0,
         "windows": WINDOWS,
         "reports_per_source": 12,
+        "noise": "clients",
     }
     return foresee({**asked, **changes}, None, None, 10**9, source("together"))
 

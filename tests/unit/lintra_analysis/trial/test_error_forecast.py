@@ -29,6 +29,7 @@ def asked(clients: int, epsilon: float = 1.0) -> dict[str, object]:
         "delta": "0.000001",
         "min_clients": clients,
         "max_corrupt_clients": 0,
+        "noise": "clients",
     }
 
 

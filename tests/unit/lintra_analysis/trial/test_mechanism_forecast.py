@@ -15,7 +15,7 @@ CLIENTS, ROWS, DRAWS = 3000, 40, 400
 def asked(epsilon: float, kind: str = "osnap", **mechanism: object) -> dict[str, object]:
     return {
         "purpose": "a test", "columns": COLUMNS, "mechanism": {"kind": kind, **mechanism}, "epsilon": epsilon,
-        "row_bound": 3, "delta": "0.000001", "min_clients": CLIENTS, "max_corrupt_clients": 0,
+        "row_bound": 3, "delta": "0.000001", "min_clients": CLIENTS, "max_corrupt_clients": 0, "noise": "clients",
     }  # fmt: skip
 
 

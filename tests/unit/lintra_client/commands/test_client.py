@@ -49,7 +49,14 @@ def csv_file(folder: Path, *lines: str) -> str:
 def test_check_prints_what_a_task_asks_and_promises(network: Network) -> None:
     result = run(network, "check")
     assert result.exit_code == 0
-    for fact in ("epsilon: 1", "columns: a, b, c", "min_clients: 8", "purpose: a test", "no post-quantum part"):
+    for fact in (
+        "epsilon: 1",
+        "columns: a, b, c",
+        "min_clients: 7",
+        "At most epsilon 2.89 if everybody but you is invented",
+        "purpose: a test",
+        "no post-quantum part",
+    ):
         assert fact in result.output
 
 
@@ -71,7 +78,7 @@ def test_check_tells_what_a_pilot_and_its_main_task_cost_together(monkeypatch: p
     study = Study(epsilon="1", delta="0.000001", share="0.1")
     claim = Claim(epsilon="0.25", delta="0.000001", min_clients=100)
     network = reached(monkeypatch, make_task(claim=claim, study=study))
-    told = json.loads(run(network, "check", "--json").stdout)
+    told = json.loads(run(network, "check", "--json", "--trust-enrolment").stdout)
     assert (told["epsilon"], told["study_epsilon"], told["study_delta"]) == ("0.25", "1", "0.000001")
     assert float(told["study_judged_epsilon"]) == pytest.approx(1)
     assert told["study"].startswith("pilot; a ledger charges both")

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from lintra_analysis.kinds.joint_question import JointQuestion, plan_ron_gauss
-from lintra_client import Client
+from lintra_client import Client, ClientPolicy
 from lintra_client.commands import client as cli
 from lintra_client.sending.sealed_reports import were_clipped
 from lintra_protocol.errors import InvalidRowError
@@ -55,7 +55,7 @@ def test_a_file_names_levels_also_those_that_look_like_numbers(network: Network,
     file = tmp_path / "rows.csv"
     file.write_text("town,age,size\n2,30,0.1\nChur,31,0.1\n,30,0.1\nNA,30,0\n1,,0\n1,99,0.9\n", "utf-8")
     servers = [word for url in network.urls for word in ("--server", url)]
-    send = ["send", network.task.task_id, *servers, str(file), "--no-ledger", "--json"]
+    send = ["send", network.task.task_id, *servers, str(file), "--no-ledger", "--trust-enrolment", "--json"]
     lenient = json.loads(CliRunner().invoke(cli.app, send).stdout)
     assert (lenient["sent"], lenient["incomplete"], lenient["failed"]) == (6, 3, [])
     result = CliRunner().invoke(cli.app, [*send, "--strict"])
@@ -86,7 +86,9 @@ def test_a_file_with_a_cell_of_another_kind_is_refused_before_anything_leaves(
     file = tmp_path / "rows.csv"
     file.write_text(f"town,age,size\n2,30,0.1\n{line}\n", "utf-8")
     servers = [word for url in network.urls for word in ("--server", url)]
-    result = CliRunner().invoke(cli.app, ["send", network.task.task_id, *servers, str(file), "--no-ledger"])
+    result = CliRunner().invoke(
+        cli.app, ["send", network.task.task_id, *servers, str(file), "--no-ledger", "--trust-enrolment"]
+    )
     assert result.exit_code == 1
     assert complaint in result.stderr
     assert network.nothing_left()
@@ -100,7 +102,7 @@ def test_a_level_that_the_task_does_not_have_is_refused_until_the_sender_confirm
     file = tmp_path / "rows.csv"
     file.write_text("sex,size\nmale,0\nF,0\n,0\n(other),0\nmale,0\n", "utf-8")
     servers = [word for url in network.urls for word in ("--server", url)]
-    send = ["send", network.task.task_id, *servers, str(file), "--no-ledger"]
+    send = ["send", network.task.task_id, *servers, str(file), "--no-ledger", "--trust-enrolment"]
     refused = CliRunner().invoke(cli.app, send)
     assert refused.exit_code == 2
     assert "2 cells are 'male', none of its 3 levels, M, F, (other)" in refused.stderr
@@ -113,7 +115,7 @@ def test_a_level_that_the_task_does_not_have_is_refused_until_the_sender_confirm
 
 
 async def test_a_row_is_the_same_by_name_and_in_an_array_by_number(network: Network) -> None:
-    async with network.client(strict=True) as client:
+    async with network.client(strict=True, policy=ClientPolicy(trust_enrolment=True)) as client:
         by_name = client.prepare({"age": 30, "size": 0.1, "town": "2"}, source("client"))
         by_number = client.prepare(np.array([30, 0.1, 1]), source("client"))
         assert by_name.reports == by_number.reports

@@ -29,7 +29,7 @@ def claim(**changes: object) -> Claim:
 
 def statement(given: Claim, smallest_row: int = 100, distance: float = 100.0, slack: float = 0.0) -> PrivacyStatement:
     return additive_statement(
-        given, distance=distance, sigma=50, num_words=3, num_clients=100, smallest_row=smallest_row, slack=slack
+        given, distance=distance, sigma=50, num_clients=100, smallest_row=smallest_row, slack=slack
     )
 
 

@@ -160,3 +160,14 @@ def test_invented_clients_gain_no_more_than_the_floor_leaves(invented: int) -> N
     layers = (200 - invented) * variance + floor, (200 - invented) * one / 190
     shown = [gaussian_epsilon(1 / math.sqrt(total), 1e-6) for total in layers]
     assert tuple(round(epsilon, 1 if epsilon > 10 else 2) for epsilon in shown) == INVENTED[invented]
+
+
+TWICE = {"both": 4.34, "servers": 1.45}
+
+
+def test_noise_that_is_drawn_twice_for_the_same_reports_is_worth_half() -> None:
+    """With both layers everybody else is invented, and the client's own noise is the same in both."""
+    one, three = (gaussian_mu(epsilon, 1e-6) ** -2 for epsilon in (1.0, 3.0))
+    variance, floor = split_variance(one, three, 190)
+    left = {"both": variance + floor / 2, "servers": one / 2}
+    assert {who: round(gaussian_epsilon(total**-0.5, 1e-6), 2) for who, total in left.items()} == TWICE
