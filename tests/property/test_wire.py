@@ -5,7 +5,7 @@ import json
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lintra_protocol.cohort.report_ids import ReportIds, decode_positions
@@ -89,6 +89,7 @@ def test_an_upload_survives_the_round_trip(blocks: list[bytes]) -> None:
 
 @few
 @given(st.binary(max_size=100), st.binary(max_size=100))
+@example(bytes(70_000), b"")
 def test_a_sealed_document_survives_the_round_trip(document: bytes, sealed: bytes) -> None:
     assert decode_sealed_document(encode_sealed_document(document, sealed)) == (document, sealed)
 

@@ -40,12 +40,6 @@ def test_a_list_survives_the_round_trip_and_a_long_or_broken_one_is_refused() ->
         ReportIds.parse(IDS[5] + IDS[4], 9)
 
 
-def test_a_difference_rebuilds_the_other_list() -> None:
-    missing, extra = difference(listed(0, 6), listed(3, 9))
-    assert (missing.tolist(), extra) == ([0, 1, 2], listed(6, 9))
-    assert apply_difference(listed(0, 6), missing, extra) == listed(3, 9)
-
-
 @pytest.mark.parametrize(("missing", "extra"), [([6], []), ([], [0]), ([0], [0])])
 def test_a_difference_that_does_not_fit_is_refused(missing: list[int], extra: list[int]) -> None:
     with pytest.raises(InventoryMismatchError, match="does not fit"):

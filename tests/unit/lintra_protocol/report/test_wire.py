@@ -11,9 +11,7 @@ from lintra_protocol.report.upload import SealedBlock, block_bytes, decode_uploa
 from lintra_protocol.report.wire import (
     block_context,
     commitments_to,
-    decode_sealed_document,
     encode_header,
-    encode_sealed_document,
     header_bytes,
     report_id,
     report_ids_of,
@@ -100,8 +98,3 @@ def test_the_number_of_reports_is_part_of_a_context_beside_their_headers() -> No
     assert block_context(bytes(32), 0, bytes(8), [joined]) != block_context(
         bytes(32), 0, bytes(8), [header(1), header(2)]
     )
-
-
-def test_a_sealed_document_survives_the_round_trip() -> None:
-    for document, sealed in ((b"", b""), (b"{}", b"sealed"), (bytes(70_000), b"")):
-        assert decode_sealed_document(encode_sealed_document(document, sealed)) == (document, sealed)
