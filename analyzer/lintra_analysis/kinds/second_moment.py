@@ -9,7 +9,7 @@ from pydantic import Field
 
 from lintra_analysis.kinds.clip_count import clip_count_deviation, row_count_deviation
 from lintra_analysis.kinds.context import CalibrationContext, FirstRound
-from lintra_analysis.kinds.kind import Kind
+from lintra_analysis.kinds.kind import Kind, row_bound_warnings
 from lintra_analysis.kinds.options import Count, MechanismSpecification, Number
 from lintra_analysis.kinds.plausibility import of_second_moment
 from lintra_analysis.kinds.prediction import Expected, predict_moments
@@ -233,12 +233,18 @@ def _directions(mechanism: SecondMoment, columns: tuple[ScaledColumn, ...]) -> D
     return Directions(columns, basis, tuple(f"(direction {i})" for i in range(1, basis.shape[1] + 1)))
 
 
+def _warnings(task: Task, mechanism: SecondMoment) -> list[str]:
+    """Warn of a bound that no row can reach; with row weights it is that of the constant and the target, too."""
+    return row_bound_warnings(task, mechanism) if mechanism.row_weights is None else []
+
+
 KIND = Kind(
     SecondMoment,
     SecondMomentSpecification,
     build,
     predict,
     read,
+    _warnings,
     follows="range_finder",
     totals=of_second_moment,
 )
