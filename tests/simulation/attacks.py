@@ -14,9 +14,9 @@ from simulation.books import Course
 from simulation.editor import SPAN, Editor, Row
 from simulation.edits import fits
 from simulation.faults import mend
-from simulation.requesting import census, hostile_question, judge_upload, next_question, parcel_of, upload_one
+from simulation.requesting import census, hostile_question, judge_upload, next_question, parcel_of, register, upload_one
 from simulation.stages import places
-from simulation.world import World, mark_edited
+from simulation.world import World, mark_edited, new_course
 
 Attack = Callable[[World, Editor], Awaitable[None]]
 
@@ -134,17 +134,24 @@ async def rows_of_another_batch(world: World, editor: Editor) -> None:
         others = [other for at, other, _ in known if at == server and other != place]
         if not others:
             continue
-        world.servers[server].kill()
-        editor.count("the rows of another batch")
-        for key in editor.read(server, "segments", place):
-            editor.put(server, "segments", key, None)
-        for key, row in editor.read(server, "segments", world.chance.choice(others)).items():
-            moved = place * SPAN + int(str(key)) % SPAN
-            editor.put(server, "segments", moved, row | {"key": moved})
-        mark_edited(world, server)
-        world.servers[server].start()
+        await _moved(world, editor, server, world.chance.choice(others), place)
         await _released(world, course)
         return
+
+
+async def rows_of_another_batch_in_a_new_one(world: World, editor: Editor) -> None:
+    """Give a batch that has no reports the rows of another, as if a crash had come before their note."""
+    course = new_course(world)
+    while course.begins > world.times.wall:
+        course = new_course(world)
+    for server in course.servers:
+        await register(world, course, server)
+    for server, place, other in _open(world, editor):
+        new = next((at for at, each in places(world, server).items() if each is course), None)
+        if other is not course and new is not None and editor.may("batches", new):
+            await _moved(world, editor, server, place, new)
+            await _released(world, course)
+            return
 
 
 ATTACKS: tuple[Attack, ...] = (
@@ -154,6 +161,7 @@ ATTACKS: tuple[Attack, ...] = (
     look_taken_away,
     look_changed,
     rows_of_another_batch,
+    rows_of_another_batch_in_a_new_one,
 )
 
 
@@ -179,6 +187,19 @@ def _edited(editor: Editor, server: int, key: object, row: Row | None, kind: str
     editor.count(kind)
     editor.put(server, table, key, row)
     mark_edited(editor.world, server)
+
+
+async def _moved(world: World, editor: Editor, server: int, place: int, to: int) -> None:
+    """Give the rows of one batch to another while a server stands still."""
+    world.servers[server].kill()
+    editor.count("the rows of another batch")
+    for key in editor.read(server, "segments", to):
+        editor.put(server, "segments", key, None)
+    for key, row in editor.read(server, "segments", place).items():
+        moved = to * SPAN + int(str(key)) % SPAN
+        editor.put(server, "segments", moved, row | {"key": moved})
+    mark_edited(world, server)
+    world.servers[server].start()
 
 
 async def _released(world: World, course: Course) -> None:

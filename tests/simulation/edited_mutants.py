@@ -1,11 +1,11 @@
-"""Servers that believe their database in one thing: each must be found by an editor.
+"""Servers that believe their database in one thing: each must be found by an editor."""
 
-Some rules stand behind another one, so that to leave out one alone changes nothing: `COVERED` has those in pairs.
-"""
-
+import shutil
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,27 +16,28 @@ from lintra_protocol.messages.documents import TaskRecord, sign
 from lintra_protocol.task import Task
 from lintra_server.batches import gate
 from lintra_server.batches.registry import RegisteredTask, Registry
-from lintra_server.durability.encryption_at_rest import KEY_BYTES, BatchKey, PayloadKey, Vault
+from lintra_server.durability.encryption_at_rest import KEY_BYTES, BatchKey, PayloadKey
 from lintra_server.durability.journal import BatchId
 from lintra_server.durability.notes import Notes
 from lintra_server.operations.manifests import Manifest
-from lintra_server.storage import chains, looks, schema, store
+from lintra_server.storage import chains, database, looks, store
 from lintra_server.storage import segments as segment_rows
 from lintra_server.storage.chains import Chains
-from lintra_server.storage.database import SPAN, AnyDatabase, Database, batches, segments, tasks
+from lintra_server.storage.database import SPAN, AnyDatabase, batches, segments, tasks
 from lintra_server.storage.history import BatchHistory, History, edited
 from lintra_server.storage.marks import NO_CHAIN, End, Marks, Row
 from lintra_server.storage.store import Store
-from lintra_server.storage.tasks import TOKEN_KEY, StoredTasks, TaskRow
+from lintra_server.storage.tasks import StoredTasks, TaskRow
 from simulation.attacks import (
     Attack,
     look_changed,
     look_taken_away,
     payloads_of_another_row,
     row_of_a_failed_commit_at_the_last_moment,
-    rows_of_another_batch,
+    rows_of_another_batch_in_a_new_one,
     victim_left_alone,
 )
+from simulation.editor import EARLIER
 from simulation.mutants import LATE, SILENT, TWO, UNLISTED, UNSTORED, Mutant, no_notes
 
 STRANGERS = "an inventory lists reports that never arrived"
@@ -84,19 +85,6 @@ def any_definition(patch: Patch) -> None:
 def any_token_key(patch: Patch) -> None:
     """The key of a task's tokens is not compared with the one that the task names."""
     _loading(patch, committed=False)
-
-
-def tokens_unbound(patch: Patch) -> None:
-    """Keys of tokens are wrapped without the task that they are of."""
-    wrap, unwrap = Vault.wrap, Vault.unwrap
-
-    def parts_of(label: str, parts: Sequence[bytes]) -> Sequence[bytes]:
-        return () if label == TOKEN_KEY else parts
-
-    patch.setattr(Vault, "wrap", lambda self, secret, label, *parts: wrap(self, secret, label, *parts_of(label, parts)))
-    patch.setattr(
-        Vault, "unwrap", lambda self, wrapped, label, *parts: unwrap(self, wrapped, label, *parts_of(label, parts))
-    )
 
 
 def unregistered(patch: Patch) -> None:
@@ -311,13 +299,15 @@ def looks_told_again(patch: Patch) -> None:
 
 
 def any_migration(patch: Patch) -> None:
-    """A database is brought up to date whatever the journal says of that."""
-    patch.setattr(AnyDatabase, "_bring_up_to_date", lambda *_: None)
-
-
-def any_version(patch: Patch) -> None:
-    """A database may call itself any version's once it was brought up to date."""
-    patch.setattr(AnyDatabase, "check", lambda _: None)
+    """A database is brought up to date whatever the journal says of that; there is an earlier version."""
+    bring = AnyDatabase._bring_up_to_date
+    patch.setattr(AnyDatabase, "_bring_up_to_date", lambda self, _, put_aside: bring(self, "", put_aside))
+    folder = Path(tempfile.mkdtemp(prefix="lintra-migrations-")) / "migrations"
+    shutil.copytree(database._MIGRATIONS, folder)
+    for revision, before in ((EARLIER, None), (database.REVISION, EARLIER)):
+        text = f"revision, down_revision = {revision!r}, {before!r}\n\n\ndef upgrade() -> None:\n    pass\n"
+        (folder / f"versions/r{revision}.py").write_text(text)
+    patch.setattr(database, "_MIGRATIONS", folder)
 
 
 def any_backup(patch: Patch) -> None:
@@ -325,16 +315,9 @@ def any_backup(patch: Patch) -> None:
     patch.setattr(Manifest, "require", lambda *_: None)
 
 
-def any_schema(patch: Patch) -> None:
-    """Nobody looks for triggers."""
-    patch.setattr(Database, "_require_schema", lambda *_: None)
-    patch.setattr(schema, "foreign", lambda *_: iter(()))
-    patch.setattr(schema, "acting", lambda *_: iter(()))
-
-
 @dataclass(frozen=True)
 class Believing:
-    """A server without a rule, or without two, and how the laws begin of which one must find it.
+    """A server without a rule, and how the laws begin of which one must find it.
 
     Its histories begin with the attacks in `begins`, if there are any.
     """
@@ -365,21 +348,10 @@ EDITED: dict[str, Believing] = {
     "MACs of looks": Believing((looks_believed,), (TWO, *FALSE_CENSUS), (look_changed,)),
     "the last look in its note": Believing((looks_told_again,), (TWO,), (look_taken_away,)),
     "the manifest of a backup": Believing((any_backup,), (DOCTORED,)),
+    "the key of tokens that a task names": Believing((any_token_key,), (OTHER_KEY,)),
+    "task and batch in keys and marks": Believing(
+        (unbound,), (STRANGERS, TWICE), (rows_of_another_batch_in_a_new_one,)
+    ),
+    "the line `migrated`": Believing((any_migration,), (OLDER,)),
 }
 """By the rule that is missing."""
-
-COVERED: dict[str, Believing] = {
-    "the task in a token key's encryption, and the key that the task names": Believing(
-        (tokens_unbound, any_token_key), (OTHER_KEY,)
-    ),
-    "task and batch in keys and marks, and notes": Believing(
-        (unbound, no_notes), (STRANGERS, TWICE), (rows_of_another_batch,)
-    ),
-    "the line `migrated`, and the version that the software needs": Believing((any_migration, any_version), (OLDER,)),
-}
-"""Two rules of which each finds what the other one lets pass; only without both there is an attack."""
-
-
-def alone(believing: Believing) -> list[Believing]:
-    """Return the servers that lack only one of the rules."""
-    return [replace(believing, plants=(plant,)) for plant in believing.plants]

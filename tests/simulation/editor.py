@@ -27,6 +27,9 @@ KEYS = {
 OF_BATCHES = ("segments", "batches", "looks")
 """Tables whose rows belong to a batch."""
 
+EARLIER = "0000"
+"""A version of the tables from before the first one."""
+
 STANDING = ("journal", "alembic_version")
 """Tables that say something of the whole server."""
 
@@ -188,7 +191,8 @@ class Editor:
         rows = self.read(server, table)
         if rows and self.world.maybe(0.8):
             key, row = self.world.chance.choice(list(rows.items()))
-            self.put(server, table, key, self.changed(table, row, server))
+            older = table == "alembic_version" and self.world.maybe(0.5)
+            self.put(server, table, key, {"version_num": EARLIER} if older else self.changed(table, row, server))
         elif rows:
             self.put(server, table, self.world.chance.choice(list(rows)), None)
 

@@ -141,7 +141,9 @@ def _found(connection: Connection, text: str, error: BaseException) -> BaseExcep
     dialect = connection.dialect
     made, gone = None, False
     if isinstance(error, dialect.loaded_dbapi.Error):
-        gone = dialect.is_disconnect(error, connection.connection.dbapi_connection, None)
+        # Where a disk fails while a file is opened, SQLite opens it for reading only, and would never try again.
+        only_reads = str(getattr(error, "sqlite_errorname", "")).startswith("SQLITE_READONLY")
+        gone = only_reads or dialect.is_disconnect(error, connection.connection.dbapi_connection, None)
         made = DBAPIError.instance(
             text,
             None,

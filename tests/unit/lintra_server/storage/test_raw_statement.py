@@ -11,7 +11,7 @@ from sqlalchemy import Connection, bindparam, delete, insert, select, update
 from sqlalchemy.exc import DBAPIError, OperationalError, ProgrammingError
 
 from lintra_protocol.errors import UnavailableError
-from lintra_server.storage.database import batches, journal, segments
+from lintra_server.storage.database import REVISION, Database, alembic_version, batches, journal, segments
 from lintra_server.storage.postgres import JournalPosition, PostgresDatabase
 from lintra_server.storage.raw_statement import Direct
 from support import postgres
@@ -249,3 +249,15 @@ def test_a_machine_in_another_place_is_asked_for_what_it_holds_before_a_commit(t
 class _Interrupted:
     def execute(self, *_: object) -> None:
         raise KeyboardInterrupt
+
+
+def test_a_connection_that_can_only_read_is_not_used_again(tmp_path: Path) -> None:
+    """SQLite opens its log for reading only where the disk fails at that moment, and never tries again."""
+    database = Database(tmp_path / "a.sqlite")
+    with database._engine.connect() as connection:
+        connection.exec_driver_sql("PRAGMA query_only=ON")
+        with pytest.raises(OperationalError, match="readonly"):
+            Direct(update(alembic_version).values(version_num=REVISION)).run(connection, {"version_num": REVISION})
+        assert connection.invalidated
+    database.touch()
+    database.close()
