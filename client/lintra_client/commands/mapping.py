@@ -8,7 +8,7 @@ import typer
 from lintra_client.organisations.mapping import AS_IT_IS, FileMapping
 from lintra_protocol.tables.readings import READINGS
 
-_ANSWERS = ", ".join(way for way in READINGS if way.startswith(("number", "date")))
+_ANSWERS = ", ".join(way for way in READINGS if way.startswith(("number", "date", "yes-no")))
 
 As = Annotated[
     list[str] | None, typer.Option("--as", metavar="COLUMN=READING", help=f"How cells are meant: {_ANSWERS}.")

@@ -20,7 +20,15 @@ from lintra_protocol.errors import InvalidRowError
 from lintra_protocol.fields.code_book import Codes, composed
 from lintra_protocol.fields.schema import OTHER, Column, is_missing
 from lintra_protocol.tables.dates import WrittenDate, written_date
-from lintra_protocol.tables.doubts import CODES, SURELY_CODED, Question, mark_of_column, missing_codes, order_of_column
+from lintra_protocol.tables.doubts import (
+    CODES,
+    SURELY_CODED,
+    Question,
+    mark_of_column,
+    missing_codes,
+    missing_dates,
+    order_of_column,
+)
 from lintra_protocol.tables.numbers import DecimalMark, WrittenNumber, units, values_of, written_number
 from lintra_protocol.tables.readings import BY_CELLS, MAYBE_MISSING, NO_CODE, SURELY_MISSING, TRUTH, Reading
 
@@ -246,6 +254,18 @@ class _Truths(_Texts):
             value = TRUTH.get(text.lower()) if number is None or number.unit else number.value(".")
             if value in {0.0, 1.0}:
                 self.values[text] = value
+        known = {value for value in self.values.values() if value == value}
+        if len(known) == 1 and "" in texts:
+            self._ask_for_empty_cells(known.pop())
+
+    def _ask_for_empty_cells(self, only: float) -> None:
+        """Let an empty cell be the opposite of the only answer, or missing, as the sender says."""
+        if self.reading.way == "yes-no":
+            self.values[""] = 1.0 - only
+        elif NO_CODE not in self.reading.missing:
+            word = "yes" if only else "no"
+            text = f"its only answer is {word}: an empty cell may mean the opposite, or be missing"
+            self.questions.append((text, ("yes-no", f"missing {NO_CODE}")))
 
     def typed(self, cell: object) -> float | None:
         if isinstance(cell, bool | np.bool_):
@@ -267,6 +287,10 @@ class _Days(_Texts):
         dates: dict[str, WrittenDate] = self.parsed(written_date)
         order, questions = order_of_column(reading.way, dates)
         self.values |= {text: days for text, parts in dates.items() if (days := parts.days(order)) is not None}
+        known = {text: self.values[text] for text in dates if text in self.values}
+        if NO_CODE not in reading.missing and (gone := missing_dates(texts, known)):
+            options = (*(f"missing {text}" for text in gone), f"missing {NO_CODE}")
+            self.questions.append((f"{' and '.join(gone)} may mean that there is no date", options))
         if timed := [text for text in dates if dates[text].has_time]:
             questions.append((f"{timed[0][:_SHOWN]!r} has a time of day, which is left aside", ("date",)))
         for question in questions:

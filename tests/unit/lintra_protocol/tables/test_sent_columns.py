@@ -100,6 +100,9 @@ def test_a_cell_that_does_not_fit_is_refused_by_row_column_and_type_and_never_sh
         (NUMBER, [999, 60], "999 may mean", "missing 999", [NAN, 60]),
         (DATE, ["1/2/2020", "3/4/2020"], "the day or the month first", "date-month-first", [18263, 18325]),
         (DATE, ["2020-01-01T12:30"], "has a time of day", "date", [18262]),
+        (DATE, ["2020-01-01", "1900-01-01", "2020-01-02"], "1900-01-01 may", "missing 1900-01-01", [18262, NAN, 18263]),
+        (YES, ["yes", ""], "its only answer is yes", "yes-no", [1, 0]),
+        (YES, ["1", ""], "its only answer is yes", "missing ", [1, NAN]),
         (
             SEX_OTHER,
             ["M", "divers", "divers"],
