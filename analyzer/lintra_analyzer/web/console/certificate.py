@@ -59,4 +59,9 @@ def sentences(record: ReleaseRecord, task: Task) -> list[str]:
             f"This holds though up to {privacy.max_corrupt_clients:,} clients leave out their noise and tell the "
             f"adversary everything; {privacy.honest_clients:,} honest ones stand behind every released number."
         )
+    if privacy.epsilon_alone < inf:
+        said.append(
+            f"If everybody but one client was invented, epsilon is at most {privacy.epsilon_alone:.3g} for that one: its "
+            "own noise and the floor of an honest server are left."
+        )
     return said

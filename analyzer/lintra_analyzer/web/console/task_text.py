@@ -10,6 +10,7 @@ from lintra_protocol.fields.schema import Column
 from lintra_protocol.report.upload import block_bytes
 from lintra_protocol.rules.release import fewest_reports
 from lintra_protocol.task import Task
+from lintra_protocol.trust import not_verified, trust_in_words
 
 STAGES = {
     "inventory": "the batch is being closed at every server",
@@ -146,6 +147,9 @@ def asked_of_device(task: Task) -> Iterator[str]:
         yield "It needs a token that the author of the task made for it."
     if task.verified is not None:
         yield "Its report carries a proof that the row is not too long, which shows nothing else."
+    else:
+        yield not_verified(task)
+    yield from trust_in_words(task)
     yield "That it took part is visible; what it holds is not."
 
 
