@@ -61,7 +61,7 @@ def sentences(record: ReleaseRecord, task: Task) -> list[str]:
         )
     if privacy.epsilon_alone < inf:
         said.append(
-            f"If everybody but one client was invented, epsilon is at most {privacy.epsilon_alone:.3g} for that one: its "
-            "own noise and the floor of an honest server are left."
+            f"If everybody but one client was invented, epsilon is at most {privacy.epsilon_alone:.3g} for that one: "
+            "its own noise and the floor of an honest server are left."
         )
     return said
