@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from lintra_analysis.synthetic.analysis import synthesize
     from lintra_analysis.synthetic.rows import SyntheticRows
     from lintra_analysis.trial.files.table import Readings, read_columns
+    from lintra_analysis.trial.frame import trial
 
 __all__ = [
     "AnalyzerClient",
@@ -68,6 +69,7 @@ __all__ = [
     "regression_path",
     "synthesize",
     "trend",
+    "trial",
     "wide_components",
     "wide_ridge",
     "wide_variances",
@@ -103,6 +105,7 @@ _MODULES = {
     "regression_path": "estimators.path",
     "synthesize": "synthetic.analysis",
     "trend": "estimators.trend",
+    "trial": "trial.frame",
     "wide_components": "estimators.wide",
     "wide_ridge": "estimators.wide",
     "wide_variances": "estimators.wide",

@@ -17,6 +17,25 @@ from lintra_analysis.trial.trial import is_wide, try_table
 from lintra_protocol.crypto.randomness import bulk_system_randomness
 from lintra_protocol.errors import InvalidTableError
 
+TriedMechanism = Annotated[
+    Literal["second_moment", "range_finder"] | None,
+    typer.Option(help="All products, or from 500 numbers in a row on by default a range finder."),
+]
+Organisation = Annotated[
+    str | None,
+    typer.Option(metavar="COLUMN", help="Each value of it is an organisation that sends one report for its rows."),
+]
+Person = Annotated[
+    str | None, typer.Option(metavar="COLUMN", help="With --organisation: whose row each is; else each is another's.")
+]
+KeepRows = Annotated[
+    int | None, typer.Option(min=1, help="With --person: so many rows of each in an organisation, the first ones.")
+]
+NumDraws = Annotated[
+    int | None,
+    typer.Option(min=20, max=2000, help="Simulated collections: 200 to 24 numbers a row, 50 to 64, 20 beyond."),
+]
+
 
 def try_file(
     file: Annotated[
@@ -28,21 +47,11 @@ def try_file(
     delta: Annotated[float | None, typer.Option(help="By default a millionth, or one over the rows if less.")] = None,
     spec: Annotated[Path | None, typer.Option(metavar="SPEC.json", help="Write a task's specification here.")] = None,
     picture: Annotated[Path | None, typer.Option(metavar="FILE.png", help="Draw it; needs matplotlib.")] = None,
-    mechanism: Annotated[
-        Literal["second_moment", "range_finder"] | None,
-        typer.Option(help="All products, or from 500 numbers in a row on by default a range finder."),
-    ] = None,
-    organisation: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMN", help="Each value of it is an organisation that sends one report for its rows."),
-    ] = None,
-    person: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMN", help="With --organisation: whose row each is; else each is another's."),
-    ] = None,
-    keep: Annotated[
-        int | None, typer.Option(min=1, help="With --person: so many rows of each in an organisation, the first ones.")
-    ] = None,
+    mechanism: TriedMechanism = None,
+    organisation: Organisation = None,
+    person: Person = None,
+    keep: KeepRows = None,
+    draws: NumDraws = None,
     as_: As = None,
     missing: Missing = None,
     drop: Drop = None,
@@ -70,7 +79,17 @@ def try_file(
             )
         now, random_bytes = int(time.time()), bulk_system_randomness()
         trial = try_table(
-            table, target, epsilon, delta, now, random_bytes, said, wide=wide, whose=whose, rows_per_person=keep
+            table,
+            target,
+            epsilon,
+            delta,
+            now,
+            random_bytes,
+            said,
+            wide=wide,
+            whose=whose,
+            rows_per_person=keep,
+            draws=draws,
         )
     if spec is not None:
         spec.write_text(json.dumps(trial.specification, indent=2, ensure_ascii=False) + "\n", "utf-8")

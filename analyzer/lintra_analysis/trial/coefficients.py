@@ -10,77 +10,71 @@ from lintra_analysis.estimators.regression import regression
 from lintra_analysis.estimators.regression_estimate import RegressionEstimate
 from lintra_analysis.releases.columns import INTERCEPT
 from lintra_analysis.releases.release import Release
+from lintra_analysis.trial.choice import FewColumns, chosen_few
 from lintra_analysis.trial.collection import Collected
+from lintra_analysis.trial.draws import CONFIDENCE, Draws
 from lintra_analysis.trial.selection import EncodedRows
-from lintra_analysis.trial.what_if import EPSILONS, TELLS, Prospect, outlook
+from lintra_analysis.trial.verdict import OwnRows, SimulatedCollections, judge
+from lintra_analysis.trial.what_if import TELLS
 from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.errors import InvalidAnalysisError
+from lintra_protocol.fields.schema import Column, Schema
 
-CONFIDENCE = 0.95
 DEPENDS = 1e-6
 """A feature takes part in a dependence of features of length 1 if its weight there is larger than this."""
 
 
 @dataclass(frozen=True)
-class PenalisedCoefficient:
-    """A coefficient under a penalty that was fixed beforehand, and its 95 % interval."""
-
-    private: float
-    interval: Interval | None
-
-
-@dataclass(frozen=True)
 class TriedCoefficient:
-    """One coefficient, private and not, in the columns' own units.
+    """One coefficient in the columns' own units.
 
     Attributes:
         name: of the feature, or "(intercept)".
-        interval: 95 %, for the coefficient of the rows that were collected; None where nothing bounds it.
-        penalised: None where something bounds it.
-        clipped: of the rows as they were collected, that is after bounds moved them, without noise; the interval is
-            about this. None where the rows do not determine it.
-        non_private: of the table itself, with nothing clipped; None where it does not determine it.
+        own: of the table itself, by ordinary least squares; None where its rows do not determine it.
+        weighted: that the collection estimates: of the rows as they are collected, without noise; None likewise.
+        private: the point of the one release that was made, an example.
+        interval: its 95 % interval, for `weighted`; None where nothing bounds it.
     """
 
     name: str
+    own: float | None
+    weighted: float | None
     private: float
     interval: Interval | None
-    penalised: PenalisedCoefficient | None
-    clipped: float | None
-    non_private: float | None
 
 
 @dataclass(frozen=True)
 class TriedR2:
-    """R2 of the release, None where it cannot be told, with its 95 % interval; of the collected rows; of the table."""
+    """R2 of the example, None where it cannot be told, with its 95 % interval; of the collected rows; of the table."""
 
     private: float | None
     interval: Interval
-    clipped: float
-    non_private: float
+    weighted: float
+    own: float
 
 
 @dataclass(frozen=True, repr=False)
 class RegressionComparison:
-    """The private regression of the last column on the others beside those without noise.
+    """The regression of the last column on all others: what a collection would tell of the table's own.
 
     Attributes:
         dependent: features that depend on each other exactly in the table itself, so that nothing tells them apart.
-        unseen: features whose own squares the noise drowns, such as rare levels; no regression is asked about them.
-        prospects: what other cohorts and other epsilons would give.
+        absent: features that are the same in every row, such as a level that nobody has; none is asked about.
+        drowned: features whose squares about the mean are less than 5 deviations of the noise, such as rare levels.
+        coefficients: of the table, of its collection without noise, and of one example.
+        estimate: that example.
+        judgement: over many draws of the noise.
+        choice: few columns that predict better than all; None if there are none.
     """
 
     dependent: tuple[str, ...]
-    unseen: tuple[str, ...]
+    absent: tuple[str, ...]
     r2: TriedR2
+    drowned: tuple[str, ...]
     coefficients: tuple[TriedCoefficient, ...]
     estimate: RegressionEstimate
-    prospects: tuple[Prospect, ...]
-
-    @property
-    def here(self) -> Prospect:
-        """Return the prospect of this very table at this epsilon."""
-        return self.prospects[EPSILONS.index(1.0)]
+    judgement: SimulatedCollections
+    choice: FewColumns | None
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -91,44 +85,66 @@ class RegressionComparison:
         """Return them as JSON holds them."""
         return {
             "dependent_features": list(self.dependent),
-            "features_drowned_by_noise": list(self.unseen),
+            "absent_features": list(self.absent),
+            "features_drowned_by_noise": list(self.drowned),
             "r2": asdict(self.r2),
             "coefficients": [asdict(each) for each in self.coefficients],
             "warnings": list(self.estimate.warnings),
-            "prospects": [asdict(each) | {"coefficients": each.verdict} for each in self.prospects],
+            "judgement": asdict(self.judgement),
+            "choice": None if self.choice is None else asdict(self.choice),
         }
 
 
-def coefficients_of(collected: Collected, rows: EncodedRows, constant: float, num_rows: int) -> RegressionComparison:
-    """Regress the last column on the others, privately and not; `constant` is the task's intercept.
+def coefficients_of(
+    collected: Collected, rows: EncodedRows, columns: Sequence[Column], num_rows: int, draws: int | None = None
+) -> RegressionComparison:
+    """Regress the last column on all others that vary, privately and not.
 
-    `num_rows` counts incomplete rows as well.
+    `columns` are those of the table. `num_rows` counts incomplete rows as well. `draws` is how many releases are
+    simulated; as many as is usual for so many columns, if not given.
+
+    Raises:
+        InvalidAnalysisError: no feature varies, or there are as many as rows.
     """
-    estimate, unseen = private_regression(collected)
-    features = [each.name for each in estimate.rows if each.name != INTERCEPT]
+    names, spread = rows.names[:-1], np.ptp(rows.own[:, :-1], axis=0)
+    features = [name for name, width in zip(names, spread.tolist(), strict=True) if width > 0]
+    if not features:
+        raise InvalidAnalysisError(
+            "every column beside the target is the same in all rows, so that nothing explains it"
+        )
+    estimate = regression(collected.release, rows.names[-1], features, of="cohort", confidence=CONFIDENCE)
     own, own_r2 = least_squares(rows, rows.own, features)
-    clipped, clipped_r2 = least_squares(rows, rows.collected, features, rows.roots)
-    told = estimate.penalised
-    shrunk = (*told.coefficients, told.intercept) if told else ()
-    penalised = {each.name: PenalisedCoefficient(each.value, each.interval) for each in shrunk}
+    weighted, weighted_r2 = least_squares(rows, rows.collected, features, rows.roots)
+    assert collected.exact is not None
+    drawn = Draws.of(collected.exact.second_moment(), rows.names[-1], features, draws)
+    units = rows.in_units(rows.own)[:, [*rows.places(features), len(names)]]
+    beside = OwnRows.of(units, drawn.design.gram.columns, own_slopes=bool(own))
+    claim = collected.task.claim
+    judgement = judge(drawn, beside, num_rows, claim.float_epsilon, claim.float_delta)
+    choice = None
+    if judgement.verdict != "good":
+        choice = chosen_few(drawn, beside, [column_of(name, columns) for name in features], judgement.r2)
     return RegressionComparison(
         dependent=dependent_features(rows, features),
-        unseen=unseen,
-        r2=TriedR2(estimate.r2, estimate.r2_interval or (0.0, 1.0), clipped_r2, own_r2),
+        drowned=drawn.drowned(TELLS),
+        absent=tuple(name for name in names if name not in features),
+        r2=TriedR2(estimate.r2, estimate.r2_interval or (0.0, 1.0), weighted_r2, own_r2),
         coefficients=tuple(
-            TriedCoefficient(
-                name=each.name,
-                private=each.value,
-                interval=each.interval,
-                penalised=penalised.get(each.name),
-                clipped=clipped.get(each.name),
-                non_private=own.get(each.name),
-            )
+            TriedCoefficient(each.name, own.get(each.name), weighted.get(each.name), each.value, each.interval)
             for each in estimate.rows
         ),
         estimate=estimate,
-        prospects=_prospects(rows.collected[:, rows.places(features)], rows.roots, constant, collected, num_rows),
+        judgement=judgement,
+        choice=choice,
     )
+
+
+def column_of(feature: str, columns: Sequence[Column]) -> str:
+    """Return the name of the column that a feature comes from, itself or as an indicator of a level."""
+    for column in columns:
+        if any(part.name == feature for part in Schema((column,), indicators=True).encoded):
+            return column.name
+    return feature
 
 
 def private_regression(collected: Collected) -> tuple[RegressionEstimate, tuple[str, ...]]:
@@ -205,13 +221,3 @@ def dependent_features(rows: EncodedRows, features: Sequence[str]) -> tuple[str,
     lost = directions[values <= values[0] * max(centred.shape) * np.finfo(np.float64).eps]
     part = np.abs(lost).max(axis=0, initial=0.0) > DEPENDS
     return tuple(rows.names[place] for place, own in zip(places, part.tolist(), strict=True) if own)
-
-
-def _prospects(
-    features: FloatArray, roots: FloatArray, constant: float, collected: Collected, num_rows: int
-) -> tuple[Prospect, ...]:
-    """Return the strength of coefficients for other cohorts of such rows and other epsilons."""
-    design = np.column_stack([np.full(len(features), constant), features]) * roots[:, np.newaxis]
-    smallest = float(np.linalg.eigvalsh(design.T @ design)[0])
-    claim = collected.task.claim
-    return outlook(smallest, collected.noise, num_rows, claim.float_epsilon, claim.float_delta)

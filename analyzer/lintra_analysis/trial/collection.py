@@ -37,11 +37,17 @@ _WORDS_TOGETHER = 1 << 20
 
 @dataclass(frozen=True)
 class Collected:
-    """What one collection gave; of organisations also what each sent, before noise, shape `(w,)`."""
+    """What one collection gave.
+
+    Attributes:
+        exact: the release of the same rows without noise; of second moments only.
+        contributions: of organisations what each sent, before noise, shape `(w,)`.
+    """
 
     task: Task
     release: Release
     privacy: PrivacyStatement
+    exact: Release | None = None
     contributions: tuple[IntArray, ...] = ()
 
     @property
@@ -76,7 +82,23 @@ def collect(
         for own, (_, of) in zip(normalised, files, strict=True)
     ]
     made = _contributed(task, exact, random_bytes, said) if files else _reports(task, checked, random_bytes, said)
-    return replace(added_up(task, made, nonces, random_bytes), contributions=tuple(exact))
+    collected = added_up(task, made, nonces, random_bytes)
+    collected = replace(collected, contributions=tuple(exact))
+    if task.mechanism.kind != "second_moment":
+        return collected
+    sums = np.sum(exact, axis=0) if files else _exact_sums(task, checked, random_bytes)
+    counts = np.array([len(files) or len(checked)], np.int64)
+    return replace(collected, exact=read(task, sums[np.newaxis], counts))
+
+
+def _exact_sums(task: Task, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
+    """Return the sum of all noiseless reports, shape `(w,)`, some of them at a time."""
+    total, together = np.zeros(task.num_words, np.int64), max(1, _WORDS_TOGETHER // task.num_words)
+    normalised, outside = task.schema_arrays.normalise(rows), task.schema_arrays.outside(rows)
+    for start in range(0, len(rows), together):
+        some = slice(start, start + together)
+        total += task.measurement.exact_reports(normalised[some], outside[some], random_bytes).sum(axis=0)
+    return total
 
 
 def _reports(

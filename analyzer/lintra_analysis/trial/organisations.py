@@ -220,7 +220,7 @@ def pooled_of(
         colluding=epsilons_if_colluding(task.measurement, task.claim),
         organisations=len(whose.organisations),
         dropped_rows=dropped_rows,
-        r2=R2OverAll(r2_of_coefficients(answer.estimate.params, rows), answer.r2.non_private),
+        r2=R2OverAll(_r2_of_release(collected, rows), answer.r2.own),
         alone=tuple(alone),
     )
 

@@ -1,48 +1,62 @@
 """Shows a trial as text, and its coefficients as a picture."""
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from html import escape
 from pathlib import Path
 
+from lintra_analysis.estimators.table import Table
 from lintra_analysis.estimators.tabular import number, table
 from lintra_analysis.releases.clipped import FEW, MANY
 from lintra_analysis.trial.coefficients import RegressionComparison
 from lintra_analysis.trial.directions import DirectionComparison
 from lintra_analysis.trial.organisations import PooledComparison
 from lintra_analysis.trial.trial import Trial
-from lintra_analysis.trial.what_if import HARDLY, TELLS, prospects_table
+from lintra_analysis.trial.verdict import SEEN, Size, SlopeVerdict, Verdict
+from lintra_analysis.trial.what_if import prospects_table
 from lintra_protocol.errors import InvalidAnalysisError
-from lintra_protocol.mechanisms.collusion import in_words
+from lintra_protocol.mechanisms.collusion import in_words as colluding_in_words
 
 SHOWN = 10
 """Directions that a text shows."""
 
 _WIDTH = 40
+_LINE = 100
 
 
 def show(trial: Trial) -> str:
-    """Return what a trial found: the answer beside the table's own, and what more rows or epsilon would give."""
+    """Return what a trial found: what collections like it would tell of the table's own answer, and the verdict."""
     answer = trial.answer
-    if isinstance(answer, DirectionComparison):
-        parts, verdict = _directions(answer), _verdict_of_directions(answer)
-        told = "many of this table's directions would stand out of the noise"
-    else:
-        parts, verdict = _coefficients(answer), _verdict(answer, trial.rows)
-        told = "well coefficients could be told"
+    if isinstance(answer, RegressionComparison):
+        header, rows = slopes_table(answer)
+        said = "\n\n".join(textwrap.fill(each, _LINE) for each in in_words(trial, answer))
+        parts = [*_predictions(answer), "", *table(header, rows), "", textwrap.fill(_LEGEND, _LINE), "", said]
+        return "\n".join([*_opening(trial), *parts, "", *_remarks(trial), ""])
     return "\n".join(
         [
             *_opening(trial),
-            *parts,
+            *_directions(answer),
             "",
             *_remarks(trial),
             "",
-            f"How {told}, from so many rows like these:",
+            "How many of this table's directions would stand out of the noise, from so many rows like these:",
             *prospects_table(answer.prospects),
             "",
-            verdict,
+            _verdict_of_directions(answer),
             "",
         ]
     )
+
+
+def html(trial: Trial) -> str:
+    """Return the same as HTML for a notebook."""
+    answer = trial.answer
+    if not isinstance(answer, RegressionComparison):
+        return f"<pre>{escape(show(trial))}</pre>"
+    header, rows = slopes_table(answer)
+    notes = [*_opening(trial), *_predictions(answer), _LEGEND, *in_words(trial, answer), *_remarks(trial)]
+    own = Table(f"Trial: {trial.target}", (), (), shown=[(header, rows)])
+    return own.html() + "".join(f"<p>{escape(note)}</p>" for note in notes if note)
 
 
 def _opening(trial: Trial) -> Iterator[str]:
@@ -56,7 +70,7 @@ def _opening(trial: Trial) -> Iterator[str]:
         size += "" if pooled is None else f" of {pooled.organisations:,} organisations"
         yield f"{trial.target} by {len(answer.coefficients) - 1} numbers; {size}; epsilon {number(trial.epsilon)}"
     if pooled is not None:
-        yield f"Promised to {pooled.promised_to}; {in_words(pooled.colluding, pooled.organisations)}."
+        yield f"Promised to {pooled.promised_to}; {colluding_in_words(pooled.colluding, pooled.organisations)}."
         if pooled.dropped_rows:
             yield f"{pooled.dropped_rows:,} rows beyond those that are kept of each person are in nothing below."
         yield ""
@@ -101,31 +115,102 @@ def _name(name: str) -> str:
     return shown if len(shown) <= _WIDTH else shown[: _WIDTH - 1] + "…"
 
 
-def _coefficients(answer: RegressionComparison) -> Iterator[str]:
-    low, high = answer.r2.interval
-    told = "not told" if answer.r2.private is None else number(answer.r2.private)
-    yield f"R2 private      {told}, between {number(low)} and {number(high)} (95 %)"
-    yield f"R2 without noise {number(answer.r2.clipped)}, of the table itself {number(answer.r2.non_private)}"
-    yield ""
-    rows = []
+def _predictions(answer: RegressionComparison) -> Iterator[str]:
+    """Say how well predictions would do, beside those of the table itself."""
+    judged, example = answer.judgement, answer.r2
+    low, high = example.interval
+    told = "not told" if example.private is None else f"{example.private:.2f}"
+    yield f"R2 of the table itself: {judged.own_r2:.2f}"
+    yield f"R2 of a collection's predictions of these rows: {_r2(judged.r2)} (median of {judged.draws} draws)"
+    yield f"R2 that the example states: {told}, between {low:.2f} and {high:.2f}"
+
+
+def slopes_table(answer: RegressionComparison) -> tuple[list[str], list[list[str]]]:
+    """Return the heading and the lines of the table of slopes, the intercept last."""
+    header = ["", "yours", "weighted", "seen in", "80 % from", "off by", "example", "[.025", ".975]"]
+    judged = {slope.name: slope for slope in answer.judgement.slopes}
+    lines = []
     for each in answer.coefficients:
-        shown = each.penalised or each
-        ends = ("not", "told") if shown.interval is None else map(number, shown.interval)
-        own = ("not determined" if value is None else number(value) for value in (each.clipped, each.non_private))
-        rows.append([each.name, number(shown.private), *ends, *own])
-    bounded = answer.estimate.bounded
-    yield from table(
-        ["", "private" if bounded else "penalised", "[.025", ".975]", "without noise", "of the table"], rows
-    )
-    if not bounded:
-        yield from ("", *textwrap.wrap(_PENALISED, 100))
+        slope = judged.get(each.name)
+        ends = ["none", ""] if each.interval is None else [number(end) for end in each.interval]
+        own = ["not determined" if value is None else number(value) for value in (each.own, each.weighted)]
+        lines.append([each.name, *own, *_seen(slope), number(each.private), *ends])
+    return header, lines
 
 
-_PENALISED = (
-    "The coefficients cannot be told at this epsilon: noise of this size may hide that features depend on each other. "
-    "Shown are those under a penalty that was fixed before looking, drawn towards 0; their intervals are about the "
-    "penalised coefficients of these rows, not about the columns beside them."
+def _seen(slope: SlopeVerdict | None) -> list[str]:
+    if slope is None:
+        return ["", "", ""]
+    off = "" if slope.off_by is None else f"{slope.off_by:.2g}"
+    if slope.seen is None:
+        return ["small", "", off]
+    return [f"{100 * slope.seen:.0f} %", "no size" if slope.seen_from is None else f"{slope.seen_from:.2g}", off]
+
+
+_LEGEND = (
+    "Yours: ordinary least squares of the table. Weighted: what a collection estimates, without noise. Seen in: the "
+    "share of simulated collections whose 95 % interval excludes 0, in steps of 5 %. 80 % from: the smallest slope "
+    "that would be seen in 80 % of them. Off by: the median distance of the printed slope from yours. Example: one "
+    "collection, with its 95 % interval for the weighted slope."
 )
+
+_VERDICTS: dict[Verdict, str] = {
+    "good": "Good",
+    "part": "Part of it",
+    "prediction only": "Prediction only",
+    "not at this size": "Not at this size",
+}
+
+
+def in_words(trial: Trial, answer: RegressionComparison) -> Iterator[str]:
+    """Yield the verdict, and what would help."""
+    judged = answer.judgement
+    large = [slope for slope in judged.slopes if slope.large]
+    told = [slope.name for slope in large if slope.told]
+    lost = [slope.name for slope in large if not slope.told]
+    why = {
+        "good": f"{_all(len(told))} of at least a tenth of a deviation is seen in 80 % of collections"
+        if large
+        else "no slope reaches a tenth of a deviation, and one that did would be seen in 80 % of collections",
+        "part": f"seen in 80 % of collections: {', '.join(told)}; not: {', '.join(lost)}",
+        "prediction only": "no slope is seen in 80 % of collections, but predictions keep more than half of your R2",
+        "not at this size": "no slope is seen in 80 % of collections, and predictions keep at most half of your R2",
+    }[judged.verdict]
+    yield f"{_VERDICTS[judged.verdict]}: {why}."
+    shrunk = [slope.name for slope in large if slope.seen is not None and slope.seen >= SEEN and not slope.kept]
+    if shrunk:
+        yield f"Of {', '.join(shrunk)} the collection estimates less than half of your slope: rows count unlike yours."
+    if answer.dependent:
+        yield (
+            f"In your own table {', '.join(answer.dependent)} depend on each other exactly, so that no size tells "
+            "their slopes apart: leave one of them out."
+        )
+    elif judged.verdict != "good":
+        yield _sizes(trial, judged.sizes)
+    if answer.drowned:
+        yield (
+            f"The noise drowns {', '.join(answer.drowned)}, which vary in few rows: no slope can be told while they "
+            "take part. Leave them out with --drop."
+        )
+    if answer.choice is not None:
+        few = answer.choice
+        options = " ".join(f"--column '{name}'" for name in few.columns)
+        yield (
+            f"With {len(few.columns)} of {few.among} columns predictions have R2 {_r2(few.r2)} instead of "
+            f"{_r2(few.all_r2)}: {options}. A specification of these has read this table."
+        )
+
+
+def _all(count: int) -> str:
+    return "the only slope" if count == 1 else f"each of the {count} slopes"
+
+
+def _sizes(trial: Trial, sizes: Sequence[Size]) -> str:
+    good = [f"{size.rows:,} rows like these at epsilon {number(size.epsilon)}" for size in sizes if size.good]
+    if good:
+        return f"Simulated to be good: {', or '.join(good)}."
+    most = max((size.rows for size in sizes), default=trial.rows)
+    return f"No size that was simulated is good, up to {most:,} rows like these at four times the epsilon."
 
 
 def _directions(answer: DirectionComparison) -> Iterator[str]:
@@ -158,26 +243,10 @@ def _remarks(trial: Trial) -> Iterator[str]:
         yield f"In {trial.incomplete_rows:,} of the rows a number is missing; {fate}."
     for name, reason in trial.left_out.items():
         yield f"Column {name!r} was left out: {reason}."
-    if isinstance(answer, RegressionComparison) and answer.unseen:
-        yield f"The noise drowns {', '.join(answer.unseen)}: no coefficient is asked about it."
+    if isinstance(answer, RegressionComparison) and answer.absent:
+        yield f"The same in every row, and so not asked about: {', '.join(answer.absent)}."
     for warning in answer.warnings:
         yield f"Warning: {warning}."
-
-
-def _verdict(answer: RegressionComparison, rows: int) -> str:
-    here = answer.here.strength
-    if here >= TELLS:
-        return "Worth collecting: at this epsilon and size the coefficients can be told."
-    if answer.dependent:
-        return (
-            f"Not worth it as it is: in your own table {', '.join(answer.dependent)} depend on each other exactly, so "
-            "that no number of rows and no epsilon tells their coefficients apart; leave one of them out."
-        )
-    needed = rows * TELLS / here if here > 0 else float("inf")
-    more = f"about {needed:,.0f} rows would be needed" if needed < 1e12 else "no number of rows would be enough"
-    if here >= HARDLY:
-        return f"Worth a thought: some coefficients can be told; for all of them {more}, or fewer features."
-    return f"Not worth it as it is: hardly any coefficient can be told; {more}, or fewer features."
 
 
 def _verdict_of_directions(answer: DirectionComparison) -> str:
@@ -198,17 +267,15 @@ def draw(trial: Trial, answer: RegressionComparison, file: Path) -> None:
         from matplotlib.figure import Figure
     except ModuleNotFoundError:
         raise InvalidAnalysisError("pictures need matplotlib: pip install 'lintra[plot]'") from None
-    shown = [each for each in answer.coefficients if each.non_private]
+    shown = [each for each in answer.coefficients if each.own]
     figure = Figure(figsize=(7, 1.6 + 0.35 * len(shown)), layout="constrained")
     axes = figure.add_subplot()
     for position, each in enumerate(reversed(shown)):
-        unit = abs(each.non_private or 1.0)
+        unit = abs(each.own or 1.0)
         if each.interval is not None:
             axes.plot([end / unit for end in each.interval], [position, position], color="C0", linewidth=2)
         axes.plot(each.private / unit, position, "o", color="C0", label="private, 95 %" if position == 0 else None)
-        axes.plot(
-            (each.non_private or 0) / unit, position, "x", color="C1", label="the table" if position == 0 else None
-        )
+        axes.plot((each.own or 0) / unit, position, "x", color="C1", label="the table" if position == 0 else None)
     axes.set_yticks(range(len(shown)), [each.name for each in reversed(shown)])
     # Where nothing bounds a coefficient its point may lie anywhere; the axis stays where things can be read.
     axes.set_xlim(-4, 4)

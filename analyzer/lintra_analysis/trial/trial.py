@@ -24,6 +24,7 @@ from lintra_analysis.trial.files.table import FileTable
 from lintra_analysis.trial.organisations import PooledComparison, Whose, contributors_of, pooled_of
 from lintra_analysis.trial.row_weights import RowWeighting, weighted_document
 from lintra_analysis.trial.selection import EncodedRows, chosen_columns, complete_rows
+from lintra_analysis.trial.verdict import Verdict
 from lintra_protocol.crypto.randomness import RandomBytes
 from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.encoding.documents import real
@@ -61,6 +62,11 @@ class Trial:
     def __repr__(self) -> str:
         return f"Trial({self.target!r}, {self.rows} rows)"
 
+    @property
+    def verdict(self) -> Verdict | None:
+        """Whether collecting such rows would tell the table's slopes; None of a range finder's directions."""
+        return self.answer.judgement.verdict if isinstance(self.answer, RegressionComparison) else None
+
     def document(self) -> dict[str, object]:
         """Return the trial as JSON holds it."""
         plain = {name: value for name, value in vars(self).items() if name not in ("answer", "pooled")}
@@ -85,13 +91,14 @@ def try_table(
     wide: bool = False,
     whose: Whose | None = None,
     rows_per_person: int | None = None,
+    draws: int | None = None,
 ) -> Trial:
     """Collect a table privately, explain one column by the others, and compare with the table itself.
 
     `target` is a column of numbers, or of zeros and ones. `delta` is promised; the usual one for so many rows if not
     given. `said` is told in words how far the trial is. `wide` takes a range finder instead of all products. `whose` is
     that of every row of the table where organisations contribute; `rows_per_person` says to keep so many rows of each
-    person in an organisation, the first ones; all if not given.
+    person in an organisation, the first ones; all if not given. `draws` is how many collections are simulated.
     """
     started, asked, table = time.perf_counter(), table.num_rows, chosen_columns(table, target)
     if whose is not None:
@@ -107,11 +114,14 @@ def try_table(
     if whose is not None and persons is not None:
         specification |= contributors_of(whose, bounds, complete, persons)
     collected = collect(specification, block, now, random_bytes, said, () if whose is None else whose.files)
-    said("estimating, with and without privacy")
+    said("simulating collections of these rows")
     weighting = RowWeighting.stated(specification)
     rows = EncodedRows.of(bounds, block[whole], persons, collected.task.measurement.person_norm, weighting)
-    constant = float(bounds.intercept) if weighting is None else weighting.constant
-    answer = directions_of(collected, rows) if wide else coefficients_of(collected, rows, constant, table.num_rows)
+    answer: RegressionComparison | DirectionComparison
+    if wide:
+        answer = directions_of(collected, rows)
+    else:
+        answer = coefficients_of(collected, rows, bounds.columns, table.num_rows, draws)
     pooled = None
     if whose is not None and isinstance(answer, RegressionComparison):
         dropped = asked - table.num_rows

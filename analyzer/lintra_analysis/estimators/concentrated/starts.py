@@ -8,7 +8,6 @@ So one eigendecomposition serves all hyperplanes.
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import sparse
 
 from lintra_analysis.estimators.concentrated.equations import Equations
 from lintra_analysis.estimators.concentrated.minimise import Hyperplanes
@@ -38,6 +37,9 @@ def smallest_directions(equations: Equations, about: FloatArray) -> FloatArray:
     size = equations.size
     if size < _DENSE:
         return np.asarray(np.linalg.eigh(held_matrix(equations, about))[1][0, :, :2].T)
+    # Loaded only for many columns: it takes as long as a small regression.
+    from scipy.sparse.linalg import LinearOperator, eigsh
+
     local = equations.at(about)
     diagonal, target, taken = equations.diagonal.ravel(), local.frame[0, -2], local.dents[0, -1]
     along = target / diagonal
@@ -49,8 +51,8 @@ def smallest_directions(equations: Equations, about: FloatArray) -> FloatArray:
     def product(vector: FloatArray) -> FloatArray:
         return inverse(local.covariance(inverse(vector.ravel())[np.newaxis, np.newaxis])[0, 0])
 
-    operator = sparse.linalg.LinearOperator((size, size), matvec=product, dtype=np.float64)
-    return np.asarray(sparse.linalg.eigsh(operator, k=2, which="LA", v0=about[0])[1].T)
+    operator = LinearOperator((size, size), matvec=product, dtype=np.float64)
+    return np.asarray(eigsh(operator, k=2, which="LA", v0=about[0])[1].T)
 
 
 @dataclass(frozen=True, eq=False)
