@@ -91,6 +91,8 @@ def differences(release: GramEstimate, of: Of, residuals: Residuals, *, penalise
     if of == "cohort" and not penalised:
         sums = dense_sets.Residual.about(dense_sets.Equations(chosen.gram.matrix, sets.sigma, sets.kernel))
         low, high = sums.interval(RESIDUAL_LIMIT, max(sets.total[1], 0))
+        # An upper end below 1.96 deviations would claim that noise hid nothing.
+        high = max(high, 1.96 * sums.error)
         found.append(float(np.max(np.abs(np.array(sets.residual) - (low, high)))) / (high - low))
     return max(found)
 
