@@ -31,12 +31,17 @@ export function bigEndian(value: number, count: number): Uint8Array {
 /** An integer as so many bytes, the lowest first; what does not fit is cut off, so that negative ones are residues. */
 export function writeLittleEndian(target: Uint8Array, at: number, value: bigint, count: number): void {
   let low = BigInt.asUintN(8 * count, value);
-  for (let end = at + count; at < end; at++, low >>= 8n) target[at] = Number(low & 255n);
+  for (const end = at + count; at < end; low >>= 32n)
+    for (let word = Number(low & 0xffffffffn), place = 0; place < 4 && at < end; place++, word >>>= 8) target[at++] = word;
 }
 
+/** The integer of so many bytes, an even number, the lowest first; by words of 32 bits, which are faster than bytes. */
 export function readLittleEndian(bytes: Uint8Array, at: number, count: number): bigint {
   let value = 0n;
-  for (let place = at + count - 1; place >= at; place--) value = (value << 8n) | BigInt(bytes[place]);
+  let end = at + count;
+  for (; (end - at) % 4; end -= 2) value = BigInt(bytes[end - 2] | (bytes[end - 1] << 8));
+  for (; end > at; end -= 4)
+    value = (value << 32n) | BigInt((bytes[end - 4] | (bytes[end - 3] << 8) | (bytes[end - 2] << 16) | (bytes[end - 1] << 24)) >>> 0);
   return value;
 }
 

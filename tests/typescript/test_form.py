@@ -1,0 +1,97 @@
+"""The form of docs/how-to/pages.md in a real browser, against three real servers, as the page has it."""
+
+import asyncio
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from services import analyst_token, local_services, running
+from starlette.applications import Starlette
+from starlette.responses import HTMLResponse
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from lintra_analysis.access.rest_client import AnalyzerClient
+from support.browser import chromium, needs_browser, served, visiting
+from support.pages import pages
+
+sys.path.append(str(Path(__file__).resolve().parent))
+from test_services import SPECIFICATION
+
+PATIENCE = 60_000
+pytestmark = [pytest.mark.e2e, pytest.mark.slow, needs_browser]
+
+WATCH = """form => new Promise(done => {
+  form.addEventListener("lintra-sent", event => done(event.detail));
+  form.addEventListener("lintra-failed", event => done(event.detail));
+})"""
+
+
+def block_of_page(language: str) -> str:
+    """Return the only block in a language of the how-to."""
+    (found,) = re.findall(rf"```{language}\n(.*?)```", pages()["docs/how-to/pages.md"], re.DOTALL)
+    return str(found)
+
+
+def policy_of_page(servers: list[str]) -> str:
+    """Return the strict policy of the how-to, for some servers."""
+    (found,) = re.findall(r"content-security-policy: (.*)", pages()["docs/how-to/pages.md"])
+    return re.sub(r"connect-src [^;]*", "connect-src " + " ".join(servers), str(found)).replace(
+        "frame-ancestors https://study.example", "frame-ancestors 'self'"
+    )
+
+
+def site(built: Path, task_id: str, servers: list[str]) -> Starlette:
+    """Return the page as the how-to has it, of this task and these servers."""
+    text = block_of_page("html").replace("TASK IDENTIFIER", task_id)
+    text = text.replace("https://stats.a.example https://stats.b.example", " ".join(servers))
+    headers = {"content-security-policy": policy_of_page(servers), "referrer-policy": "no-referrer"}
+
+    def page(request: Any) -> HTMLResponse:
+        del request
+        return HTMLResponse(text, headers=headers)
+
+    return Starlette(routes=[Route("/study.html", page), Mount("/", StaticFiles(directory=built / "dist"))])
+
+
+async def filled(page: Any, minutes: str) -> dict[str, Any]:
+    """Fill the form by the keyboard, as its shadow root is closed, and return what it says at the end."""
+    await page.wait_for_selector("lintra-form")
+    sent = asyncio.ensure_future(page.locator("lintra-form").evaluate(WATCH))
+    await asyncio.sleep(2)
+    for keys in (["Tab", minutes], ["Tab", "b"], ["Tab", "y"], ["Tab", " "], ["Tab", "Enter"]):
+        await page.keyboard.press(keys[0])
+        if keys[1] == "Enter" or keys[1] == " ":
+            await page.keyboard.press("Enter" if keys[1] == "Enter" else "Space")
+        else:
+            await page.keyboard.type(keys[1])
+    found: dict[str, Any] = await asyncio.wait_for(sent, 60)
+    return found
+
+
+async def test_tabs_of_a_strict_page_send_reports_that_are_released(built: Path, tmp_path: Path) -> None:
+    servers, analyzer = local_services(tmp_path, 3)
+    token, urls = analyst_token(tmp_path), [each.url for each in servers]
+    with running([*servers, analyzer]), AnalyzerClient(analyzer.url, token) as desk:
+        task_id = desk.create_task(SPECIFICATION | {"min_clients": 5})["task_id"]
+        async with chromium() as browser, served(site(built, task_id, urls)) as origin:
+            sent = []
+            for person in range(6):
+                # A window without a past is a person of its own: its storage is fresh.
+                async with visiting(browser, origin) as visit:
+                    await visit.page.goto(origin + "/study.html")
+                    sent.append(await filled(visit.page, str(20 * person)))
+                    assert visit.said == [], visit.said
+                    if person == 0:
+                        await visit.page.reload()
+                        again = await filled(visit.page, "100")
+                        assert (again["reportId"], again["repeated"]) == (sent[0]["reportId"], True)
+            assert [each["repeated"] for each in sent] == [False] * 6, json.dumps(sent)
+            assert len({each["reportId"] for each in sent}) == 6
+            assert [len(each["receipts"]) for each in sent] == [3] * 6
+        release_id = await asyncio.to_thread(desk.release, task_id)
+        assert desk.record(release_id).record.num_clients == 6
+        assert desk.record(release_id).record.model_dump()["verification"]["rejected"] == 0
