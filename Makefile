@@ -4,7 +4,7 @@ BIN := .venv/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Both workers have a core; compiled code is kept, and files lie in memory with 2 GB of room: tests wait for the disk often.
 ALONE := env -u PYTHONDONTWRITEBYTECODE OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(shell test -w /dev/shm && df -Pk /dev/shm | awk 'NR == 2 && $$4 > 2000000 {print "TMPDIR=/dev/shm"}')
-.PHONY: check test test-all typescript build-if-possible vectors demo demo-organisations console bench bench-all bench-peers docs lock
+.PHONY: check test test-all typescript build-if-possible vectors demo demo-web demo-organisations console bench bench-all bench-peers docs lock
 
 check: .venv/.stamp  ## lint, format, types, spelling, prose
 	$(BIN)/ruff check && $(BIN)/ruff format --check && $(BIN)/mypy && $(BIN)/mypy deploy/*.py deploy/*/*.py docs/making && $(BIN)/mypy --config-file tests/mypy.toml tests benchmarks
@@ -18,6 +18,7 @@ vectors: .venv/.stamp  ## write the test vectors again from the reference implem
 	$(BIN)/python tests/vectors/reference.py
 demo demo-organisations console: .venv/.stamp  ## real processes, real data; of clients, or of airlines; console: it stays, for a browser
 	$(BIN)/python deploy/$(subst -,_,$(@:console=demo)).py $(if $(filter console,$@),--stay)
+demo-web: build-if-possible .venv/.stamp ; $(BIN)/python deploy/demo_web.py
 docs: .venv/.more  ## the site, in build/docs; a warning, such as a broken link, is an error
 	$(BIN)/python -m sphinx -q -W --keep-going -b html docs build/docs
 bench bench-all: .venv/.more  ## every benchmark, small, in under ten minutes; or in full, hours
