@@ -7,6 +7,7 @@ program knows, so that the released means can stand beside the true ones.
 
 import argparse
 import asyncio
+import random
 import sys
 import tempfile
 from dataclasses import dataclass, field
@@ -86,6 +87,13 @@ document.querySelector("#release").onclick = () => ask("release");
 """
 
 
+def _person(rng: random.Random) -> tuple[float, float, float]:
+    """Invent the answers of one person: who sleeps less or drinks no tea drinks more coffee."""
+    tea, sleep = rng.random() < 0.4, min(max(rng.gauss(7, 1.2), 0.0), 12.0)
+    coffee = min(max(round(rng.gauss(4.5 - 0.3 * sleep + (not tea), 1)), 0), 10)
+    return sleep, float(coffee), float(tea)
+
+
 @dataclass
 class Collection:
     """One task, its servers, and the simulated people who took part."""
@@ -98,11 +106,8 @@ class Collection:
 
     def add_people(self) -> str:
         """Send the rows of 500 people, each as a client of its own."""
-        rng = np.random.default_rng(self.seed + len(self.people))
-        tea = rng.random(PEOPLE) < 0.4
-        sleep = np.clip(rng.normal(7, 1.2, PEOPLE), 0, 12)
-        coffee = np.clip(np.round(rng.normal(4.5 - 0.3 * sleep + 1 * ~tea, 1)), 0, 10)
-        rows = np.column_stack([sleep, coffee, tea]).astype(np.float64)
+        rng = random.Random(self.seed + len(self.people))
+        rows = np.array([_person(rng) for _ in range(PEOPLE)])
         sent = simulate(self.task_id, self.servers, rows, 1)
         self.people.append(rows)
         return f"{sent.sent} people reported; {PEOPLE * len(self.people)} so far, and whoever filled the form."
