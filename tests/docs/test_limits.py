@@ -26,7 +26,8 @@ OF_THIS_IMPLEMENTATION = {
     "mechanisms.joint_rows": "NO_CELL", "mechanisms.layout": "CLIPPED ROWS", "mechanisms.projected": "NO_LABEL",
     "mechanisms.row_quota": "MARGIN", "messages.documents": "BATCH", "messages.receipts": "KIND",
     "messages.verification": "MATRIX_NONCE", "privacy.leverage": "MAX_RESIDUAL BLOCK", "trust": "NO_BOUND",
-    "rules.verification": "BLOCK_BYTES", "privacy.discrete": "MU_MARGIN", "crypto.sealing": "HYBRID CLASSICAL",
+    "mechanisms.grid": "FINE_SIGMA", "rules.verification": "BLOCK_BYTES", "privacy.discrete": "MU_MARGIN",
+    "crypto.sealing": "HYBRID CLASSICAL",
     "tables.columns": "LEAST_COVERED LARGEST", "tables.doubts": "MAX_LEVELS", "tables.readings": "NO_CODE",
 }  # fmt: skip
 """Speed, words for people, planning, and what other tests hold against protocol.md: not needed for the same answers."""

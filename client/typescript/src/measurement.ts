@@ -178,8 +178,8 @@ export class Measurement {
     if (!isPositive(parseReal(document.row_bound)) || bound <= 0n || bound > MAX_SQUARED_BOUND)
       refuse("invalid_task", `row_bound ${document.row_bound} is not positive, or does not fit 30 bits`);
     if (document.rounding && (!kind.allows.dither || bound < 4n * BigInt(this.columns)))
-      refuse("invalid_task", "rounding: this mechanism does not dither, or its grid is too coarse for so many columns");
-    if (document.floor) refuse("invalid_task", "floor: belongs to noise of clients and servers both");
+      refuse("invalid_task", "rounding: not offered here, or the grid is too coarse");
+    if (document.floor) refuse("invalid_task", "floor: belongs to noise of both");
     if (document.clip_count_weight && !kind.allows.clipCounter)
       refuse("invalid_task", `clip_count_weight: ${document.kind} cannot count clipped rows`);
     if (weight.n < 0n || compare(weight, rational(1n)) > 0 || (document.clip_count_weight && !this.counter))

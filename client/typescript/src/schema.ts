@@ -35,7 +35,7 @@ export const column: Shape = ruled<Column>(
   }),
   (held) =>
     compare(parseReal(held.lower), parseReal(held.upper)) < 0 && isPositive(parseReal(held.scale)) && fitsKind(held),
-  "bounds, scale, kind and levels of this column do not fit together",
+  "its fields do not fit together",
 );
 
 function fitsKind({ name: own, kind, levels, lower, upper, center, scale }: Column): boolean {

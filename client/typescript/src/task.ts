@@ -110,7 +110,7 @@ export const definitionShape = ruled<Definition>(
       (task.max_rejected === undefined) === (task.verification === undefined)
     );
   },
-  "servers, columns, times, windows or cohort do not fit together",
+  "its fields do not fit together",
 );
 
 /** A row that was encoded. */
@@ -270,11 +270,11 @@ export class Task {
     if (client_auth === "mtls") unsupported("client_auth: mutual TLS is not available");
     if (extensions.length) unsupported("extensions: there are none yet");
     if (contributors !== undefined) unsupported("contributors: this client sends single rows");
-    if (study !== undefined) unsupported("study: this client takes no part in pilots and their main tasks");
+    if (study !== undefined) unsupported("study: this client takes no part in studies");
     if (noise === "both") unsupported("noise: this client knows that of clients or of servers");
     if (share_form === "spread" && this.verified) unsupported("share_form: verified reports are not spread");
     if (noise && !this.measurement.kind.allows.serverNoise) unsupported("noise: servers cannot add that of this mechanism");
-    if (this.definition.claim.epsilon_alone) refuse("invalid_task", "epsilon_alone: belongs to noise of clients and servers both");
+    if (this.definition.claim.epsilon_alone) refuse("invalid_task", "epsilon_alone: belongs to noise of both");
     if (noise && this.claim.deltaCoalition.n) refuse("invalid_task", "delta_coalition: servers' noise needs none; use 0");
     if (this.definition.claim.neighbours === ("add-remove" as string))
       refuse("invalid_task", "neighbours: add-remove is for organisations");

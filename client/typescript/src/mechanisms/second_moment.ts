@@ -65,7 +65,7 @@ export const secondMoment: Kind<SecondMoment> = {
   check(document, { neighbours }) {
     const { intercept, trace, count } = document;
     if (trace && neighbours !== "replace-one")
-      refuse("invalid_task", "trace: against the null row it would double the squared sensitivity; leave it out");
+      refuse("invalid_task", "trace: use neighbours replace-one, or leave it out");
     if (count && intercept === "0") refuse("invalid_task", "count: rows are counted by an intercept; give one");
     if (compare(parseReal(intercept), rational(0n)) < 0) refuse("invalid_task", "intercept: negative; use 0 for none");
     if (isPositive(parseReal(intercept)) && !constantOf(document))

@@ -32,7 +32,7 @@ export const claimShape = ruled<ClaimDocument>(
     const fits = coalition.n >= 0n && compare(coalition, parseReal(claim.delta)) < 0;
     return fits && claim.max_corrupt_clients < claim.min_clients;
   },
-  "delta_coalition is not below delta, or no client is honest",
+  "its fields do not fit together",
 );
 
 /** What the noise has to keep. */
