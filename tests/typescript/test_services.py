@@ -22,7 +22,8 @@ from test_client import node
 CLIENTS = 12
 SPECIFICATION: dict[str, Any] = {
     "purpose": "waiting times", "row_bound": 1, "epsilon": 2, "delta": 1e-6, "min_clients": 10,
-    "max_corrupt_clients": 0, "neighbours": "replace-one", "client_auth": "none", "max_missing": 0.25, "noise": "clients",
+    "max_corrupt_clients": 0, "neighbours": "replace-one", "client_auth": "none", "max_missing": 0.25,
+    "noise": "clients",
     "columns": [
         {"name": "minutes", "lower": 0, "upper": 240, "center": 120, "scale": 200},
         {"name": "kind", "kind": "category", "levels": ["a", "b", "(other)"]},
