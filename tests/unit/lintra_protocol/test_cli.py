@@ -15,7 +15,7 @@ from lintra_protocol.privacy.statement import Claim
 from support import make_task
 from support.measured import calibrated_for, with_contributors
 
-TASK = make_task("osnap")
+TASK = make_task("osnap", min_clients=8)
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def test_show_names_the_levels_of_a_category_and_counts_sigma_in_its_own_steps(
         Column(name="town", lower="0", upper="1", kind="category", levels=("Basel", "Bern")),
     )
     asked = plan_ron_gauss(TASK.claim, columns, JointQuestion(label="town"), bytes(32))
-    definition = make_task(calibrated_for(asked, 2, TASK.claim, 1000), columns=columns)
+    definition = make_task(calibrated_for(asked, 2, TASK.claim, 1000), columns=columns, min_clients=8)
     path = tmp_path / "task.json"
     path.write_bytes(definition.canonical())
     assert lintra("task", "show", str(path)) == 0

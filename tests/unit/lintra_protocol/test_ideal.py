@@ -69,7 +69,7 @@ def test_second_moments_come_out_symmetric() -> None:
 
 def test_too_few_clients_give_nothing() -> None:
     with pytest.raises(CohortTooSmallError, match="7 of at least 8"):
-        run(make_task(), clients()[:7], NONCES)  # type: ignore[arg-type]
+        run(make_task(min_clients=8), clients()[:7], NONCES)  # type: ignore[arg-type]
 
 
 def test_a_bad_row_stops_before_anything_is_shared() -> None:

@@ -122,7 +122,7 @@ def test_a_report_that_is_too_long_is_refused() -> None:
         ({"servers": (TASK.servers[0],)}, "at least 2"),
         ({"columns": ()}, "at least 1"),
         ({"not_before": 5, "not_after": 5}, "not before"),
-        ({"max_clients": 7}, "below min_clients"),
+        ({"max_clients": 6}, "below min_clients"),
         ({"max_missing": "1"}, "max_missing"),
         ({"max_missing": "-0.5"}, "max_missing"),
         ({"version": "lintra/2"}, "lintra/1"),

@@ -56,8 +56,8 @@ def test_the_plan_of_the_page_is_what_is_printed(capsys: pytest.CaptureFixture[s
     predicted = plan["predicted"]
     assert isinstance(second, dict)
     assert isinstance(predicted, dict)
-    assert plan["sigma"] == pytest.approx(0.30082, abs=5e-6)
-    assert predicted["sketch"]["relative_error"] == pytest.approx(0.0624, abs=5e-5)
+    assert plan["sigma"] == pytest.approx(0.30103, abs=5e-6)
+    assert predicted["sketch"]["relative_error"] == pytest.approx(0.0625, abs=5e-5)
     assert second["predicted"]["relative_error"] == pytest.approx(4.6e-5, abs=5e-7)
     assert (second["seeded_bytes"], plan["seeded_bytes"]) == (4466, 4106)
     assert predicted["ratio"] == pytest.approx(1.81e6, rel=3e-3)
@@ -72,7 +72,8 @@ def test_the_clip_counter_costs_two_per_cent(
     plans.append(document(capsys, *ONE_LAYER))
     bare, usual, half, unsaid = (float(str(plan["sigma"])) for plan in plans)
     assert usual / bare - 1 == pytest.approx(0.02, abs=5e-4)
-    assert half / bare - 1 == pytest.approx(0.005, abs=2e-4)
+    # Sigma is a whole number of steps, at least a thousand of them.
+    assert half / bare - 1 == pytest.approx(0.005, abs=1e-3)
     assert unsaid == usual
     counters = [plan["deviations"] for plan in plans[1:3]]
     assert isinstance(counters[0], dict)

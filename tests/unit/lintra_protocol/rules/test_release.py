@@ -39,7 +39,7 @@ from lintra_protocol.task import Task
 from lintra_protocol.transforms.osnap import BalancedOsnap
 from support import identity, make_task, nonce, signed_cohorts, signed_inventories
 
-TASK = make_task(max_clients=20)
+TASK = make_task(min_clients=8, max_clients=20)
 SKETCH = make_task("osnap", rows=2, max_clients=20)
 OVERLAPPING = make_task("osnap", rows=4, sparsity=2, min_clients=30, max_clients=100)
 NONCES = [nonce(server) for server in range(3)]
@@ -136,7 +136,7 @@ def test_holding_less_than_the_cohort_is_no_reason_to_refuse() -> None:
 def test_a_promise_that_the_cohort_does_not_keep_names_both_numbers() -> None:
     weak = TASK.mechanism.model_copy(update={"sigma": TASK.mechanism.sigma // 2})
     with pytest.raises(FalseClaimError, match=r"promised epsilon 1 at delta 0\.000001, but .* epsilon 2\.12"):
-        check_cohort(make_task(weak, check=False), 8, 8)
+        check_cohort(make_task(weak, min_clients=8, check=False), 8, 8)
 
 
 def test_a_cohort_that_fills_no_row_with_honest_clients_is_refused() -> None:
