@@ -134,6 +134,7 @@ async def left(folder: Path, kind: str, *, reset: bool) -> dict[str, list[Mutabl
     return found
 
 
+@pytest.mark.grid(3)
 @pytest.mark.parametrize("reset", [False, True], ids=["closed", "reset"])
 @pytest.mark.parametrize("kind", FACES)
 @pytest.mark.parametrize("loop", LOOPS)
