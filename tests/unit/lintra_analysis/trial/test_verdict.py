@@ -50,19 +50,22 @@ def test_what_is_called_seen_in_some_share_is_seen_in_it_by_regression_itself() 
 
 
 @pytest.mark.slow
-def test_slopes_called_seen_in_80_percent_are_seen_in_72_to_88() -> None:
-    """Over tables of 4 to 12 features at several sizes of noise; 150 fresh collections of each such slope."""
-    shares = []
+def test_slopes_called_seen_in_about_80_percent_are_seen_as_often() -> None:
+    """Over tables of 4 to 12 features at several sizes of noise; 150 fresh collections of each such slope.
+
+    Few slopes are called seen in just 80 %, so those of 60 to 95 % are asked about, and the mean difference.
+    """
+    differences = []
     for seed in range(40):
         rows = rows_of(100 + seed, 4 + seed % 9, near=(1.0, 0.3)[seed % 2])
         sigma = (60.0, 120.0, 240.0, 400.0)[seed % 4]
-        named = [slope.name for slope in judged(rows, sigma).slopes if slope.seen == 0.8]
         exact = exact_of(rows, sigma)
-        if named:
+        called = {one.name: one.seen for one in judged(rows, sigma).slopes if one.seen and 0.6 <= one.seen <= 0.95}
+        if called:
             again = seen_again(exact, range(1000 * seed, 1000 * seed + 150))
-            shares += [again[name] for name in named]
-    assert len(shares) >= 5
-    assert 0.72 <= np.mean(shares) <= 0.88, shares
+            differences += [again[name] - share for name, share in called.items()]
+    assert len(differences) >= 5
+    assert abs(np.mean(differences)) <= 0.08, differences
 
 
 @pytest.mark.parametrize("runs", [3, pytest.param(40, marks=pytest.mark.slow)])
