@@ -107,12 +107,16 @@ def farthest(task: Task) -> Pair:
 def _unseen(seen: FloatArray) -> FloatArray:
     """Return a unit row of which `seen`, shape `(d, k)`, shows nothing; the same on every processor, shape `(d,)`.
 
-    It is the part of a column's own direction that is orthogonal to `seen`, of the column that keeps most.
+    It is the part orthogonal to `seen` of a column's direction, or of a sum or difference of two, whichever keeps most.
+    Two columns with equal projections differ by such a row, and its entries are rounded alike.
     """
-    kept = np.eye(len(seen)) - seen @ np.linalg.pinv(seen)
+    own = np.eye(len(seen))
+    first, second = np.triu_indices(len(seen), k=1)
+    tried = np.hstack([own, (own[:, first] - own[:, second]) / sqrt(2), (own[:, first] + own[:, second]) / sqrt(2)])
+    kept = tried - seen @ (np.linalg.pinv(seen) @ tried)
     lengths = np.linalg.norm(kept, axis=0)
-    column = first_largest(lengths)
-    row: FloatArray = kept[:, column] / lengths[column]
+    most = first_largest(lengths)
+    row: FloatArray = kept[:, most] / lengths[most]
     return row
 
 
