@@ -1,7 +1,7 @@
 """A session on one's own table: private releases under one budget, charged before each of them.
 
 Every release is Gaussian up to a stated slack, so that what several spend together is exact (`composition.Spending`),
-also when a release is chosen after seeing the results of earlier ones (docs/explanation/privacy.md#composition).
+also when a release is chosen after seeing the results of earlier ones (docs/proofs/together.md#composition).
 """
 
 import math

@@ -2,7 +2,7 @@
 
 Every loss is rounded up to a multiple of the step and every error of the computation is granted to an infinite loss,
 so the delta read off is never too small. For Gaussian releases alone `composition.Spending` is exact and simpler; this
-is its cross-check (docs/explanation/privacy.md#composition).
+is its cross-check (docs/proofs/together.md#composition).
 """
 
 import math

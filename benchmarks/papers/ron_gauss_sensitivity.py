@@ -151,7 +151,7 @@ def _require_dimension(dimension: int) -> None:
 def augmented_distance(constant: float, squared_bound: float) -> float:
     """Return the largest Frobenius distance of g g^T and h h^T for g = (c, v), h = (c, w).
 
-    Theorem J2 of docs/explanation/privacy.md#joint. It is sqrt(2) (c^2 + q) if c^2 <= q, else 2 sqrt(2) c sqrt(q): what
+    Theorem J2 of docs/proofs/joint.md#joint. It is sqrt(2) (c^2 + q) if c^2 <= q, else 2 sqrt(2) c sqrt(q): what
     one row changes where mean and second moment are released as one matrix with isotropic noise. `constant` is c, at
     least 0; `squared_bound` is q, the bound of |v|^2 and |w|^2, positive.
 

@@ -239,7 +239,7 @@ class TaskTerms(BatchTerms):
     def alone_privacy(self) -> PrivacyStatement | None:
         """Return the privacy of one release if all other clients are invented or corrupt; None where nothing bounds it.
 
-        It depends on no cohort and on no matrix (docs/explanation/privacy.md#two-layers).
+        It depends on no cohort and on no matrix (docs/proofs/servers.md#two-layers).
         """
         alone = self._as_claimed.alone()
         if alone is None or self.shares_seen is None or self.noise == "servers":

@@ -1,4 +1,4 @@
-"""Figures of docs/explanation/privacy.md that follow from a formula: each is computed anew.
+"""Figures of docs/proofs that follow from a formula: each is computed anew.
 
 Figures stand here as on the pages, rounded to the digits that these show. Where a formula is short it is written out,
 so that the library's function and this file would both have to be wrong.

@@ -1,4 +1,4 @@
-"""Frames are uniform: what they keep of a direction has the law of Theorem J5 (docs/explanation/privacy.md#joint).
+"""Frames are uniform: what they keep of a direction has the law of Theorem J5 (docs/proofs/joint.md#joint).
 
 One comparison raises a false alarm with probability 1e-6 over the choice of the seed.
 """

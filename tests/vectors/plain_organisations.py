@@ -1,6 +1,6 @@
 """Contributions of organisations a second time, in plain Python; it shares no code with the package.
 
-Written from docs/explanation/privacy.md#organisations and docs/reference/protocol.md, to be read beside them. A
+Written from docs/proofs/persons.md#organisations and docs/reference/protocol.md, to be read beside them. A
 mechanism and its contributors are the dictionaries that stand in a task.
 """
 

@@ -305,7 +305,7 @@ def _limit(components: int | None, found: int) -> int:
 
 
 def _unclipped_length(held: RangeSums) -> float:
-    """Return how long W^T x is at most with |x| = 1, for 99.9 % of all W (docs/explanation/privacy.md#joint, J5)."""
+    """Return how long W^T x is at most with |x| = 1, for 99.9 % of all W (docs/proofs/joint.md#joint, J5)."""
     from scipy.special import betaincinv
 
     size, rank = held.projection.shape

@@ -34,7 +34,7 @@ def usual_claim(
     """Return a promise with what was left open filled in.
 
     5 % of the smallest cohort may be corrupt. In a sketch half of delta then goes to the case that too many of them
-    share a row: with nothing for it, one row would have to bear all of them (docs/explanation/privacy.md#coalitions).
+    share a row: with nothing for it, one row would have to bear all of them (docs/proofs/sketch.md#coalitions).
     These parts of all that a source is asked for add up, and must stay below its ledger's delta: `reports_per_source`
     share them. Where up to `max_merge` windows are released together a corrupt client may have as many reports in a
     release, and these are what a claim counts. Where servers add the noise no coalition weakens it: the number says

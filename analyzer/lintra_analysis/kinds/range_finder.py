@@ -151,7 +151,7 @@ def usual_projected_bound(row_bound: Real, num_columns: int, rank: int, unclippe
 
     `row_bound` is B; `num_columns` is d. `rank` is r, at most d/2; `unclipped` is between 0 and 1.
 
-    |W^T x|^2 / |x|^2 is d/r times a Beta(r/2, (d-r)/2) variable for a random frame (docs/explanation/privacy.md#joint,
+    |W^T x|^2 / |x|^2 is d/r times a Beta(r/2, (d-r)/2) variable for a random frame (docs/proofs/joint.md#joint,
     Theorem J5), and close to it for signs.
 
     Raises InvalidTaskError if the rank is out of range.

@@ -90,7 +90,7 @@ class NormLaw:
         """Return the expected share of uniform rows that are longer than `bound` where they are projected.
 
         To about .001: the laws of the squares are added on a grid; the frame keeps a beta-distributed part
-        (Theorem J5, docs/explanation/privacy.md#joint). `bound` is tau, in feature units. `dimension` is p; as many as
+        (Theorem J5, docs/proofs/joint.md#joint). `bound` is tau, in feature units. `dimension` is p; as many as
         features for no projection.
         """
         squares, shares = self._grid()
@@ -130,7 +130,7 @@ class NormLaw:
 def projected_bound(radius: float, num_features: int, dimension: int) -> float:
     """Return tau: a row of norm `radius` is longer where it is projected with probability `CLIPPED_SHARE` at most.
 
-    Theorem J5 (docs/explanation/privacy.md#joint): the kept share of its squared norm has a beta law, whatever the row.
+    Theorem J5 (docs/proofs/joint.md#joint): the kept share of its squared norm has a beta law, whatever the row.
     """
     if dimension == num_features:
         return radius

@@ -153,7 +153,7 @@ class WindowsSpecification(SpecPart):
 
 
 class ContributorsSpecification(SpecPart):
-    """Organisations that contribute rows of many persons, in one report (docs/explanation/privacy.md#organisations)."""
+    """Organisations that contribute rows of many persons, in one report (docs/proofs/persons.md#organisations)."""
 
     rows_per_person: Whole = Field(ge=1, le=MAX_ROWS_PER_PERSON, description="most rows of one person in one of them")
     max_rows: Whole = Field(ge=1, le=MAX_ROWS, description="most rows of one organisation")

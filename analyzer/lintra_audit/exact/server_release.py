@@ -1,7 +1,7 @@
 """A linear sketch with the noise of one honest server, audited exactly from its public matrix.
 
 Every released word has noise of its own, so the other clients do not matter. A row moves the release by the norm of its
-column, as it was drawn, times the distance of two encoded rows (docs/explanation/privacy.md#noise-by-servers).
+column, as it was drawn, times the distance of two encoded rows (docs/proofs/servers.md#noise-by-servers).
 """
 
 from dataclasses import replace

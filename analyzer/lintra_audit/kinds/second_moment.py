@@ -49,7 +49,7 @@ def cases() -> list[Case]:
 def farthest(task: Task) -> Pair:
     """Return far too long rows along the first axis, and in the direction whose products lie farthest from it.
 
-    With R = B^2 and the intercept c its cosine is -c^2 / R (docs/explanation/privacy.md#trace-and-intercept); in one
+    With R = B^2 and the intercept c its cosine is -c^2 / R (docs/proofs/moments.md#trace-and-intercept); in one
     dimension there is only the opposite row or none at all. With r rows of a person it is -r c^2 / T (Theorem O1).
     """
     mechanism = cast("SecondMoment", task.mechanism)

@@ -85,7 +85,7 @@ class OptimalTest(Protocol):
 
 @dataclass(frozen=True)
 class LikelihoodRatio:
-    """The optimal test of two worlds that differ in one report (Theorem 1, docs/explanation/privacy.md#sketch).
+    """The optimal test of two worlds that differ in one report (Theorem 1, docs/proofs/sketch.md#sketch).
 
     The release has mean s u^T plus what is known, and covariance sigma_w^2 S_H S_H^T in word w. With the pseudo-inverse
     of the Gram matrix the log-likelihood ratio is linear, and its distance between the worlds is mu.
@@ -140,7 +140,7 @@ def noise_gram(columns: IntArray | FloatArray) -> FloatArray:
 
 
 def leverages(columns: IntArray, honest: IntArray) -> FloatArray:
-    """Return s_i^T (S_H S_H^T)^+ s_i of the honest clients, in their order (docs/explanation/privacy.md#sketch).
+    """Return s_i^T (S_H S_H^T)^+ s_i of the honest clients, in their order (docs/proofs/sketch.md#sketch).
 
     `columns` are all clients' columns, shape `(rows, clients)` or `(copies, rows, clients)`; `honest` is their numbers,
     shape `(honest,)`.

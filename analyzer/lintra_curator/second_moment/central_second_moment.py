@@ -42,7 +42,7 @@ class NoiseRecord:
     sigma: float  #: sd of an entry off the diagonal where there are no data: sigma, sqrt(k) c B^2, w2 / sqrt(r) in turn
     num_columns: int  #: d at the time of the release
     mu: float | None = None  #: of the Gaussian mechanism, else None
-    #: K of Theorem D1, the price of integers (docs/explanation/privacy.md#integers); 0 for continuous laws
+    #: K of Theorem D1, the price of integers (docs/proofs/integers.md#integers); 0 for continuous laws
     slack: float = 0.0
     degrees: float | None = None  #: r of a projection, k of Wishart noise, nu of an inverse Wishart draw
     scale: float | None = None  #: c of Wishart noise

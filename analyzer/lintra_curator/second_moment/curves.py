@@ -103,7 +103,7 @@ def wishart_delta(
 ) -> float:
     """Return delta(epsilon) of Wishart noise W_d(c B^2 I, k).
 
-    For "replace-one" the maximum over all pairs of rows stands in a corner (docs/explanation/privacy.md#wishart, by
+    For "replace-one" the maximum over all pairs of rows stands in a corner (docs/proofs/wishart.md#wishart, by
     Prékopa 1973, Theorem 6); points between the corners are a check of the numbers. `epsilon` is at least 0; `freedom`
     is m = k - d + 1, above 2. `weight` is s = 1 / c, positive. `thorough` says to look at points between the corners as
     well; six times slower.

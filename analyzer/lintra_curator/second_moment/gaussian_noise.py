@@ -2,7 +2,7 @@
 
 Off the diagonal the noise has deviation sigma, on it sqrt(2) sigma: then it is isotropic in the Frobenius norm, in
 which two neighbours are at most sqrt(2) B^2 apart (Dwork, Talwar, Thakurta, Zhang 2014, with the weights of
-docs/explanation/privacy.md#second-moments).
+docs/proofs/moments.md#second-moments).
 """
 
 import math

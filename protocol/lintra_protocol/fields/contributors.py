@@ -1,7 +1,7 @@
 """Organisations as contributors: one report holds the rows of many persons, and the promise is made to a person.
 
 A person has at most `rows_per_person` rows in one organisation, and rows in at most `organisations_per_person` of them.
-What a person can move, and why, stands in docs/explanation/privacy.md#organisations.
+What a person can move, and why, stands in docs/proofs/persons.md#organisations.
 """
 
 from fractions import Fraction

@@ -47,7 +47,7 @@ class Mechanism(Frozen, ABC):
     Lengths: d encoded columns, w ring words in a report, m rows of the public matrix. A row is clipped to `row_bound`
     (in normalised units), counted in steps of 2^-`fraction_bits`, and noised with deviation `sigma` in ring units. A
     positive `clip_count_weight` adds the clip counter, a word that counts the rows that clipping changed: a clipped row
-    adds the weight times the distance of replaced rows (docs/explanation/privacy.md#clip-counter). Where clients and
+    adds the weight times the distance of replaced rows (docs/proofs/clips.md#clip-counter). Where clients and
     servers add noise, `floor` is the deviation of each server's in a word of deviation `sigma`, and in proportion in
     others (#two-layers). `rounding` says how numbers become integers: to the nearest, or dithered, so that the mean of
     what a number becomes is the number (#dithered-rounding). In the canonical encoding a weight or floor of 0 and
@@ -273,7 +273,7 @@ def squared_distance_of_persons(
 ) -> Fraction:
     """Return the largest squared distance where a person changes whose rows are clipped one by one.
 
-    Lemma O0 (docs/explanation/privacy.md#organisations). `squared_of_rows` is that of two rows, or of a row and the
+    Lemma O0 (docs/proofs/persons.md#organisations). `squared_of_rows` is that of two rows, or of a row and the
     null row. `squared_count` is the square of what a row adds to a noisy count word of its own, in multiples of that
     word's noise; 0 where there is no such word.
     """

@@ -2,7 +2,7 @@
 
 How many clients collude nobody can check, so every claim is shown for several answers. The noise stays what it is; of
 delta, a sketch's coalition gets nothing or half, whichever gives the smaller epsilon
-(docs/explanation/privacy.md#coalitions).
+(docs/proofs/sketch.md#coalitions).
 """
 
 from collections.abc import Callable, Mapping

@@ -2,7 +2,7 @@
 
 The directions come from the release of a `range_finder` and stand in the second task. Whatever they are, what is made
 of a row is clipped in integers, so that the promise does not rest on them
-(docs/explanation/privacy.md#second-round-of-a-range-finder).
+(docs/proofs/moments.md#second-round-of-a-range-finder).
 """
 
 import base64

@@ -1,4 +1,4 @@
-"""The floor: noise that every server adds to that of clients, word by word (docs/explanation/privacy.md#two-layers)."""
+"""The floor: noise that every server adds to that of clients, word by word (docs/proofs/servers.md#two-layers)."""
 
 from dataclasses import dataclass
 

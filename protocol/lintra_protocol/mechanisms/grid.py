@@ -1,7 +1,7 @@
 """The grid of a mechanism: how many fraction bits calibration tries, and in which order.
 
 Rounding to nearest takes the finest grid that fits the ring. Dithering takes the coarsest that is fine enough for
-everything that is estimated (docs/explanation/privacy.md#grid): what it adds is noise, and none of it is a bias.
+everything that is estimated (docs/proofs/sketch.md#grid): what it adds is noise, and none of it is a bias.
 """
 
 from collections.abc import Iterator

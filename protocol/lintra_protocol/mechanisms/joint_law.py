@@ -43,7 +43,7 @@ class JointLaw(GaussianLaw):
         return squared_distance_of_persons(of_rows, neighbours, setting)
 
     def _squared_mu(self, measured: NoisyMeasurement, sigma: int, honest: int, given_up: Fraction) -> Fraction:
-        """Return mu^2 of all that neighbours change, and of a clip counter (privacy.md#clip-counter)."""
+        """Return mu^2 of all that neighbours change, and of a clip counter (proofs/clips.md#clip-counter)."""
         setting, layout = measured.setting, measured.layout
         one = self.squared_mu(measured.claim.neighbours, setting, honest, given_up, sigma)
         counter = layout[CLIPPED].bound ** 2 if CLIPPED in layout else 0

@@ -181,7 +181,7 @@ class Measurement:
 
         It is all noise of the release, a floor, smoothing noise where rows overlap, or none. A server that did this
         twice for the same reports and gave out both results would show their difference, so it stores what it got in
-        the step that computes it (docs/explanation/privacy.md#smoothing, #noise-by-servers, #two-layers).
+        the step that computes it (docs/proofs/integers.md#smoothing, docs/proofs/servers.md).
         """
         if self.setting.noising_servers:
             sketch_share += to_ring(self.noise(len(sketch_share), random_bytes))
@@ -234,7 +234,7 @@ class Measurement:
         """Return the squared distance of two releases of neighbouring inputs that one draw of noise has to hide.
 
         It is that of their reports, unless servers noise a sketch, in which a report stands in s rows. It is the same
-        for every matrix (docs/explanation/privacy.md#noise-by-servers).
+        for every matrix (docs/proofs/servers.md#noise-by-servers).
         """
         if not (self.setting.noising_servers and self.mechanism.row_blocks):
             return self.squared_distance
@@ -270,7 +270,7 @@ class Measurement:
 
     @property
     def quota(self) -> int:
-        """Return how many corrupt clients one row must be assumed to hold (docs/explanation/privacy.md#coalitions)."""
+        """Return how many corrupt clients one row must be assumed to hold (docs/proofs/sketch.md#coalitions)."""
         if self.setting.noising_servers:
             return self.claim.max_corrupt_clients
         return block_quota(self.claim, self.num_rows, max(self.mechanism.row_blocks, 1), self.noise_law.matrices)
@@ -301,7 +301,7 @@ class Measurement:
         return self.noise_law.alone(self)
 
     def release_privacy(self, matrix: PublicMatrix, *, as_planned: bool = True) -> PrivacyStatement:
-        """Return the privacy of a release under the matrix as drawn (Theorem 1, docs/explanation/privacy.md#sketch).
+        """Return the privacy of a release under the matrix as drawn (Theorem 1, docs/proofs/sketch.md#sketch).
 
         Raises:
             RowUnderfilledError: a row has no honest client beyond the tolerated coalition, or, `as_planned`, the matrix

@@ -2,7 +2,7 @@
 
 A law states the privacy of a measurement, finds the smallest noise that keeps a claim, and draws the noise. Most kinds
 have the Gaussian law: each word of each report carries independent noise, and the released sums are exactly Gaussian
-but for the lattice (docs/explanation/privacy.md#sketch).
+but for the lattice (docs/proofs/sketch.md#sketch).
 """
 
 from collections.abc import Sequence
@@ -40,7 +40,7 @@ from lintra_protocol.privacy.two_layers import (
 from lintra_protocol.transforms.base import PublicMatrix
 
 MIN_SIGMA = 4
-"""Below this the discrete Gaussian is too coarse for the lattice correction (docs/explanation/privacy.md#integers)."""
+"""Below this the discrete Gaussian is too coarse for the lattice correction (docs/proofs/integers.md#integers)."""
 
 
 class NoisyMeasurement(Protocol):
@@ -157,7 +157,7 @@ class GaussianLaw:
     def release_privacy(
         self, measured: NoisyMeasurement, matrix: PublicMatrix, *, as_planned: bool
     ) -> PrivacyStatement:
-        """Return the privacy of a release under the matrix as drawn (Theorem 1, docs/explanation/privacy.md#sketch).
+        """Return the privacy of a release under the matrix as drawn (Theorem 1, docs/proofs/sketch.md#sketch).
 
         Raises:
             RowUnderfilledError: a row has no honest client beyond the tolerated coalition.
@@ -204,7 +204,7 @@ class GaussianLaw:
         return replace(statement, noise=measured.setting.noise)
 
     def smallest_sigma(self, measured: NoisyMeasurement) -> int:
-        """Return the smallest integer sigma that keeps the claim (docs/explanation/privacy.md#calibration).
+        """Return the smallest integer sigma that keeps the claim (docs/proofs/sketch.md#calibration).
 
         Raises:
             RowUnderfilledError: the minimum cohort leaves a row without honest clients.
@@ -217,7 +217,7 @@ class GaussianLaw:
         return max(MIN_SIGMA, isqrt(int(hiding_variance(claim, measured.squared_shift) / honest)) + 1)
 
     def smallest_noise(self, measured: NoisyMeasurement) -> tuple[int, int]:
-        """Return the smallest (sigma, floor) that keep the claim, alone too if it says so (privacy.md#two-layers).
+        """Return the smallest (sigma, floor) that keep the claim, alone too if it says so (proofs/servers.md).
 
         Raises:
             RowUnderfilledError: the minimum cohort leaves a row without honest clients.

@@ -3,7 +3,7 @@
 A client sends one noisy row, not the paper's s noisy copies; the columns are dealt to the rows after the cohort is
 frozen, and balanced. With one entry per column the release costs exactly what the central Gaussian mechanism would.
 With more, rows share clients: privacy follows from the leverage scores of the matrix that was really drawn, and
-every server adds a little smoothing noise (docs/explanation/privacy.md#leverage, #smoothing).
+every server adds a little smoothing noise (docs/proofs/sketch.md, integers.md).
 """
 
 from collections.abc import Callable
@@ -37,7 +37,7 @@ SEED_ATTEMPTS = 3
 """How many matrices are drawn before a cohort is given up (docs/reference/protocol.md#rules, R8)."""
 
 MIN_OVERLAPPING_SIGMA = 8
-"""The smallest sigma where rows overlap: sigma^2 is at least 64 (docs/explanation/privacy.md#smoothing)."""
+"""The smallest sigma where rows overlap: sigma^2 is at least 64 (docs/proofs/integers.md#smoothing)."""
 
 MAX_OVERLAPPING_ROWS = 4096
 """Leverage scores need a matrix of rows times rows; beyond this it takes minutes."""

@@ -2,7 +2,7 @@
 
 A client sends s copies of its row, each with noise of its own, and entry j of its column applies to copy j. Entries are
 clipped, not norms, and sigma is equation (4) of the paper, rounded up. Equation (4) does not always keep what it was
-asked for (docs/explanation/privacy.md#published-calibration), so a task promises what is exactly true, and is refused
+asked for (docs/proofs/sketch.md#published-calibration), so a task promises what is exactly true, and is refused
 if it promises more.
 """
 

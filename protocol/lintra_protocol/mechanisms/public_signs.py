@@ -1,4 +1,4 @@
-"""Projections of rows by public random signs, which a seed spells (docs/explanation/privacy.md#range-finder)."""
+"""Projections of rows by public random signs, which a seed spells (docs/proofs/moments.md#range-finder)."""
 
 from functools import lru_cache
 

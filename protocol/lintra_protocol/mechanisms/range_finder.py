@@ -2,7 +2,7 @@
 
 A client sends x q^T: its row x times q, which holds a constant, the row's targets, and the projection of x by public
 signs. Both norms are checked in integers, so that the sensitivity holds whatever rounding did and whatever the signs
-are (docs/explanation/privacy.md#range-finder). The sum is the range finder of Halko, Martinsson and Tropp (2011) on sum
+are (docs/proofs/moments.md#range-finder). The sum is the range finder of Halko, Martinsson and Tropp (2011) on sum
 x x^T.
 """
 

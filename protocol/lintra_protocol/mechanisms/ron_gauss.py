@@ -2,7 +2,7 @@
 
 After Chanyaswad, Liu, Mittal 2019 (RON-Gauss), as one integer vector per row and one sum. The row is clipped where it
 is projected, in integers, so that the promise never depends on the frame; the noise is Gaussian and its joint privacy
-exact (docs/explanation/privacy.md#joint).
+exact (docs/proofs/joint.md#joint).
 """
 
 from collections.abc import Mapping, Sequence
@@ -45,7 +45,7 @@ class RonGauss(ProjectedRows):
     Attributes:
         sigma: deviation of a product of two different coordinates; all others follow from it (`deviations`).
         indicator: U, what a row adds to its class count and to its cells; larger means finer noise.
-        mean_weight: r of docs/explanation/privacy.md#joint: larger means less noise on sums and counts, more on
+        mean_weight: r of docs/proofs/joint.md#joint: larger means less noise on sums and counts, more on
             products.
         bins: for each column how many cells its histogram has, 0 for none.
         edges: for each column where its cells begin, in steps of 2^-15, the first left out; none for equal width.
@@ -197,7 +197,7 @@ class RonGauss(ProjectedRows):
         return JointLaw(self.sigma, self.joint_noise)
 
     def squared_distance(self, neighbours: Neighbours, num_columns: int, setting: Setting) -> Fraction:
-        """Return the largest squared distance of neighbouring reports (Theorem J3, docs/explanation/privacy.md#joint).
+        """Return the largest squared distance of neighbouring reports (Theorem J3, docs/proofs/joint.md#joint).
 
         Each entry is counted in multiples of its noise's deviation over `sigma`.
         """

@@ -81,7 +81,7 @@ class RonGaussCentred(ProjectedRows):
     def squared_distance(self, neighbours: Neighbours, num_columns: int, setting: Setting) -> Fraction:
         """Return the largest squared distance of neighbouring products in multiples of `sigma`: T^4, or T^4 / 2.
 
-        Theorem J6 (docs/explanation/privacy.md#joint); the same pooled and by class. Of persons it is Lemma O0's.
+        Theorem J6 (docs/proofs/joint.md#joint); the same pooled and by class. Of persons it is Lemma O0's.
         """
 
         def of_rows(between: Neighbours) -> Fraction:

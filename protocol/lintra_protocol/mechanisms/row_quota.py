@@ -27,7 +27,7 @@ def block_quota(claim: Claim, rows: int, sparsity: int, matrices: int) -> int:
     """Return how many corrupt clients one row of a balanced sketch must be assumed to hold.
 
     `delta_coalition` is shared among the s blocks of rows, and among the matrices that may have to be drawn
-    (docs/explanation/privacy.md#coalitions). `rows` are m; `sparsity` is s. `matrices` says how many may be drawn until
+    (docs/proofs/sketch.md#coalitions). `rows` are m; `sparsity` is s. `matrices` says how many may be drawn until
     one passes.
     """
     if sparsity == 1:

@@ -2,7 +2,7 @@
 
 A client rounds and clips its row in integers and sends the exact integer products, so the sensitivity holds without
 rounding slack. Off-diagonal noise has half the diagonal's variance, which makes the noise isotropic in the Frobenius
-norm and the mechanism exactly Gaussian (Dwork et al. 2014; Sheffet 2019; docs/explanation/privacy.md#second-moments).
+norm and the mechanism exactly Gaussian (Dwork et al. 2014; Sheffet 2019; docs/proofs/moments.md#second-moments).
 """
 
 from collections.abc import Mapping
@@ -246,7 +246,7 @@ class SecondMoment(Mechanism):
     # --- what a row or a person can move -------------------------------------------------------------------------
 
     def squared_distance(self, neighbours: Neighbours, num_columns: int, setting: Setting) -> Fraction:
-        """Return the largest squared distance of neighbouring sums (docs/explanation/privacy.md#second-moments).
+        """Return the largest squared distance of neighbouring sums (docs/proofs/moments.md#second-moments).
 
         T is the bound of a person's r rows (of one row, r = 1), and C = r c^2. Where they become null rows it is
         T^2 / 2 + C T, and T^2 / 2 more for the trace; under a noisy count the null row has no constant, which adds

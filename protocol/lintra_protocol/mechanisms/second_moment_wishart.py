@@ -2,7 +2,7 @@
 
 What the honest clients' examples add up to is Wishart noise, Algorithm 3 of Sheffet 2019 without a curator. The
 examples are drawn on a grid 2^18 times finer than the rows', their products are rounded at random and a little discrete
-Gaussian noise is added, so that the integers on the wire are covered by a proof (docs/explanation/privacy.md#wishart).
+Gaussian noise is added, so that the integers on the wire are covered by a proof (docs/proofs/wishart.md#wishart).
 """
 
 from collections.abc import Mapping
@@ -149,7 +149,7 @@ class WishartLaw(GaussianLaw):
 
         A sum of products is at most the larger sum of squares; h squares of variance v exceed v (1.4 h + 2 z^2) with
         probability exp(-z^2 / 2). Half of the room is for them, half for the rounding noise
-        (docs/explanation/privacy.md#headroom).
+        (docs/proofs/integers.md#headroom).
         """
         mechanism, layout, num_columns = self.mechanism, measured.layout, measured.num_columns
         total = max_clients * (mechanism.squared_bound + mechanism.variance)
@@ -262,7 +262,7 @@ def failure_allowed(claim: Claim) -> float:
 
 
 def _joined_failure(allowed: float, grid: float, mu: float) -> float:
-    """Return f for which the whole is dominated by mu and the failure f (docs/explanation/privacy.md#wishart).
+    """Return f for which the whole is dominated by mu and the failure f (docs/proofs/wishart.md#wishart).
 
     The chain actual, continuous, continuous neighbour, actual neighbour loses `_TAIL` and rho, the failure and mu, and
     `_TAIL` and rho again.

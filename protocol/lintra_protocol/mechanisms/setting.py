@@ -16,7 +16,7 @@ class Setting:
     Attributes:
         contributors: the organisations that send reports, as the task says; None where every report is one row.
         noising_servers: N where every server adds the noise to its sketch share; 0 where clients add it to their
-            reports (docs/explanation/privacy.md#noise-by-servers).
+            reports (docs/proofs/servers.md#noise-by-servers).
         floor_servers: N where every server adds a floor of noise to that of clients (#two-layers); 0 for one layer.
         merges: whether a release may hold several reports of a source.
     """

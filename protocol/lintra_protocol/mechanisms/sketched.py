@@ -2,7 +2,7 @@
 
 The matrix would scatter a count over its rows and give it signs. So the counter is a total: servers add up the last
 word of all reports as it is, in row 0 of a column of its own, where all clients' noise stands behind it
-(docs/explanation/privacy.md#clip-counter).
+(docs/proofs/clips.md#clip-counter).
 """
 
 from collections.abc import Mapping

@@ -21,7 +21,7 @@ class Sum(Mechanism):
 
     It may count the rows that were clipped, and those that were not left out: a row then sends half of its integer
     bound in a word more, which costs nothing where a row is replaced. In the canonical encoding `count` is left out
-    where it is exact, which means the number of reports, and no word (docs/explanation/privacy.md#missing-numbers).
+    where it is exact, which means the number of reports, and no word (docs/proofs/persons.md#missing-numbers).
     """
 
     kind: Literal["sum"] = "sum"
@@ -59,7 +59,7 @@ class Sum(Mechanism):
         return layout.first_values(sketch, "row")
 
     def squared_distance(self, neighbours: Neighbours, num_columns: int, setting: Setting) -> Fraction:
-        """Return the largest squared distance (docs/explanation/privacy.md#missing-numbers, O2 of #organisations).
+        """Return the largest squared distance (docs/proofs/persons.md#missing-numbers, O2 of #organisations).
 
         With T the bound of a person's r rows (of one row, r = 1): 4 r T where they are replaced, also by the null row,
         since the count adds a quarter of T only. Where they are gone or null it is r T, and (g r)^2 more under a noisy

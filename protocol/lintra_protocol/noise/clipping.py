@@ -56,7 +56,7 @@ def quantise(rows: FloatArray, squared_bound: int) -> IntArray:
 
     Rounds to nearest; where that leaves the ball, truncates toward zero; and while a row is still outside (which only
     a floating-point norm can cause), shrinks it by 2^-30 and truncates again. Burkhardt et al. 2025 leave the
-    discretisation open; see docs/explanation/privacy.md#encoding.
+    discretisation open; see docs/proofs/integers.md#encoding.
 
     Args:
         rows: finite floats of shape `(n, d)`, counted in steps; norms may exceed the bound.

@@ -2,7 +2,7 @@
 
 One number sets all of it, the deviation of a product of two different coordinates. The proportions are chosen so that
 the class counts cost nothing: with them, replacing a row by one of another class is exactly as bad as replacing it by
-the worst one of its own (docs/explanation/privacy.md#joint).
+the worst one of its own (docs/proofs/joint.md#joint).
 """
 
 from dataclasses import dataclass
@@ -92,7 +92,7 @@ class JointNoise:
         return found
 
     def squared_mu(self, sigma: int, neighbours: Neighbours, honest: int, given_up: Fraction) -> Fraction:
-        """Return mu^2 of the sum exactly (Theorem J3, docs/explanation/privacy.md#joint).
+        """Return mu^2 of the sum exactly (Theorem J3, docs/proofs/joint.md#joint).
 
         `sigma` is that of a product of two different coordinates. `neighbours` says whether a row is replaced by any
         other or becomes the null vector. `honest` is clients whose noise is counted, at least 1. `given_up` is what the

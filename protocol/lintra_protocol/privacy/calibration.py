@@ -1,6 +1,6 @@
 """Closed-form noise levels to compare with: a trusted curator, every client alone, the published mechanism.
 
-The sketch itself is calibrated from leverage scores; these are the yardsticks (docs/explanation/privacy.md#yardsticks).
+The sketch itself is calibrated from leverage scores; these are the yardsticks (docs/proofs/sketch.md#yardsticks).
 """
 
 import math
@@ -50,7 +50,7 @@ def published_sigma(
     Equation (4) there: sigma^2 = 4 s^3 eta^2 m d^2 ln(1.25 s / (delta/d - f)) / (epsilon^2 (n-s-t)) with the
     failure term f = m exp(-(n-s-t)/(8m)).
     For comparison only: for d = s = 1, and for large epsilon, it does not keep its promise; `published_mu`
-    says what it does give (docs/explanation/privacy.md#published-calibration).
+    says what it does give (docs/proofs/sketch.md#published-calibration).
 
     Args:
         epsilon: claimed, positive.
@@ -133,7 +133,7 @@ def published_mu(
     """Return the mu that the published mechanism really has on a given cohort, replacing one client's row.
 
     Row r of the release has variance sigma^2 c_r / s, so that the square of mu is
-    4 eta^2 d max_i sum_{r in supp(i)} 1/(c_r - t) / sigma^2 (docs/explanation/privacy.md#published-calibration).
+    4 eta^2 d max_i sum_{r in supp(i)} 1/(c_r - t) / sigma^2 (docs/proofs/sketch.md#published-calibration).
     `gaussian_epsilon` turns it into the epsilon to show.
 
     Args:

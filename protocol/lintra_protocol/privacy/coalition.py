@@ -1,7 +1,7 @@
 """How many corrupt clients can share one row of the matrix, if they were chosen before its seed was drawn.
 
 Drawing the seed last is what makes so small a number a bound (Burkhardt et al. 2025 leave the order open). That
-the bound may fail is part of the claim: (epsilon, delta + delta_coalition); see docs/explanation/privacy.md#coalitions.
+the bound may fail is part of the claim: (epsilon, delta + delta_coalition); see docs/proofs/sketch.md#coalitions.
 """
 
 import math
@@ -30,7 +30,7 @@ def static_quota(
 
     Hashed assignment: the smallest q with rows * P(Bin(t, 1/rows) >= q) <= delta_coalition. Balanced
     assignment: the smallest q above t/rows with rows * exp(-t KL(q/t || 1/rows)) <= delta_coalition, which
-    bounds sampling without replacement (Hoeffding 1963, Theorems 1 and 4; docs/explanation/privacy.md#coalitions).
+    bounds sampling without replacement (Hoeffding 1963, Theorems 1 and 4; docs/proofs/sketch.md#coalitions).
 
     The event "q or more in some row" has probability at most `delta_coalition`; otherwise at most q - 1
     corrupt clients share a row. This returns q itself, one more than needed, and never more than t.

@@ -1,7 +1,7 @@
 """The accountant's mathematics: what all releases about the same clients give together.
 
 Releases here are Gaussian up to a stated slack, so squared mu and slacks add up and their sums say everything; what
-shares of verified reports show beside them adds up by itself (docs/explanation/privacy.md#composition).
+shares of verified reports show beside them adds up by itself (docs/proofs/together.md#composition).
 """
 
 import math
@@ -28,7 +28,7 @@ class Spending(Frozen):
 
     Attributes:
         mu_squared: sum of the squared Gaussian privacy parameters (Dong, Roth, Su 2022, Corollary 2).
-        slack: sum of the K of Theorems D1 and D2 (docs/explanation/privacy.md#integers).
+        slack: sum of the K of Theorems D1 and D2 (docs/proofs/integers.md#integers).
         delta_coalition: sum of the probabilities that a static coalition fills a row beyond its quota.
         delta_shares: sum of how far what is seen besides the releases is from saying nothing; all of it counts 1 +
             e^epsilon times, with the epsilon of all releases together. A document without it says 0.

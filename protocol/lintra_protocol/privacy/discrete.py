@@ -1,7 +1,7 @@
 """The price of integers: sums of discrete Gaussians are almost discrete Gaussian, and K bounds the log ratio.
 
 Theorems D1 (one row, or a plain sum) and D2 (any integer matrix, with server noise) in
-docs/explanation/privacy.md#integers: delta(epsilon) <= e^K delta_G(epsilon - 2K, mu). With the variances planned here,
+docs/proofs/integers.md#integers: delta(epsilon) <= e^K delta_G(epsilon - 2K, mu). With the variances planned here,
 K is far below 1e-12.
 """
 
@@ -20,7 +20,7 @@ def kappa(variance: float) -> float:
     """Return ln((1+e)/(1-e)) with e = 2 sum_{k>=1} exp(-2 pi^2 variance k^2).
 
     By Poisson summation, the sum of exp(-(x - v)^2 / (2 variance)) over all integers x stays within a factor
-    1 +- e of its average, whatever the shift v (docs/explanation/privacy.md#integers). From variance 38 on it
+    1 +- e of its average, whatever the shift v (docs/proofs/integers.md#integers). From variance 38 on it
     underflows.
 
     Args:
@@ -40,7 +40,7 @@ def kappa(variance: float) -> float:
 
 
 def row_slack(num_clients: int, num_words: int, variance: float, smoothing: float) -> float:
-    """Return K of Theorem D1 (docs/explanation/privacy.md#integers): one row, or a plain sum, without server noise.
+    """Return K of Theorem D1 (docs/proofs/integers.md#integers): one row, or a plain sum, without server noise.
 
     It goes with mu = sensitivity / sqrt(num_clients * variance - smoothing). Beyond 1024 clients a slightly
     larger bound takes its place, in constant time: kappa falls, so later terms are at most the first of them.
@@ -67,7 +67,7 @@ def row_slack(num_clients: int, num_words: int, variance: float, smoothing: floa
 def smoothed_slack(
     num_clients: int, rows: int, num_words: int, variance: float, smoothing: float, column_norm_squared: int
 ) -> float:
-    """Return K of Theorem D2 (docs/explanation/privacy.md#integers): any integer matrix, with server noise.
+    """Return K of Theorem D2 (docs/proofs/integers.md#integers): any integer matrix, with server noise.
 
     It goes with mu = sensitivity * sqrt(leverage / variance), the leverage taken over the honest clients. Each
     honest client costs the same, so counting all clients is safe.
@@ -93,7 +93,7 @@ def smoothed_slack(
 def discrete_delta(epsilon: float, mu: float, slack: float) -> float:
     """Return a delta for which the integer mechanism is (epsilon, delta)-DP.
 
-    This is min(1, e^K delta_G(epsilon - 2K, mu)), see docs/explanation/privacy.md#integers.
+    This is min(1, e^K delta_G(epsilon - 2K, mu)), see docs/proofs/integers.md#integers.
 
     Args:
         epsilon: any real number.
@@ -111,7 +111,7 @@ def discrete_delta(epsilon: float, mu: float, slack: float) -> float:
 def discrete_mu(epsilon: float, delta: float, slack: float) -> float:
     """Return the mu to plan with, so that `discrete_delta(epsilon, mu, slack) <= delta` despite all rounding.
 
-    This is gaussian_mu(epsilon - 2K, delta e^-K) (1 - 1e-9), see docs/explanation/privacy.md#integers. Raises
+    This is gaussian_mu(epsilon - 2K, delta e^-K) (1 - 1e-9), see docs/proofs/integers.md#integers. Raises
     ValueError if `slack` is negative or more than half of `epsilon`, or `delta` is not within (0, 1).
     """
     _require_slack(slack)

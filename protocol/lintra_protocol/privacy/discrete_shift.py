@@ -2,7 +2,7 @@
 
 For both neighbours the view lies within `shift` (total variation) of a law that no row enters. So delta(epsilon) <=
 delta_noise(epsilon) + (1 + e^epsilon) shift; shifts of several releases add up, and epsilon is that of all together
-(docs/explanation/privacy.md#composition).
+(docs/proofs/together.md#composition).
 """
 
 import math

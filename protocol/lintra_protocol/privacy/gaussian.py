@@ -1,6 +1,6 @@
 """The Gaussian privacy profile: the exact delta(epsilon) of two unit-variance Gaussians with means mu apart.
 
-Everything released has this profile up to a stated slack (docs/explanation/privacy.md#gaussian-profile). All terms are
+Everything released has this profile up to a stated slack (docs/proofs/sketch.md#gaussian-profile). All terms are
 integrals of positive functions over the same 64 quadrature nodes, so nothing cancels and tails keep their digits.
 """
 
@@ -26,7 +26,7 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
     """Return the smallest delta for which mu-Gaussian DP gives (epsilon, delta)-DP.
 
     This is Phi(mu/2 - epsilon/mu) - exp(epsilon) Phi(-mu/2 - epsilon/mu): Balle & Wang 2018, Theorem 8, in
-    the form of Dong, Roth, Su 2022, Corollary 1; see docs/explanation/privacy.md#gaussian-profile.
+    the form of Dong, Roth, Su 2022, Corollary 1; see docs/proofs/sketch.md#gaussian-profile.
 
     Args:
         epsilon: any real number; below 0 the curve continues by the symmetry of the pair.

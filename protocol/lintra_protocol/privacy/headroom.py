@@ -8,7 +8,7 @@ def log_wrap_probability(num_entries: int, max_total: int, noise_variance: float
 
     The bound is 2 num_entries exp(-(2^(ring_bits-1) - max_total)^2 / (2 noise_variance)): discrete Gaussians
     are sub-Gaussian with their own parameter (Canonne, Kamath, Steinke 2020), and so are sums of independent
-    ones; see docs/explanation/privacy.md#headroom.
+    ones; see docs/proofs/integers.md#headroom.
 
     Args:
         num_entries: words of the sketch, m times d.

@@ -1,7 +1,7 @@
 """Exact sensitivity of counts, means, second moment and histograms that are released together.
 
 One integer vector per row holds them all. Bounding its parts one by one would over-count: the largest changes of the
-parts do not happen together. The theorems are stated and proved in docs/explanation/privacy.md#joint.
+parts do not happen together. The theorems are stated and proved in docs/proofs/joint.md#joint.
 """
 
 from dataclasses import dataclass

@@ -2,7 +2,7 @@
 
 The leverage of client i is tau_i = s_i^T G^-1 s_i, with s_i its column of the sketch S and G = S S^T over the honest
 clients. A release is mu-Gaussian-DP with mu = Delta sqrt(max tau_i) / sigma, and with no smaller mu
-(docs/explanation/privacy.md#leverage). Floating-point results here are never below the true value: an inverse comes
+(docs/proofs/sketch.md#leverage). Floating-point results here are never below the true value: an inverse comes
 with its certified error, an eigenvalue with the error of its computation.
 """
 
@@ -178,7 +178,7 @@ def shared_pairs(rows: int, row_numbers: IntArray, signs: IntArray) -> int:
 def coalition_reach(corrupt: int, sparsity: int, most_shared: int) -> int:
     """Return L(t), a bound on the largest eigenvalue of S_C S_C^T over all C of at most t columns.
 
-    L(t) = t + s - 1 + min(E_max, (s-1)(t-1)), and L(0) = 0 (docs/explanation/privacy.md#leverage).
+    L(t) = t + s - 1 + min(E_max, (s-1)(t-1)), and L(0) = 0 (docs/proofs/sketch.md#leverage).
 
     Args:
         corrupt: t.
@@ -261,7 +261,7 @@ class LeverageBounds:
 
         Args:
             corrupt: t, the size of the coalition.
-            quota: how many of it one row may hold, at most t (docs/explanation/privacy.md#coalitions).
+            quota: how many of it one row may hold, at most t (docs/proofs/sketch.md#coalitions).
 
         Raises:
             RowUnderfilledError: the coalition may isolate somebody.

@@ -31,7 +31,7 @@ NoiseBy = Literal["clients", "servers", "both"]
 Status = Literal["proved", "numerical supremum", "asymptotic, heuristic"]
 
 SMOOTHING = 4.0
-"""theta^2 of Theorem D1 (docs/explanation/privacy.md#integers): how much honest variance pays for the lattice."""
+"""theta^2 of Theorem D1 (docs/proofs/integers.md#integers): how much honest variance pays for the lattice."""
 
 ALONE = 3
 """How many times epsilon is the usual promise to a client of whom all others are invented."""
@@ -44,7 +44,7 @@ class Claim(Frozen):
     """The promise of a task: (epsilon, delta) for neighbouring inputs, against whom, from how many clients on.
 
     `epsilon_alone` is promised, at the same delta, to a client of whom all others are invented or corrupt; left out
-    where noise is not that of clients and servers (docs/explanation/privacy.md#two-layers).
+    where noise is not that of clients and servers (docs/proofs/servers.md#two-layers).
     """
 
     epsilon: Real
@@ -103,7 +103,7 @@ class Claim(Frozen):
 
         An adaptive coalition sits in one row. A static one, chosen before the matrix was drawn, is spread by the
         balanced permutation; more than the quota share a row with probability at most `delta_coalition`
-        (docs/explanation/privacy.md#coalitions).
+        (docs/proofs/sketch.md#coalitions).
         """
         corrupt = self.max_corrupt_clients
         if corrupt == 0 or rows == 1 or self.threat == "adaptive" or fraction(self.delta_coalition) == 0:
@@ -283,7 +283,7 @@ def additive_statement(
     persons: str = "",
     floor: int = 0,
 ) -> PrivacyStatement:
-    """State the privacy of integer sums with discrete Gaussian noise (Theorems D1 and T1, docs/explanation/privacy.md).
+    """State the privacy of integer sums with discrete Gaussian noise (Theorems D1 and T1, docs/proofs).
 
     Args:
         claim: who is a neighbour, and which coalition is tolerated.
@@ -310,7 +310,7 @@ def additive_statement(
 def alone_statement(
     claim: Claim, *, distance: float, variance: float, entries: int, slack: float, persons: str = ""
 ) -> PrivacyStatement:
-    """State the privacy of a client of whom all others are corrupt (Theorem T2, docs/explanation/privacy.md).
+    """State the privacy of a client of whom all others are corrupt (Theorem T2, docs/proofs/servers.md).
 
     `claim` is that of `Claim.alone`, `variance` that of `alone_variance`; a client's column has so many `entries`.
     """
@@ -330,7 +330,7 @@ def copies_statement(
 ) -> PrivacyStatement:
     """State the privacy of sums of several copies of each report, every copy with noise of its own in one row.
 
-    Rows are independent: squared distances add up, and so does K (docs/explanation/privacy.md#published-calibration).
+    Rows are independent: squared distances add up, and so does K (docs/proofs/sketch.md#published-calibration).
 
     Args:
         claim: who is a neighbour, and which coalition is tolerated.
@@ -366,7 +366,7 @@ def smoothed_statement(
     slack: float,
     beside: float = 0.0,
 ) -> PrivacyStatement:
-    """State the privacy of an integer sketch with smoothing noise (Theorems 1 and D2, docs/explanation/privacy.md).
+    """State the privacy of an integer sketch with smoothing noise (Theorems 1 and D2, docs/proofs).
 
     `leverage` is an upper bound of any honest client's against the tolerated coalition, `slack` K of Theorem D2 and of
     what is released beside the sketch; the others are those of `additive_statement`.

@@ -1,7 +1,7 @@
 """A study: a pilot and the main task that its release gave the bounds, for the same clients under one promise.
 
 Both tasks say what they promise together and how it is shared, so that a device can charge both at once, before the
-pilot's report leaves, and a judge can compare what both together cost (docs/explanation/privacy.md#studies).
+pilot's report leaves, and a judge can compare what both together cost (docs/proofs/together.md#studies).
 """
 
 from dataclasses import replace

@@ -1,7 +1,7 @@
 """Two layers of noise: every client adds some, and every server a floor that no invented client can take away.
 
 Theorem T1 says what both layers together give against the claim's coalition, Theorem T2 what the servers' layer and
-one client's own noise give where everybody else is invented (docs/explanation/privacy.md#two-layers). Variances are in
+one client's own noise give where everybody else is invented (docs/proofs/servers.md#two-layers). Variances are in
 squared integer units of the word with the least noise. Every other word has more of both layers, in proportion.
 """
 

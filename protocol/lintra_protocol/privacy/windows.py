@@ -2,7 +2,7 @@
 
 Gaussian releases compose to the root of the sum of their squared mu, also if later ones are chosen after seeing the
 results of earlier ones (Dong, Roth, Su 2022, Corollary 2). What is no noise adds up
-(docs/explanation/privacy.md#composition).
+(docs/proofs/together.md#composition).
 """
 
 from dataclasses import replace
@@ -18,7 +18,7 @@ def repeated(statement: PrivacyStatement, times: int, together: int = 1) -> Priv
     Where only a point is known, epsilon and delta both count `times` (basic composition).
 
     Where up to `together` of a source's reports may be added up in one release, each moves its sum as if it were alone,
-    so that they move it by as much as all of them do (docs/explanation/privacy.md#windows): mu sqrt(together times).
+    so that they move it by as much as all of them do (docs/proofs/together.md#windows): mu sqrt(together times).
     What is promised alone has a statement of its own, and is left out here.
 
     Args:

@@ -1,6 +1,6 @@
 """The privacy of Wishart noise: its exact curve, and a Gaussian curve above all of it.
 
-Noise W_d(c B^2 I, k) on a sum of x x^T gives the pair of laws of docs/explanation/privacy.md#wishart with m = k - d + 1
+Noise W_d(c B^2 I, k) on a sum of x x^T gives the pair of laws of docs/proofs/wishart.md#wishart with m = k - d + 1
 degrees of freedom and weight s = 1/c (Sheffet 2019, Algorithm 3, made exact). Its loss is infinite with positive
 probability, so no mu describes it; but for every small enough failure probability there is a mu that lies above the
 rest.
@@ -107,7 +107,7 @@ def wishart_delta(epsilon: float, freedom: int, weight: float, neighbours: Neigh
     """Return delta(epsilon) of Wishart noise, an upper bound of its computation.
 
     For "zero-out" this is the exact curve. For "replace-one" it is the largest of the corners of the set of pairs,
-    where the maximum stands (docs/explanation/privacy.md#wishart, by Prékopa 1973, Theorem 6): exact too with two
+    where the maximum stands (docs/proofs/wishart.md#wishart, by Prékopa 1973, Theorem 6): exact too with two
     columns or more.
 
     Args:
@@ -167,7 +167,7 @@ def dominating_mu(freedom: int, weight: float, neighbours: Neighbours, failure: 
     """Return a mu with delta(epsilon) <= f + (1 - f) delta_G(epsilon, mu) for every epsilon, f the failure probability.
 
     So the noise is at least as private as a Gaussian release that fails altogether with probability f, also in
-    composition (docs/explanation/privacy.md#wishart). Between the nodes: as a function of e^epsilon a curve is convex,
+    composition (docs/proofs/wishart.md#wishart). Between the nodes: as a function of e^epsilon a curve is convex,
     so a chord lies above it and a tangent below.
 
     Args:
@@ -223,7 +223,7 @@ def passed_on(probability: float, size: float) -> float:
 def failure_of(probability: float, mu: float) -> float:
     """Return f for which delta(epsilon) <= F + delta_G(epsilon, mu) implies domination by mu and the failure f.
 
-    That is F / (2 Phi(-mu/2)), since 1 - delta_G(epsilon, mu) is never less (docs/explanation/privacy.md#wishart).
+    That is F / (2 Phi(-mu/2)), since 1 - delta_G(epsilon, mu) is never less (docs/proofs/wishart.md#wishart).
     """
     return min(1.0, probability / max(math.erfc(mu / math.sqrt(8)), 1e-300) * (1 + 1e-9)) if mu < math.inf else 1.0
 

@@ -36,7 +36,7 @@ class PublicMatrix(ABC):
 
     @cached_property
     def leverage_bounds(self) -> LeverageBounds:
-        """Return what the matrix shows of its clients, against any coalition (docs/explanation/privacy.md#leverage)."""
+        """Return what the matrix shows of its clients, against any coalition (docs/proofs/sketch.md#leverage)."""
         return LeverageBounds.of_columns(self.rows, self.columns)
 
     @cached_property

@@ -5,7 +5,7 @@ reports to the block's rows in turn. So a column has one entry in every block, h
 and within a block row sizes differ by at most one. The block construction of Nelson and Nguyen keeps
 E[S^T S] = s I, since signs are independent. With s = 1 there is one block, all rows; then the leverage of a report is
 exactly one over its row's size, hence balance makes the price over the central Gaussian mechanism 1
-(docs/explanation/privacy.md#sketch).
+(docs/proofs/sketch.md#sketch).
 
 A column can be computed by itself. To 2^20 reports the permutations are tables; above, nothing is kept of a report
 (see `permutation`), and its signs are the first s bits of its own 16 bytes of a keystream.

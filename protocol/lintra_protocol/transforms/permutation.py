@@ -4,7 +4,7 @@ Two of them, because a sort needs an array of all ranks and a network does not:
 
 * `SortedOrder`, to 2^20 ranks: ranks in the order of a keystream's words. Uniform but for ties.
 * `FeistelOrder`, above: 10 rounds over pairs of Z_a x Z_a, a = ceil(sqrt(n)), each rank computed by itself. That it
-  deals a fixed coalition like a random permutation is assumed, not proven (docs/explanation/privacy.md#coalitions).
+  deals a fixed coalition like a random permutation is assumed, not proven (docs/proofs/sketch.md#coalitions).
 """
 
 from abc import ABC, abstractmethod

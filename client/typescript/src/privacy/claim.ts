@@ -55,7 +55,7 @@ export const claimOf = (document: ClaimDocument): Claim => ({
 /** The part of delta that is left to the noise, rounded down. */
 export const noiseDelta = (claim: Claim): number => toNumber(minus(claim.delta, claim.deltaCoalition)) * (1 - 1e-15);
 
-/** How many corrupt clients one row of a balanced sketch must be assumed to hold (privacy.md#coalitions). */
+/** How many corrupt clients one row of a balanced sketch must be assumed to hold (proofs/sketch.md#coalitions). */
 export function quotaOf(claim: Claim, rows: number, sparsity: number, matrices: number): number {
   const { corrupt, threat, minClients } = claim;
   const allowance = toNumber(claim.deltaCoalition) / (sparsity === 1 ? 1 : sparsity * matrices);

@@ -1,4 +1,4 @@
-/** The Gaussian privacy profile and the price of integers (docs/explanation/privacy.md#gaussian-profile, #integers). */
+/** The Gaussian privacy profile and the price of integers (docs/proofs/sketch.md#gaussian-profile). */
 
 const CUTOFF = 42;
 const NODES = 64;

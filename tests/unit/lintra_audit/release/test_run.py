@@ -50,7 +50,7 @@ def test_the_two_worlds_are_as_far_apart_as_the_claim_allows(case: Case) -> None
     assert shortened <= 2 * (rows[0].size / mechanism.squared_bound) ** 0.5
     if mechanism.kind == "range_finder":
         # Rows that share the longest projection have that much in common, and only the rest of them differs; and a
-        # projection is rounded too. (docs/explanation/privacy.md#range-finder).
+        # projection is rounded too. (docs/proofs/moments.md#range-finder).
         shared = float(np.square(rows[0] + rows[1]).sum()) / 4 / mechanism.squared_bound
         common = shared if case.task.claim.neighbours == "replace-one" else 0.0
         assert common < 0.15

@@ -1,6 +1,6 @@
 """What one person can move in the contributions of organisations, searched for over all persons of small integer rows.
 
-Theorems O0, O1 and O2 of docs/explanation/privacy.md#organisations: no two neighbours are farther apart than stated,
+Theorems O0, O1 and O2 of docs/proofs/persons.md#organisations: no two neighbours are farther apart than stated,
 and some are as far, so that no smaller bound would do.
 """
 

@@ -77,7 +77,7 @@ def test_the_last_words_are_added_up_in_row_0_without_signs_and_nothing_else_sta
 def test_mu_is_that_of_the_whole_covariance_for_the_worst_client_and_pair_of_rows(
     name: str, neighbours: Neighbours
 ) -> None:
-    """Theorem "sketch with a total", docs/explanation/privacy.md#clip-counter, without any of its formulas."""
+    """Theorem "sketch with a total", docs/proofs/clips.md#clip-counter, without any of its formulas."""
     mechanism = SKETCHES[name]
     matrix = mechanism.public_matrix(CLIENTS, bytes(32))
     applied = linear_map(mechanism, matrix)

@@ -86,7 +86,7 @@ def test_the_exact_curve_is_never_under_reported() -> None:
 
 @pytest.mark.slow
 def test_one_minus_delta_is_log_concave_in_the_difference_of_two_rows_so_the_worst_is_a_corner() -> None:
-    """The lemma of docs/explanation/privacy.md#wishart along chords of the square; delta itself is not convex there."""
+    """The lemma of docs/proofs/wishart.md#wishart along chords of the square; delta itself is not convex there."""
     rng = np.random.default_rng(73)
     smallest, turns = 1.0, set()
     for freedom in (20, 40, 200):
