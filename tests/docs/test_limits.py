@@ -57,7 +57,7 @@ def fields(schema: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
     """Yield object, field and limits of everything in a JSON schema that is limited."""
     for about, part in {"Task": schema, **schema["$defs"]}.items():
         for name, field in part["properties"].items():
-            if limits := "; ".join(_limits(field)):
+            if limits := "; ".join(dict.fromkeys(_limits(field))):
                 yield about, name, limits
 
 
@@ -76,7 +76,7 @@ def _limits(field: Mapping[str, Any], of: str = "") -> Iterator[str]:
     for other in field.get("anyOf", ()):
         yield from _limits(other, of)
     for other in (*field.get("prefixItems", ()), *([field["items"]] if isinstance(field.get("items"), dict) else ())):
-        yield from _limits(other, of + "each ")
+        yield from _limits(other, "each " if not of else "each of these ")
 
 
 def written() -> str:
