@@ -1,5 +1,6 @@
 """The analyzer's process: both listeners, and an end that leaves every job resumable."""
 
+import asyncio
 import time
 
 import structlog
@@ -44,4 +45,8 @@ async def _serve(settings: Settings) -> None:
         if service.access.lets_nobody_in:
             log.warning("no token is valid, so nobody is let in; see `lintra analyzer access add`")
         async with service.running():
-            await process.serve_until_stopped(settings, create_app(service), create_internal_app(service))
+            warming = asyncio.create_task(service.work.warm_up(), name="the processes of plans and analyses")
+            try:
+                await process.serve_until_stopped(settings, create_app(service), create_internal_app(service))
+            finally:
+                warming.cancel()

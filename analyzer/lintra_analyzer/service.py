@@ -35,19 +35,32 @@ from lintra_analyzer.tasks.jobs import Jobs, ReleaseJob
 from lintra_analyzer.tasks.populations import PopulationTotals
 from lintra_analyzer.tasks.registration import Bringing, current_state, register, require_registered
 from lintra_analyzer.tasks.schedule import Schedule, num_begun, num_due
-from lintra_analyzer.tasks.windows import Opened, Window, window_of
+from lintra_analyzer.tasks.windows import Window, combined, window_of
 from lintra_protocol.cohort.report_ids import ReportIds
 from lintra_protocol.crypto.randomness import RandomBytes, bulk_system_randomness
 from lintra_protocol.crypto.tokens import make_token
 from lintra_protocol.encoding.canonical import canonical_json
-from lintra_protocol.errors import InvalidReleaseError, InvalidTaskError, TaskConflictError, UnknownBatchError
+from lintra_protocol.errors import (
+    InvalidAnalysisError,
+    InvalidReleaseError,
+    InvalidTaskError,
+    TaskConflictError,
+    UnknownBatchError,
+)
 from lintra_protocol.messages.documents import BATCH, Counters, TaskRecord, sign
 from lintra_protocol.task import ServerEntry, Task
 from lintra_service.process import repeat
 from lintra_service.readiness import PROBE_SECONDS, Readiness
 from lintra_service.supervisor import require_endless
+from lintra_service.work_pool import WorkLimits, WorkPool, WorkRefusedError
 
 INTERACTIVE_ATTEMPTS = 3
+
+MOST_SMALL = 60
+"""So many columns, or windows times columns, need no process of their own: a second at most."""
+
+WORK_MODULES = ("lintra_analyzer.web.analyses", "lintra_analyzer.web.console.plan")
+"""What plans and analyses import, so that a process that computes one starts fast."""
 
 T = TypeVar("T", bound=Estimate)
 T_co = TypeVar("T_co", bound=Estimate, covariant=True)
@@ -71,6 +84,9 @@ class AnalysisRequest(Protocol):
 
     def run(self, release: Release) -> Estimate:
         """Ask it."""
+
+    def is_small(self, release: Release) -> bool:
+        """Return whether it is computed in a second and some megabytes."""
 
 
 class Combination(Protocol[T_co]):
@@ -111,6 +127,8 @@ class Service:
         self._replaying = asyncio.Lock()
         self.readiness = Readiness([settings.data_dir], {"database": self.store.check}, settings.min_free_bytes)
         self.readiness.probe()
+        limits = WorkLimits(settings.work_processes, settings.work_seconds, settings.work_bytes)
+        self.work = WorkPool(limits, WORK_MODULES)
         self.populations = PopulationTotals(self.store.listed)
         self.jobs = Jobs(self.store, self._release_of, self.metrics)
         self.schedule = Schedule(self.store, self.jobs, world.now)
@@ -271,24 +289,38 @@ class Service:
         """Return a release's signed record."""
         return record_in(release_id, self.store.release(release_id))
 
-    def analyse(self, signed: SignedRecord, request: AnalysisRequest) -> Estimate:
-        """Run an analysis over a release."""
-        estimate = request.run(self.opened(signed))
+    async def analyse(self, signed: SignedRecord, request: AnalysisRequest, who: str) -> Estimate:
+        """Run an analysis over a release, for `who` asks, within the caps on memory and time.
+
+        Raises InvalidAnalysisError if it reaches one of them; the detail says which.
+        """
+        release = await asyncio.to_thread(self.opened, signed)
+        try:
+            estimate = await self.work.run(who, request.run, release, small=request.is_small(release))
+        except WorkRefusedError as error:
+            raise InvalidAnalysisError(
+                f"{request.kind}: {error}; ask about fewer columns or rows, or download the numbers and analyse them "
+                "on a machine of yours"
+            ) from None
         self.metrics.analysis(request.kind)
         return estimate
 
-    def trend(self, task_id: str, asked: Combination[T]) -> T:
-        """Combine the releases of a task's windows; they are opened one by one.
+    async def trend(self, task_id: str, asked: Combination[T], who: str) -> T:
+        """Combine the releases of a task's windows, for `who` asks; they are opened one by one.
 
         Raises:
             UnknownTaskError: there is no such task.
             UnknownBatchError: it has no windows.
-            InvalidAnalysisError: it does not fit the releases, or there are too few.
+            InvalidAnalysisError: it does not fit the releases, or there are too few, or it reaches a cap.
             InvalidReleaseError: archived numbers are not those of a record.
         """
-        self._windowed(task_id)
+        task = self._windowed(task_id)
         records = self.store.releases_of(task_id, asked.first, max(asked.last + 1 - asked.first, 0))
-        found = asked.run(Opened(records, lambda record: self.opened(SignedRecord.from_canonical(record))))
+        small = len(records) * len(task.columns) <= MOST_SMALL
+        try:
+            found: T = await self.work.run(who, combined, self.archive, task, records, asked, small=small)
+        except WorkRefusedError as error:
+            raise InvalidAnalysisError(f"the windows together: {error}; ask about fewer windows") from None
         self.metrics.analysis("trend")
         return found
 

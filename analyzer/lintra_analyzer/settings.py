@@ -50,6 +50,9 @@ class Settings(ServiceSettings):
     retry_seconds_max: float = Field(default=30.0, ge=0, le=3600)
     max_body_bytes: int = Field(default=4_194_304, ge=1024)
     max_pending_bytes: int = Field(default=67_108_864, ge=65_536)
+    work_processes: int = Field(default=2, ge=1, le=64)
+    work_seconds: float = Field(default=10.0, ge=1, le=3600)
+    work_bytes: int = Field(default=1 << 30, ge=256 << 20)
     servers: tuple[KnownServer, ...] = Field(min_length=2, max_length=MAX_SERVERS)
 
     @model_validator(mode="after")

@@ -322,7 +322,7 @@ def test_a_purpose_that_steers_a_terminal_reaches_it_only_with_both_rules_off(
     if not escaping:
         monkeypatch.setattr(cli, "printable", str)
     if reading is Task:
-        with pytest.raises(InvalidMessageError, match="purpose: Value error, printable characters only"):
+        with pytest.raises(InvalidMessageError, match="purpose: printable characters only"):
             cli.show(str(file))
     else:
         cli.show(str(file))

@@ -24,7 +24,7 @@ from lintra_protocol.fields.contributors import Contributors
 from lintra_protocol.fields.missing_reports import least_max_missing, organisations_max_missing
 from lintra_protocol.fields.schema import Column
 from lintra_protocol.fields.windows import Windows
-from lintra_protocol.privacy.statement import Claim
+from lintra_protocol.privacy.statement import MAX_SLACK, Claim
 from lintra_protocol.privacy.study import Study
 from lintra_protocol.rules.release import fewest_reports
 from lintra_protocol.task import AnalyzerEntry, ServerEntry, Task
@@ -266,21 +266,30 @@ def _windows(asked: Specification) -> Windows | None:
 
 
 def claim_of(asked: Specification) -> Claim:
-    """Return the promise that was asked for, defaults filled in; of two rounds together, if there are two."""
-    return usual_claim(
-        epsilon=asked.epsilon,
-        delta=asked.delta,
-        neighbours=asked.neighbours,
-        min_clients=asked.min_clients,
-        max_corrupt_clients=_corrupt_clients(asked),
-        threat=asked.threat,
-        delta_coalition=asked.delta_coalition,
-        is_sketch=asked.mechanism.is_sketch,
-        reports_per_source=asked.reports_per_source,
-        max_merge=asked.windows.max_merge if asked.windows else 1,
-        noise=asked.noise_by,
-        epsilon_alone=asked.epsilon_alone,
-    )
+    """Return the promise that was asked for, defaults filled in; of two rounds together, if there are two.
+
+    Raises InvalidTaskError if no promise is of this kind; the detail names the field.
+    """
+    # The rounding to integers takes a part of epsilon (`discrete_mu`), which has to leave something.
+    if 0 < fraction(asked.epsilon) <= 2 * fraction(real(MAX_SLACK)):
+        raise InvalidTaskError(f"epsilon: a promise needs more than {2 * MAX_SLACK}, and this is {asked.epsilon}")
+    try:
+        return usual_claim(
+            epsilon=asked.epsilon,
+            delta=asked.delta,
+            neighbours=asked.neighbours,
+            min_clients=asked.min_clients,
+            max_corrupt_clients=_corrupt_clients(asked),
+            threat=asked.threat,
+            delta_coalition=asked.delta_coalition,
+            is_sketch=asked.mechanism.is_sketch,
+            reports_per_source=asked.reports_per_source,
+            max_merge=asked.windows.max_merge if asked.windows else 1,
+            noise=asked.noise_by,
+            epsilon_alone=asked.epsilon_alone,
+        )
+    except ValidationError as error:
+        raise InvalidTaskError(first_complaint(error).removeprefix("document: ")) from None
 
 
 def _corrupt_clients(asked: Specification) -> int | None:
@@ -293,13 +302,14 @@ def _corrupt_clients(asked: Specification) -> int | None:
 def columns_of(asked: Specification) -> tuple[Column, ...]:
     """Return the columns of the task that was asked for."""
     own_units = KINDS[asked.mechanism.kind].own_units
-    return tuple(_column(column, own_units=own_units) for column in asked.columns)
+    return tuple(as_asked(column, own_units=own_units) for column in asked.columns)
 
 
 _AS_ASKED = {"name", "lower", "upper", "unit", "kind", "levels"}
 
 
-def _column(asked: ColumnSpecification, *, own_units: bool = False) -> Column:
+def as_asked(asked: ColumnSpecification, *, own_units: bool = False) -> Column:
+    """Return a column as it was asked for; raise pydantic's ValidationError if there is no such column."""
     if own_units:
         kept = asked.model_dump(include=_AS_ASKED) | {"code_book": asked.code_book}
         return Column(**kept, center=asked.center or "0", scale=asked.scale or "1")

@@ -11,8 +11,8 @@ from typing import cast
 import numpy as np
 from pydantic import ValidationError
 
-from lintra_analysis.spec.build_task import claim_of, columns_of
-from lintra_analysis.spec.specification import Specification, specifications
+from lintra_analysis.spec.build_task import as_asked, claim_of, columns_of
+from lintra_analysis.spec.specification import ColumnSpecification, Specification, specifications
 from lintra_analysis.trial.files.bounds import ColumnSpread, bounded_column, column_of, row_bound_of
 from lintra_analysis.trial.files.table import FileColumn, FileKind, FileTable
 from lintra_analysis.trial.row_weights import applies_to, weighted_document
@@ -49,8 +49,10 @@ def proposed_document(study: Mapping[str, object], sample: FileTable | None, tar
     kind = mechanism.get("kind") if isinstance(mechanism, dict) else None
     asked_as = specifications().get(str(kind))
     stated = [_stated(one) for one in given]
+    for place, one in enumerate(stated):
+        _require_sound(place, one)
     held = [_values(one, sample) for one in stated]
-    columns = [_column(one, values) for one, values in zip(stated, held, strict=True)]
+    columns = [_checked_column(one, values) for one, values in zip(stated, held, strict=True)]
     if asked_as is not None and not asked_as.takes_norm:
         filled = [_filled(*triple, ends_only=True) for triple in zip(stated, columns, held, strict=True)]
         return _by_its_own_rule(_stated(study) | {"columns": filled})
@@ -72,6 +74,26 @@ def proposed_document(study: Mapping[str, object], sample: FileTable | None, tar
         "row_bound": _stated(study).get("row_bound", bounds.row_bound),
     }
     return _by_its_own_rule(document)
+
+
+def _require_sound(place: int, stated: Document) -> None:
+    """Check what is stated of a column before anything is computed from it.
+
+    Raises InvalidTaskError; the detail names the column, or its place among the columns if it has no name.
+    """
+    whole: Document = {"lower": 0, "upper": 1} | stated
+    if isinstance(levels := stated.get("levels"), list | tuple):
+        whole = {"kind": "category", "levels": levels} | stated
+    try:
+        asked = ColumnSpecification.model_validate(whole)
+        # Where one end is open, the sample gives it.
+        if asked.kind in {"real", "integer"} and not {"lower", "upper"} <= stated.keys():
+            asked = asked.model_copy(update={"lower": "0", "upper": "1"})
+        as_asked(asked)
+    except ValidationError as error:
+        said = first_complaint(error).removeprefix("document: ")
+        where = "" if said.startswith("column ") else f"column {stated.get('name') or place + 1!r}: "
+        raise InvalidTaskError(where + said) from None
 
 
 def _rows_like(
@@ -104,6 +126,8 @@ def _by_its_own_rule(document: Document) -> Document:
         chosen = asked.mechanism.defaults(claim_of(asked), columns_of(asked), asked.row_bound)
     except ValidationError as error:
         raise InvalidTaskError(first_complaint(error)) from None
+    except ValueError as error:
+        raise InvalidTaskError(f"the rule of {asked.mechanism.kind} gives no number here: {error}") from None
     bound = {"row_bound": chosen.pop("row_bound")} if "row_bound" in chosen else {}
     mechanism = cast("Document", document["mechanism"])
     return bound | document | {"mechanism": chosen | _stated(mechanism)}
@@ -147,6 +171,15 @@ def _as_levels(found: FileColumn, levels: tuple[str, ...]) -> FileColumn:
     other = places.get(OTHER, np.nan)
     numbers = np.array([places.get(level, other) for level in found.levels])
     return FileColumn(found.name, "category", numbers[found.values.astype(np.int64)], levels)
+
+
+def _checked_column(stated: Document, values: FileColumn) -> Column:
+    try:
+        return _column(stated, values)
+    except ValueError as error:
+        # Half a range is spelled with more digits than its ends.
+        said = first_complaint(error) if isinstance(error, ValidationError) else str(error)
+        raise InvalidTaskError(f"column {values.name!r}: {said}; use a unit that gives ordinary numbers") from None
 
 
 def _column(stated: Document, values: FileColumn) -> Column:

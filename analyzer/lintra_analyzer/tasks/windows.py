@@ -2,14 +2,19 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol, TypeVar
 
+from lintra_analysis.certificate.certificate import SignedRecord
+from lintra_analysis.kinds.decode import read
 from lintra_analysis.releases.release import Release
+from lintra_analyzer.storage.archive import Archive
 from lintra_analyzer.storage.readable import record_in
 from lintra_analyzer.storage.rows import Job, Problem
 from lintra_protocol.errors import AbandonedError, LintraError
 from lintra_protocol.http.problems import from_problem, to_problem
 from lintra_protocol.task import Task
+
+T_co = TypeVar("T_co", covariant=True)
 
 WindowState = Literal["open", "due", "running", "waiting", "released", "merged", "gap", "failed", "unreadable"]
 """`due`: it is over and nobody began its release; `merged`: it is part of a later one; `gap`: never released;
@@ -32,6 +37,26 @@ class Opened(Mapping[int, Release]):
 
     def __len__(self) -> int:
         return len(self._records)
+
+
+class OfReleases(Protocol[T_co]):
+    """What is asked about releases together."""
+
+    def run(self, releases: Mapping[int, Release]) -> T_co:
+        """Ask it."""
+
+
+def combined(archive: Archive, task: Task, records: Mapping[int, bytes], asked: OfReleases[T_co]) -> T_co:
+    """Return what is asked about the windows of a task, whose signed records are given by number."""
+
+    def opened(record: bytes) -> Release:
+        return read(task, *archive.read(SignedRecord.from_canonical(record).record), _no_first)
+
+    return asked.run(Opened(records, opened))
+
+
+def _no_first(_task_id: str) -> None:
+    """Return the release of a first round, which a task with windows does not have."""
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,9 @@ itself. A route whose path names a task or a release is about that task, and who
 is none.
 """
 
-from typing import Annotated
+import asyncio
+from collections.abc import Coroutine
+from typing import Annotated, TypeVar
 
 from fastapi import Depends, Query, Request
 from starlette.datastructures import Headers
@@ -16,8 +18,16 @@ from lintra_analyzer.access import Holder
 from lintra_analyzer.service import Service
 from lintra_analyzer.storage.access_tokens import Role
 from lintra_analyzer.storage.rows import StoredTask
-from lintra_protocol.errors import ForbiddenError, UnauthorizedError, UnknownResourceError, UnknownTaskError
+from lintra_protocol.errors import (
+    ForbiddenError,
+    OverloadedError,
+    UnauthorizedError,
+    UnknownResourceError,
+    UnknownTaskError,
+)
 from lintra_service.client_address import Network, peer_of, trusted_peer
+
+T = TypeVar("T")
 
 READING = frozenset({"GET", "HEAD"})
 
@@ -140,3 +150,25 @@ def is_encrypted(request: Request) -> bool:
 def sender_of(request: Request) -> str:
     """Return the peer that a request counts for; never logged."""
     return peer_of(request.scope, service_of(request).settings.trusted_proxies)
+
+
+async def while_present(request: Request, work: Coroutine[None, None, T]) -> T:
+    """Return what work gives; if whoever asked hangs up before, the work is cancelled.
+
+    Raises OverloadedError then, which nobody reads.
+    """
+    working, leaving = asyncio.ensure_future(work), asyncio.ensure_future(_hung_up(request))
+    try:
+        await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            return working.result()
+        raise OverloadedError("whoever asked has left")
+    finally:
+        for each in (working, leaving):
+            each.cancel()
+        await asyncio.gather(working, leaving, return_exceptions=True)
+
+
+async def _hung_up(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass

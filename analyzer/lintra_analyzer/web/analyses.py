@@ -45,6 +45,9 @@ from lintra_analyzer.web.requests import (
 from lintra_protocol.encoding.documents import first_complaint, rounded_up
 from lintra_protocol.errors import InvalidAnalysisError
 
+MOST_SMALL, MOST_SMALL_NUMBERS = 60, 100_000
+"""Columns, and numbers of synthetic rows, of an analysis that needs no process of its own."""
+
 
 def names_of(release: Release) -> list[str]:
     """Return the names of the columns that vary; none where a release is not about single columns."""
@@ -148,6 +151,11 @@ class Request:
     def run(self, release: Release) -> Estimate:
         """Run it over a release."""
         return self.analysis.run(release, **{name: getattr(self.options, name) for name in self.analysis.arguments})
+
+    def is_small(self, release: Release) -> bool:
+        """Return whether it is computed in a second and some megabytes: few columns, and few rows to be drawn."""
+        columns, rows = len(_columns_of(release)), getattr(self.options, "num_rows", 0)
+        return columns <= MOST_SMALL and rows * columns <= MOST_SMALL_NUMBERS
 
 
 _LINES = "Points are estimates, lines their intervals; a hollow point has none. The grey line is 0."

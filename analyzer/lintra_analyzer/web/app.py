@@ -17,7 +17,7 @@ from lintra_analyzer.access import MOST_NAME
 from lintra_analyzer.exchange.evidence import evidence_of
 from lintra_analyzer.service import Service
 from lintra_analyzer.storage.rows import EVERYBODY, ServerState
-from lintra_analyzer.web.admission import READING, ThisService, admit, most_bytes, require_new
+from lintra_analyzer.web.admission import READING, ThisService, admit, holder_of, most_bytes, require_new, while_present
 from lintra_analyzer.web.analyses import PRIVACY_SPENT, parse_request, request_schema, summary
 from lintra_analyzer.web.console.mount import mount_console
 from lintra_analyzer.web.console.sign_in import Attempts
@@ -211,14 +211,16 @@ def _batches() -> APIRouter:
         responses={**trend_answers(), **refusals(400, 404, 502)},
         openapi_extra=_body(TrendRequest.model_json_schema()),
     )
-    def trend(
+    async def trend(
+        request: Request,
         service: ThisService,
         task_id: str,
         body: Annotated[bytes, Depends(_raw_body)],
         accept: Annotated[str, Header()] = "*/*",
     ) -> TrendView | Response:
         """Combine the windows that were released; it costs no privacy, and comes in the types of an analysis."""
-        task, estimate = service.task(task_id), service.trend(task_id, parse_trend(body))
+        task, asked = service.task(task_id), parse_trend(body)
+        estimate = await while_present(request, service.trend(task_id, asked, holder_of(request).name))
         return trend_response(task, estimate, accept) or TrendView(
             task_id=task_id, result=dict(estimate.to_dict()), privacy=together_view(task), privacy_spent=PRIVACY_SPENT
         )
@@ -247,7 +249,8 @@ def _releases() -> APIRouter:
         responses={**analysis_answers(), **refusals(400, 404, 502)},
         openapi_extra=_body(request_schema()),
     )
-    def analyse(
+    async def analyse(
+        request: Request,
         service: ThisService,
         release_id: str,
         body: Annotated[bytes, Depends(_raw_body)],
@@ -255,11 +258,11 @@ def _releases() -> APIRouter:
     ) -> AnalysisView | Response:
         """Run an analysis; it costs no privacy. It comes as CSV or text if the Accept header asks for it."""
         signed = service.record(release_id)
-        request = parse_request(body)
-        estimate = service.analyse(signed, request)
+        asked = parse_request(body)
+        estimate = await while_present(request, service.analyse(signed, asked, holder_of(request).name))
         return analysis_response(signed.record, estimate, accept) or AnalysisView(
             release_id=release_id,
-            kind=request.kind,
+            kind=asked.kind,
             result=dict(estimate.to_dict()),
             certificate=CertificateView.model_validate(summary(signed.record)),
         )

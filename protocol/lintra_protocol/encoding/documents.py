@@ -115,7 +115,7 @@ def first_complaint(error: ValidationError) -> str:
     """Return where the first validation error lies and what is wrong there, without the offending value."""
     complaint = error.errors(include_input=False, include_url=False)[0]
     where = ".".join(str(part) for part in complaint["loc"]) or "document"
-    return f"{where}: {complaint['msg']}"
+    return f"{where}: {complaint['msg'].removeprefix('Value error, ')}"
 
 
 def real(value: float | int | str | Decimal) -> Real:

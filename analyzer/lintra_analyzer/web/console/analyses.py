@@ -1,8 +1,8 @@
 """The pages of analyses: a form, the finding in words, its picture, the table behind it, and both as files."""
 
-import threading
+import asyncio
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Annotated, Generic, Literal, TypeVar
 
@@ -15,8 +15,9 @@ from lintra_analysis.estimators.figures import INSTALL
 from lintra_analysis.estimators.svg import Theme, can_draw, svg_of
 from lintra_analysis.estimators.table import Estimate
 from lintra_analysis.estimators.tabular import number
+from lintra_analysis.releases.release import Release
 from lintra_analyzer.service import Service
-from lintra_analyzer.web.admission import ThisService
+from lintra_analyzer.web.admission import ThisService, holder_of, while_present
 from lintra_analyzer.web.analyses import names_of, promise, summary
 from lintra_analyzer.web.console.analysis_forms import MOST_BOXES, AnalysisForm, offer_of
 from lintra_analyzer.web.console.pages import page, sentence
@@ -30,29 +31,28 @@ Name = tuple[str, ...]
 
 
 class AnswerCache(Generic[V]):
-    """The answers that were asked for last, at most so many; a name says everything that an answer depends on."""
+    """The answers that were asked for last, at most so many; a name says everything that an answer depends on.
+
+    It is used from one event loop.
+    """
 
     def __init__(self, most: int) -> None:
         """Keep at most `most` answers."""
         self._most = most
         self._held: OrderedDict[Name, V] = OrderedDict()
-        self._lock = threading.Lock()
 
     def __len__(self) -> int:
         return len(self._held)
 
-    def get(self, name: Name, make: Callable[[], V]) -> V:
+    async def get(self, name: Name, make: Callable[[], Coroutine[None, None, V]]) -> V:
         """Return an answer, which is made if it is not kept; what `make` raises is raised, and nothing kept."""
-        with self._lock:
-            if name in self._held:
-                self._held.move_to_end(name)
-                return self._held[name]
+        if name in self._held:
+            self._held.move_to_end(name)
+            return self._held[name]
         # Two requests may compute the same at once: that costs less than making all others wait.
-        made = make()
-        with self._lock:
-            self._held[name] = made
-            while len(self._held) > self._most:
-                self._held.popitem(last=False)
+        made = self._held[name] = await make()
+        while len(self._held) > self._most:
+            self._held.popitem(last=False)
         return made
 
 
@@ -89,26 +89,37 @@ class AnalysisTable:
 
 
 @router.get("/releases/{release_id}/analyses/{kind}")
-def analysis(request: Request, service: ThisService, release_id: ReleaseId, kind: str) -> HTMLResponse:
+async def analysis(request: Request, service: ThisService, release_id: ReleaseId, kind: str) -> HTMLResponse:
     """Show the form of an analysis, and its answer as soon as it is filled in."""
     signed, offer = service.record(release_id), offer_of(kind)
     asked = AnalysisForm(offer, request.query_params.multi_items())
-    release, complaint, found = service.opened(signed), "", None
+    release, complaint, found = await asyncio.to_thread(service.opened, signed), "", None
     try:
         offer.needs(release)
         if asked.complete:
-            found = answer(service, signed, asked)
+            found = await answer(request, service, signed, asked)
     except InvalidAnalysisError as error:
         complaint = error.detail
+    return await asyncio.to_thread(_page, request, signed, release, asked, found, complaint)
+
+
+def _page(
+    request: Request,
+    signed: SignedRecord,
+    release: Release,
+    asked: AnalysisForm,
+    found: Estimate | None,
+    complaint: str,
+) -> HTMLResponse:
     return page(
         request,
         "analysis.html",
         status=400 if complaint else 200,
         record=signed.record,
-        release_id=release_id,
+        release_id=signed.record.release_id,
         **form_and_table(asked, found, complaint),
         columns=names_of(release),
-        targets=offer.form.explains(release),
+        targets=asked.offer.form.explains(release),
         pictures=() if found is None or not can_draw() else found.pictures[:SHOWN_PICTURES],
         notes=[] if found is None else notes_of(found),
         warnings=[] if found is None else _warnings(signed, found),
@@ -131,35 +142,42 @@ def form_and_table(asked: AnalysisForm, found: Estimate | None, complaint: str) 
 
 
 @router.get("/releases/{release_id}/analyses/{kind}/picture.svg")
-def picture(
+async def picture(
     request: Request, service: ThisService, release_id: ReleaseId, kind: str, theme: Theme = "light", shown: Shown = ""
 ) -> Response:
     """Draw the answer of an analysis; `shown` names the part of it, where it has several pictures."""
     asked = AnalysisForm(offer_of(kind), request.query_params.multi_items())
     signed = service.record(release_id)
-    name = (release_id, kind, asked.query, theme, shown)
-    drawing = _pictures.get(name, lambda: svg_of(answer(service, signed, asked).drawing(shown), theme))
+
+    async def drawn() -> bytes:
+        found = await answer(request, service, signed, asked)
+        return await asyncio.to_thread(svg_of, found.drawing(shown), theme)
+
+    drawing = await _pictures.get((release_id, kind, asked.query, theme, shown), drawn)
     return Response(drawing, media_type=SVG, headers=PICTURE_HEADERS)
 
 
 @router.get("/releases/{release_id}/analyses/{kind}/table.{ending}")
-def table(
+async def table(
     request: Request, service: ThisService, release_id: ReleaseId, kind: str, ending: Literal["csv", "npz", "parquet"]
 ) -> Response:
     """Return the table of an answer as a file."""
     asked = AnalysisForm(offer_of(kind), request.query_params.multi_items())
-    found = answer(service, service.record(release_id), asked)
-    return file_of(found, ending, f"lintra-{kind}-{release_id}")
+    found = await answer(request, service, service.record(release_id), asked)
+    return await asyncio.to_thread(file_of, found, ending, f"lintra-{kind}-{release_id}")
 
 
-def answer(service: Service, signed: SignedRecord, asked: AnalysisForm) -> Estimate:
-    """Return the answer to a filled-in form."""
-    request = asked.request()
+async def answer(request: Request, service: Service, signed: SignedRecord, asked: AnalysisForm) -> Estimate:
+    """Return the answer to a filled-in form; it is not computed to its end if the page leaves."""
+    wanted, who = asked.request(), holder_of(request).name
+
+    async def made() -> Estimate:
+        return await while_present(request, service.analyse(signed, wanted, who))
+
     if asked.offer.kind == "synthetic":
         # Many rows are quickly drawn again, and would fill the memory.
-        return service.analyse(signed, request)
-    name = (signed.record.release_id, asked.offer.kind, asked.query)
-    return _estimates.get(name, lambda: service.analyse(signed, request))
+        return await made()
+    return await _estimates.get((signed.record.release_id, asked.offer.kind, asked.query), made)
 
 
 def file_of(found: Estimate, ending: Literal["csv", "npz", "parquet"], name: str) -> Response:

@@ -1,22 +1,25 @@
 """The page of a new task: the form, and beside it what to expect of the task; nobody is asked before it is made."""
 
-import asyncio
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 from fastapi import Query, Request
 from fastapi.responses import HTMLResponse, Response
 
-from lintra_analyzer.web.admission import ThisService, require_new
+from lintra_analyzer.service import Service
+from lintra_analyzer.web.admission import ThisService, holder_of, require_new, while_present
 from lintra_analyzer.web.console.forms import Form, filled_in
 from lintra_analyzer.web.console.options import CONTRIBUTORS, OTHERS, WINDOWS, mechanism_options, mechanism_words
 from lintra_analyzer.web.console.pages import page
-from lintra_analyzer.web.console.plan import ShownPlan, shown_plan
+from lintra_analyzer.web.console.plan import ShownPlan, is_small, require_plannable, shown_plan
 from lintra_analyzer.web.console.routing import console_router, see
-from lintra_analyzer.web.console.task_form import asked_by, kinds, shown
-from lintra_protocol.errors import LintraError
+from lintra_analyzer.web.console.task_form import TaskForm, asked_by, kinds, shown
+from lintra_protocol.errors import InvalidTaskError, LintraError
 from lintra_protocol.http.problems import STATUS
-from lintra_service.byte_budget import OneAtATime
+from lintra_service.work_pool import WorkRefusedError
+
+T = TypeVar("T")
 
 router = console_router()
 
@@ -26,8 +29,6 @@ GROUPS = (
     ("Who is trusted, and other settings", "empty: by rule", OTHERS),
 )
 """Options of a task that few need, by what they are about."""
-
-_PLANNING = OneAtATime("another plan is being made")
 
 
 @router.get("/tasks/new")
@@ -42,8 +43,10 @@ async def plan(request: Request, service: ThisService) -> HTMLResponse:
     form = await filled_in(request)
     try:
         asked = asked_by(form)
-        with _PLANNING:
-            found = await asyncio.to_thread(shown_plan, asked, len(service.settings.servers), service.now())
+        require_plannable(asked, service.settings.work_seconds)
+        found = await _computed(
+            request, service, asked, shown_plan, asked, len(service.settings.servers), service.now()
+        )
     except LintraError as error:
         return _asking(request, form, complaint=_in_words(error))
     return _asking(request, form, found)
@@ -56,13 +59,25 @@ async def make(request: Request, service: ThisService) -> Response:
     try:
         asked = asked_by(form)
         require_new(request, asked.population)
-        task = await service.create_task(asked.specification(), None, asked.population)
+        specification = await _computed(request, service, asked, TaskForm.specification, asked)
+        task = await service.create_task(specification, None, asked.population)
     except LintraError as error:
         return _asking(request, form, complaint=_in_words(error), status=STATUS[type(error)])
     # If a server refuses, the task is kept: its page says what each server answered, and offers to try again.
     with suppress(LintraError):
         await service.register_task(task.task_id)
     return see(f"/tasks/{task.task_id}")
+
+
+async def _computed(
+    request: Request, service: Service, asked: TaskForm, work: Callable[..., T], *arguments: object
+) -> T:
+    """Return what a computation about a task gives, within the caps, and only as long as the page is there."""
+    who = holder_of(request).name
+    try:
+        return await while_present(request, service.work.run(who, work, *arguments, small=is_small(asked)))
+    except WorkRefusedError as error:
+        raise InvalidTaskError(f"columns: {error}; use fewer columns, or `lintra plan` in a terminal") from None
 
 
 def _asking(

@@ -73,7 +73,7 @@ class Option:
     def _structured(self, text: str) -> object:
         try:
             return json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             if text[:1] in "[{":
                 raise InvalidTaskError(f"{self.key}: this JSON is broken") from None
         if self.of_columns:

@@ -7,21 +7,43 @@ from dataclasses import dataclass
 from lintra_analysis.estimators.tabular import number
 from lintra_analysis.trial.error_forecast import ErrorForecast
 from lintra_analysis.trial.plan_text import sketch_in_words, wide_in_words
+from lintra_analyzer.service import MOST_SMALL
 from lintra_analyzer.web.console.task_form import TaskForm
 from lintra_analyzer.web.console.task_text import asked_of_device, gate_of, warnings_in
 from lintra_protocol.crypto.randomness import system_randomness
 from lintra_protocol.errors import InvalidTaskError
-from lintra_protocol.fields.schema import OTHER
 from lintra_protocol.mechanisms.collusion import in_words
 
 SHOWN_LINES = 40
 """Lines of a table on the page."""
 
-MOST_EXPLAINED = 400
-"""Columns, levels counted, of which the console plans a regression: some seconds, which grow with their third power."""
 
-QUICK = frozenset({"range_finder", "osnap", "osnap_published", "sum", "histogram"})
-"""Kinds whose plan solves no equations of all columns, or has no regression at all."""
+@dataclass(frozen=True)
+class PlanCost:
+    """How long the plan of a kind takes: seconds for a hundred columns, and the power that it grows with."""
+
+    hundred: float
+    power: int
+
+    def of(self, width: int) -> float:
+        """Return the seconds for so many columns."""
+        return self.hundred * (width / 100) ** self.power
+
+    def most(self, seconds: float) -> int:
+        """Return how many columns fit into so many seconds."""
+        return int(100 * (seconds / self.hundred) ** (1 / self.power))
+
+
+OTHER_SECONDS = PlanCost(0.02, 2)
+SECONDS = {
+    ("second_moment", False): PlanCost(0.035, 3),
+    ("second_moment", True): PlanCost(0.11, 3),
+    ("second_moment_wishart", False): PlanCost(0.035, 3),
+    ("second_moment_wishart", True): PlanCost(0.13, 3),
+    ("histogram", False): PlanCost(0.1, 2),
+    ("ron_gauss", False): PlanCost(0.35, 2),
+}
+"""The cost of plans by kind, and whether there is a column to explain; measured on one core at 400 to 5,000 columns."""
 
 Line = tuple[str, ...]
 
@@ -56,7 +78,6 @@ class ShownPlan:
 
 def shown_plan(asked: TaskForm, num_servers: int, now: int) -> ShownPlan:
     """Make the plan of a task; nobody is asked, and nothing is kept."""
-    _require_few_columns(asked)
     found = asked.foreseen(now, system_randomness, num_servers)
     task = found.task
     claim = task.claim
@@ -69,31 +90,29 @@ def shown_plan(asked: TaskForm, num_servers: int, now: int) -> ShownPlan:
         device=list(asked_of_device(task)),
         gate=gate_of(task),
         warnings=warnings_in(task),
-        specification=json.dumps(asked.proposed(), indent=2, ensure_ascii=False),
+        specification=json.dumps(asked.proposed, indent=2, ensure_ascii=False),
     )
 
 
-def _require_few_columns(asked: TaskForm) -> None:
-    """Refuse a plan that would hold up the page, and everybody else's plans, before anything of it is computed."""
-    columns, mechanism = asked.document.get("columns"), asked.document.get("mechanism")
-    kind = mechanism.get("kind") if isinstance(mechanism, dict) else None
-    if asked.target is None or kind in QUICK or not isinstance(columns, list):
+def require_plannable(asked: TaskForm, seconds: float) -> None:
+    """Refuse a task whose plan would take longer than so many seconds, before anything of it is computed.
+
+    Raises InvalidTaskError; the detail says how many columns can be planned.
+    """
+    cost = SECONDS.get((asked.kind, asked.target is not None)) or SECONDS.get((asked.kind, False), OTHER_SECONDS)
+    if cost.of(asked.width) <= seconds:
         return
-    width = sum(_width(column) for column in columns)
-    if width > MOST_EXPLAINED:
-        raise InvalidTaskError(
-            f"target: the console plans a regression of at most {MOST_EXPLAINED} columns, and these are {width}, "
-            "where a category counts as its levels but one; leave the target empty, or use `lintra plan` in a terminal"
-        )
+    without = SECONDS.get((asked.kind, False), OTHER_SECONDS)
+    remedy = "leave the column to explain empty, or use" if without.of(asked.width) <= seconds else "use"
+    raise InvalidTaskError(
+        f"columns: this page plans at most {cost.most(seconds):,} columns of this kind, and these are {asked.width:,}, "
+        f"where a category counts as its levels but one; {remedy} `lintra plan` in a terminal"
+    )
 
 
-def _width(column: object) -> int:
-    """Return how many columns one of a specification becomes where only numbers count."""
-    levels = column.get("levels") if isinstance(column, dict) else None
-    if not isinstance(column, dict) or not isinstance(levels, list):
-        return 1
-    reserved = column.get("missing") is True and OTHER not in levels
-    return max(1, len(levels) - 1 + reserved)
+def is_small(asked: TaskForm) -> bool:
+    """Return whether a plan takes a second and some megabytes at most."""
+    return asked.width <= MOST_SMALL
 
 
 def _tables(found: ErrorForecast) -> list[PlanTable]:

@@ -3,6 +3,7 @@
 import json
 import re
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from pydantic import ValidationError
@@ -17,6 +18,7 @@ from lintra_analyzer.web.console.options import CONTRIBUTORS, OTHERS, WINDOWS, m
 from lintra_protocol.crypto.randomness import RandomBytes
 from lintra_protocol.encoding.documents import first_complaint
 from lintra_protocol.errors import InvalidTaskError
+from lintra_protocol.fields.schema import OTHER
 
 DAY = 86_400
 
@@ -59,9 +61,22 @@ class TaskForm:
     population: str  #: whose rows it is about
     target: str | None  #: a column that a regression is planned for, or None
 
+    @cached_property
     def proposed(self) -> dict[str, object]:
-        """Return the specification with what it leaves open filled in by rule, from the ranges of its columns."""
+        """The specification with what it leaves open filled in by rule, from the ranges of its columns."""
         return proposed_document(self.document, None)
+
+    @property
+    def width(self) -> int:
+        """How many columns there are where only numbers count: a category is as many as its levels but one."""
+        columns = self.document.get("columns")
+        return sum(map(_width, columns)) if isinstance(columns, list) else 0
+
+    @property
+    def kind(self) -> str:
+        """The kind of its mechanism; empty if it names none."""
+        mechanism = self.document.get("mechanism")
+        return str(mechanism.get("kind", "")) if isinstance(mechanism, dict) else ""
 
     def specification(self) -> Specification:
         """Return what the service is asked for.
@@ -69,17 +84,26 @@ class TaskForm:
         Raises InvalidTaskError if it is malformed; the detail names the field.
         """
         try:
-            return Specification.model_validate(self.proposed())
+            return Specification.model_validate(self.proposed)
         except ValidationError as error:
-            raise InvalidTaskError(first_complaint(error)) from None
+            raise InvalidTaskError(first_complaint(error).removeprefix("document: ")) from None
 
     def foreseen(self, now: int, random_bytes: RandomBytes, num_servers: int) -> ErrorForecast:
         """Return what to expect of the task with so many servers; nobody is asked for anything."""
         # Who may send changes no error; stand-ins of keys make no tokens, and what may be missing is said of these.
-        document = self.proposed() | {"client_auth": "none"}
+        document = self.proposed | {"client_auth": "none"}
         if self.document.get("client_auth") == "token":
             document.pop("max_missing", None)
         return foresee(document, None, self.target, now, random_bytes, num_servers=num_servers)
+
+
+def _width(column: object) -> int:
+    """Return how many columns one of a specification becomes where only numbers count."""
+    levels = column.get("levels") if isinstance(column, dict) else None
+    if not isinstance(column, dict) or not isinstance(levels, list):
+        return 1
+    reserved = column.get("missing") is True and OTHER not in levels
+    return max(1, len(levels) - 1 + reserved)
 
 
 def kinds() -> dict[str, str]:
@@ -179,8 +203,10 @@ def _spellings(level: str, names: str) -> dict[str, object]:
 def _document(text: str) -> dict[str, Any]:
     try:
         found = json.loads(text)
-    except ValueError as error:
-        raise InvalidTaskError(f"specification: {error}") from None
+    except json.JSONDecodeError as error:
+        raise InvalidTaskError(f"specification: this JSON is broken: {error}") from None
+    except (ValueError, RecursionError):
+        raise InvalidTaskError("specification: a number of thousands of digits, or thousands of brackets") from None
     if not isinstance(found, dict):
         raise InvalidTaskError("specification: a JSON object")
     return found

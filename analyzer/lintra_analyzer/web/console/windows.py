@@ -1,5 +1,6 @@
 """The pages about the windows of a task: what became of each, and how a mean moves from one to the next."""
 
+import asyncio
 import json
 from operator import attrgetter
 from typing import Annotated, Literal
@@ -11,7 +12,7 @@ from lintra_analysis.estimators.svg import Theme, svg_of
 from lintra_analysis.estimators.trend import TrendEstimate, trend
 from lintra_analyzer.service import Service
 from lintra_analyzer.storage.pages import PAGE
-from lintra_analyzer.web.admission import ThisService
+from lintra_analyzer.web.admission import ThisService, holder_of, while_present
 from lintra_analyzer.web.analyses import Analysis, Form
 from lintra_analyzer.web.console.analyses import PICTURE_HEADERS, SVG, file_of, form_and_table
 from lintra_analyzer.web.console.analysis_forms import AnalysisForm
@@ -52,7 +53,7 @@ TaskId = Annotated[str, Path(max_length=64)]
 
 
 @router.get("/tasks/{task_id}/windows")
-def windows(
+async def windows(
     request: Request, service: ThisService, task_id: TaskId, start: Annotated[int, Query(ge=0, lt=MAX_WINDOWS)] = 0
 ) -> HTMLResponse:
     """List the windows of a task from the number `start` on, and draw a mean over them if one is asked for."""
@@ -61,7 +62,7 @@ def windows(
     complaint, found = "", None
     try:
         if asked.complete:
-            found = _trend(service, task_id, asked)
+            found = await _trend(request, service, task_id, asked)
     except InvalidAnalysisError as error:
         complaint = error.detail
     return page(
@@ -81,20 +82,21 @@ def windows(
 
 
 @router.get("/tasks/{task_id}/windows/picture.svg")
-def picture(request: Request, service: ThisService, task_id: TaskId, theme: Theme = "light") -> Response:
+async def picture(request: Request, service: ThisService, task_id: TaskId, theme: Theme = "light") -> Response:
     """Draw a mean over the windows. New windows come, so nothing is kept."""
-    found = _trend(service, task_id, AnalysisForm(TREND, request.query_params.multi_items()))
-    return Response(svg_of(found.plot, theme), media_type=SVG, headers=PICTURE_HEADERS)
+    found = await _trend(request, service, task_id, AnalysisForm(TREND, request.query_params.multi_items()))
+    return Response(await asyncio.to_thread(svg_of, found.plot, theme), media_type=SVG, headers=PICTURE_HEADERS)
 
 
 @router.get("/tasks/{task_id}/windows/table.{ending}")
-def table(
+async def table(
     request: Request, service: ThisService, task_id: TaskId, ending: Literal["csv", "npz", "parquet"]
 ) -> Response:
     """Return a mean over the windows as a file."""
-    found = _trend(service, task_id, AnalysisForm(TREND, request.query_params.multi_items()))
+    found = await _trend(request, service, task_id, AnalysisForm(TREND, request.query_params.multi_items()))
     return file_of(found, ending, f"lintra-windows-{task_id}")
 
 
-def _trend(service: Service, task_id: str, asked: AnalysisForm) -> TrendEstimate:
-    return service.trend(task_id, parse_trend(json.dumps(asked.document()).encode()))
+async def _trend(request: Request, service: Service, task_id: str, asked: AnalysisForm) -> TrendEstimate:
+    wanted = parse_trend(json.dumps(asked.document()).encode())
+    return await while_present(request, service.trend(task_id, wanted, holder_of(request).name))

@@ -165,16 +165,16 @@ def test_a_form_with_many_names_is_read_line_by_line_and_numbers_word_by_word() 
         AnalysisForm(offer_of("synthetic"), [("num_rows", "100001"), ("seed", "1")]).request()
 
 
-def test_what_is_kept_is_not_made_again_and_the_oldest_gives_way() -> None:
+async def test_what_is_kept_is_not_made_again_and_the_oldest_gives_way() -> None:
     made: list[str] = []
 
-    def make(name: str) -> str:
+    async def make(name: str) -> str:
         made.append(name)
         return name
 
     kept: AnswerCache[str] = AnswerCache(2)
     for name in "abacab":
-        assert kept.get((name,), lambda name=name: make(name)) == name  # type: ignore[misc]
+        assert await kept.get((name,), lambda name=name: make(name)) == name  # type: ignore[misc]
     assert made == ["a", "b", "c", "b"]
     assert len(kept) == 2
 
