@@ -2,7 +2,7 @@
 
 Clients' noise has n / (n - t) times the variance of a trusted curator's; that at most t clients are corrupt is an
 assumption which nobody checks. Servers' noise has N times that variance, for any clients
-(docs/explanation/verified.md#noise-by-the-servers).
+(docs/explanation/servers-noise.md#noise-by-the-servers).
 """
 
 import math
