@@ -172,7 +172,7 @@ def of_clip_counter(kind: str) -> None:
 def contributed_vectors() -> set[str]:
     """Return the kinds whose vectors have contributions of organisations."""
     given = json.loads((ROOT / "tests/vectors/organisations.json").read_text("ascii"))
-    return {vector["input"]["mechanism"]["kind"] for vector in given if vector["operation"] == "contribution"}
+    return {vector["input"]["mechanism"]["kind"] for vector in given if vector["operation"].endswith("contribution")}
 
 
 def of_contributors(kind: str) -> None:

@@ -19,6 +19,7 @@ import cases_histogram
 import cases_joint
 import cases_layers
 import cases_lists
+import cases_newton
 import cases_noise
 import cases_organisations
 import cases_range
@@ -43,8 +44,8 @@ FILES = {
     "histogram": cases_histogram.histogram,
     "range_finder": cases_range.range_finder,
     "directions": cases_directions.directions,
-    "dithered": cases_dithered.dithered,
-    "organisations": cases_organisations.organisations,
+    "dithered": lambda: cases_dithered.dithered() + cases_newton.newton(),
+    "organisations": lambda: cases_organisations.organisations() + cases_newton.contributions(),
     "sharing": cases_data.sharing,
     "reports": cases_data.reports,
     "spread": cases_spread.spread,

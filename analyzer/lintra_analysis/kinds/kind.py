@@ -52,6 +52,8 @@ class Kind(Generic[M]):
     own_units: bool = False
     #: the kind whose second round this is; then `build` makes the second round of a context with a first
     follows: str = ""
+    #: whether the release of a task gives the parameter of another task of this kind; `build` then makes it likewise
+    chains: bool = False
     rows_of_a_report: Callable[[M], int] = one_row  #: s, how many rows of the released numbers a report enters
     #: from task, mechanism, row counts and a number z of deviations to what an entry of each row may plausibly be at
     #: most, shape `(m, 1)` or `(m, w/c)`
@@ -66,5 +68,7 @@ KINDS: ByKind[Kind[Any]] = ByKind("lintra_analysis.kinds", "KIND", Kind)
 
 
 def kind_that_follows(kind: str) -> Kind[Any] | None:
-    """Return the kind that makes a second round after tasks of a kind, if there is one."""
+    """Return the kind that makes a further round after tasks of a kind, if there is one."""
+    if kind in KINDS.all() and KINDS[kind].chains:
+        return KINDS[kind]
     return next((candidate for candidate in KINDS.all().values() if candidate.follows == kind), None)

@@ -12,14 +12,15 @@ from lintra_analysis.releases.columns import ScaledColumn
 from lintra_analysis.releases.directions import Directions
 from lintra_analysis.releases.gram_error import GramEstimate
 from lintra_analysis.releases.joint_sums import ProjectedSums
+from lintra_analysis.releases.newton_sums import NewtonSums
 from lintra_analysis.releases.range_sums import RangeSums
 from lintra_analysis.releases.second_moment_sum import SecondMomentSum
 from lintra_analysis.releases.sketch import Sketch
 from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.errors import InvalidAnalysisError
 
-Part = SecondMomentSum | Sketch | Totals | CellCounts | RangeSums | ProjectedSums | CentredProducts
-Name = Literal["moments", "totals", "cells", "range_sums", "joint_sums", "centred"]
+Part = SecondMomentSum | Sketch | Totals | CellCounts | RangeSums | ProjectedSums | CentredProducts | NewtonSums
+Name = Literal["moments", "totals", "cells", "range_sums", "joint_sums", "centred", "newton"]
 
 REFUSALS = {
     "cells": "this release counts no rows in cells, so it holds no quantiles; release a histogram of these columns",
@@ -27,6 +28,8 @@ REFUSALS = {
     "release a range_finder where columns are too many for that",
     "joint_sums": "synthetic rows need a release of the mechanism ron_gauss: class counts, sums, products and "
     "histograms",
+    "newton": "this release holds no step of a logistic regression; release a newton_step of these columns",
+    "moments of newton": "a newton_step holds sums at one parameter and no second moments; ask for `logit`",
     "moments of cells": "a histogram looks at each column alone and holds no second moments; ask for `histogram`, "
     "whose quantiles it does hold, or release a second moment or a sketch of these columns",
     "moments of totals": "a sum of rows holds no second moments, so nothing about how columns vary together; release "
@@ -58,6 +61,7 @@ class Release:
         range_sums: products of all columns with projected ones.
         joint_sums: what synthetic rows are modelled on.
         centred: products about class means, of a second round.
+        newton: gradient and Hessian of a logistic regression at a public parameter.
         directions: what the columns of a second round's moments stand for; None where they are columns.
     """
 
@@ -67,6 +71,7 @@ class Release:
     range_sums: RangeSums | None = None
     joint_sums: ProjectedSums | None = None
     centred: CentredProducts | None = None
+    newton: NewtonSums | None = None
     directions: Directions | None = None
 
     def __repr__(self) -> str:
@@ -75,7 +80,7 @@ class Release:
     @property
     def _main(self) -> Part:
         """Return the part that has the number of rows, and is what a file holds."""
-        parts = (self.centred, self.joint_sums, self.cells, self.range_sums, self.moments, self.totals)
+        parts = (self.newton, self.centred, self.joint_sums, self.cells, self.range_sums, self.moments, self.totals)
         return next(part for part in parts if part is not None)
 
     @overload
@@ -86,6 +91,8 @@ class Release:
     def need(self, name: Literal["range_sums"]) -> RangeSums: ...
     @overload
     def need(self, name: Literal["joint_sums"]) -> ProjectedSums: ...
+    @overload
+    def need(self, name: Literal["newton"]) -> NewtonSums: ...
     def need(self, name: Name) -> Part:
         """Return a part.
 
@@ -104,7 +111,9 @@ class Release:
         """Return what a release without moments holds in their place; empty if joint sums have products of columns."""
         if self.joint_sums is not None and self.centred is None:
             return self.joint_sums.obstacle
-        return next(name for name in ("centred", "cells", "range_sums", "totals") if getattr(self, name) is not None)
+        return next(
+            name for name in ("newton", "centred", "cells", "range_sums", "totals") if getattr(self, name) is not None
+        )
 
     @property
     def num_clients(self) -> int:
@@ -123,7 +132,7 @@ class Release:
     @property
     def clipped(self) -> ClippedRows | None:
         """Return how many rows clipping changed; of two rounds the larger number; None if nobody counted."""
-        parts = (self.centred, self.joint_sums, self.range_sums, self.moments, self.totals)
+        parts = (self.newton, self.centred, self.joint_sums, self.range_sums, self.moments, self.totals)
         counted = [part.clipped for part in parts if part is not None and part.clipped is not None]
         return max(counted, key=lambda each: each.upper_share, default=None)
 

@@ -51,8 +51,10 @@ def build_second_task(
     """
     following = kind_that_follows(first.mechanism.kind)
     if following is None:
-        raise InvalidTaskError(f"a {first.mechanism.kind} has no second round; ron_gauss and range_finder have one")
-    if specification.mechanism.num_rounds != 2:
+        raise InvalidTaskError(
+            f"a {first.mechanism.kind} has no second round; ron_gauss, range_finder and newton_step have one"
+        )
+    if specification.mechanism.num_rounds != 2 and not following.chains:
         raise InvalidTaskError(f"this task was asked for in one round; ask for {first.mechanism.kind} with 2 rounds")
     if release is None:
         raise InvalidTaskError(f"the first round is not a released {first.mechanism.kind} task; release it first")
@@ -80,5 +82,6 @@ def build_second_task(
         }
     )
     task.check()
-    require_together(total, first, task)
+    if not following.chains:
+        require_together(total, first, task)
     return task

@@ -8,6 +8,7 @@ from pydantic_core import CoreSchema, core_schema
 
 from lintra_protocol.mechanisms.base import Mechanism
 from lintra_protocol.mechanisms.histogram import Histogram
+from lintra_protocol.mechanisms.newton_step import NewtonStep
 from lintra_protocol.mechanisms.osnap import Osnap
 from lintra_protocol.mechanisms.osnap_published import OsnapPublished
 from lintra_protocol.mechanisms.range_finder import RangeFinder
@@ -21,6 +22,7 @@ MECHANISMS: dict[str, type[Mechanism]] = {
     member.model_fields["kind"].default: member
     for member in (
         Histogram,
+        NewtonStep,
         Osnap,
         OsnapPublished,
         RangeFinder,
@@ -52,6 +54,7 @@ __all__ = [
     "AnyMechanism",
     "Histogram",
     "Mechanism",
+    "NewtonStep",
     "Osnap",
     "OsnapPublished",
     "RangeFinder",
