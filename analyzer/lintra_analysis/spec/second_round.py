@@ -15,6 +15,7 @@ from lintra_protocol.crypto.randomness import RandomBytes
 from lintra_protocol.encoding.canonical import base64url
 from lintra_protocol.encoding.documents import fraction
 from lintra_protocol.errors import InvalidTaskError
+from lintra_protocol.privacy.shares_seen import claim_for_noise
 from lintra_protocol.task import Task
 
 
@@ -59,14 +60,16 @@ def build_second_task(
     if release is None:
         raise InvalidTaskError(f"the first round is not a released {first.mechanism.kind} task; release it first")
     total, precision = claim_of(specification), first.time_precision
+    verified = first.verification == "norm"
     context = CalibrationContext(
         options=specification.mechanism,
-        claim=total,
+        claim=claim_for_noise(total, clients_noise=first.noise != "servers") if verified else total,
         columns=first.columns,
         row_bound=None,
         max_clients=first.max_clients,
         random_bytes=random_bytes,
         num_servers=first.num_servers,
+        noise=first.noise,
         contributors=first.contributors,
         first=FirstRound.of_task(first, release, row_bound),
     )
@@ -75,7 +78,7 @@ def build_second_task(
         update={
             "salt": base64url(random_bytes(SALT_BYTES)),
             "mechanism": second.mechanism,
-            "claim": second.claim,
+            "claim": first.claim if verified else second.claim,
             "not_before": now // precision,
             "not_after": -(-(now + specification.duration_seconds) // precision),
             "study": None if first.study is None else first.study.model_copy(update={"pilot": first.task_id}),

@@ -25,12 +25,13 @@ _START = NewtonStep(
     fraction_bits=0,
     sigma=4,
     target=1,
-    intercept="0.5",
+    # With it the cosine of two rows of full length is 1/4, as far apart as rows at the parameter 0 may be.
+    intercept="0.6124",
     residual_bits=8,
     parameter=("0", "0"),
 )
 # What `_divided` says of it.
-_LATER = _START.model_copy(update={"parameter": ("-970000", "577350"), "after": "A" * 43})
+_LATER = _START.model_copy(update={"parameter": ("-970000", "774600"), "after": "A" * 43})
 
 START_CASE, LATER_CASE, NULL_CASE = "newton-step-start", "newton-step", "newton-step-null"
 

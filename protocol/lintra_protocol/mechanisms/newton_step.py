@@ -37,7 +37,7 @@ START_RATIO = 8
 _WORDS_OF_A_ROW = 3
 """Dither words: one each for the residual, for what multiplies the row, and for the weight."""
 
-ROUND_OF_A_CHAIN = (
+_ROUND_OF_A_CHAIN = (
     "one of several rounds: this promise is of this round alone, and the others are about the same people; the squares "
     "of all mu add up"
 )
@@ -74,7 +74,8 @@ class NewtonStep(Mechanism):
 
     `parameter` holds p numbers, the intercept's first, in normalised units. `after` is the task from whose release they
     were computed; a chain begins without it, at the parameter 0. `rounds` is K, the most rounds that the same people
-    answer, and `round_number` says which of them this is. Whatever the parameter is, the bounds hold: they rest on integers alone.
+    answer, and `round_number` says which of them this is. Whatever the parameter is, the bounds hold: they rest on
+    integers alone.
     """
 
     kind: Literal["newton_step"] = "newton_step"
@@ -247,7 +248,7 @@ class NewtonStep(Mechanism):
 
     def remark(self, privacy: PrivacyStatement) -> str:
         """Return, of one of several rounds, that this promise is not the whole of what the same people are promised."""
-        return super().remark(privacy) if self.rounds == 1 else ROUND_OF_A_CHAIN
+        return super().remark(privacy) if self.rounds == 1 else _ROUND_OF_A_CHAIN
 
     # --- what a task may say -------------------------------------------------------------------------------------
 
@@ -273,8 +274,8 @@ class NewtonStep(Mechanism):
             raise InvalidTaskError(f"parameter: a number is larger than {MAX_PARAMETER}; give a smaller one")
         if self.round_number > self.rounds or (self.rounds > 1 and (self.round_number == 1) != (self.after is None)):
             raise InvalidTaskError(
-                f"round_number {self.round_number} of {self.rounds} rounds: the first has no `after`, and each later one "
-                "up to the last names the task before it"
+                f"round_number {self.round_number} of {self.rounds} rounds: the first has no `after`, and each later "
+                "one up to the last names the task before it"
             )
         if self.after is None and not self.is_start:
             raise InvalidTaskError("after: a parameter other than 0 names the task from whose release it was computed")

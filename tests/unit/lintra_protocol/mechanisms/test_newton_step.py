@@ -131,7 +131,7 @@ def test_at_the_parameter_0_the_bound_is_reached_and_elsewhere_it_is_passed() ->
 
 
 @pytest.mark.parametrize("bits", [8, 9, 10, *(pytest.param(bits, marks=pytest.mark.slow) for bits in (11, 12))])
-def test_the_case_of_two_full_weights_is_within_the_bound_for_all_pairs_of_levels(bits: int) -> None:
+def test_two_full_weights_keep_the_bound(bits: int) -> None:
     one = 2**bits
     levels = np.arange(one + 1) / one
     weights = -(-np.arange(one + 1) * (one - np.arange(one + 1)) // one) / one
