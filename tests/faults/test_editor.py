@@ -14,6 +14,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from lintra_protocol.errors import BatchClosedError
 from lintra_protocol.messages.documents import Inventory, Signed
 from lintra_protocol.report.report import Report
 from lintra_protocol.task import Task
@@ -22,7 +23,7 @@ from lintra_server.batches.registry import RegisteredTask, Registry
 from lintra_server.durability import notes
 from lintra_server.durability.encryption_at_rest import PayloadKey
 from lintra_server.durability.journal import BatchId
-from lintra_server.storage import chains
+from lintra_server.storage import batch_reader, chains
 from lintra_server.storage.chains import Chains
 from lintra_server.storage.history import BatchHistory, History
 from lintra_server.storage.marks import End, Marks
@@ -443,6 +444,42 @@ async def test_an_edited_task_is_registered_again_with_all_its_reports(
         assert (await world.register(0)).status_code in (200, 201)
         world.reopen(0)
         assert await listed(world) == {report.report_id for report in reports}
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        "UPDATE batches SET inventory = NULL",
+        "UPDATE segments SET ids = randomblob(length(ids))",
+        "DELETE FROM segments",
+        "DELETE FROM batches",
+    ],
+)
+async def test_no_report_of_a_released_batch_is_called_late_because_its_list_was_edited(
+    edit: str, tmp_path: Path, monkeypatch: Patch
+) -> None:
+    async with a_world(tmp_path) as world:
+        reports = await collected(world)
+        for server in (1, 2):
+            await world.upload(server, reports)
+        assert (await world.release(0)).status_code == 200
+        world.apps[0].node.maintain()
+
+        async def heard() -> set[str]:
+            answer = await world.post(0, await world.body(0, reports))
+            return (
+                {token(answer)} if answer.status_code != 200 else {each["type"] for each in answer.json()["failures"]}
+            )
+
+        assert not await heard()
+        world.reopen(0)
+        sql(world, edit)
+        assert await heard() == {"unavailable"}
+        # Without the rule the server says that it never had them.
+        monkeypatch.setattr(BatchHistory, "_may_be_empty", lambda *_: True)
+        monkeypatch.setattr(batch_reader, "edited", lambda _: BatchClosedError("it is released"))
+        world.reopen(0)
+        assert await heard() == {"batch_closed"}
 
 
 async def test_a_trigger_that_swallows_reports_is_told_at_the_next_one(tmp_path: Path) -> None:

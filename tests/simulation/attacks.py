@@ -65,6 +65,53 @@ async def row_of_a_failed_commit_at_the_last_moment(world: World, editor: Editor
         return
 
 
+async def row_of_a_failed_commit(world: World, editor: Editor) -> None:
+    """Put the row of a failed commit over the one that was stored in its place, and let the batch be closed."""
+    for server, place, course in _open(world, editor):
+        rows = editor.read(server, "segments", place)
+        found = [
+            (key, other)
+            for key, row in rows.items()
+            for other in editor.versions.get((-1, "segments", key), ())
+            if fits(row, other) and (other["total"], len(other["mark"])) == (row["total"], len(row["mark"]))
+        ]
+        if not found:
+            continue
+        key, failed = world.chance.choice(found)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(segment_rows, "MAX_STEP_BYTES", 1)  # a large row is never joined with others
+            _edited(editor, server, key, failed, "a failed commit's row in the place of the stored one")
+            await _released(world, course)
+        return
+
+
+async def row_of_a_failed_commit_at_the_end(world: World, editor: Editor) -> None:
+    """Let a commit fail and another one take its place, and put the failed row over that, the last one of a batch."""
+    for server, place, course in _open(world, editor):
+        waiting = course.waiting.get(server, [])[:2]
+        if len(waiting) < 2 or 0 < course.closes <= world.times.wall:
+            continue
+        for number, report_id in enumerate(waiting):
+            if number == 0:
+                world.trouble.arm("refused")
+            parcel = parcel_of(world, "upload", course, server, [report_id])
+            world.seats[server].reached(course.key, [report_id])
+            (answer,) = await world.servers[server].upload([(course.task.task_id, parcel.body)])
+            judge_upload(world, parcel, answer)
+            world.trouble.disarm()
+        failed = {row["key"]: row for row in world.trouble.refused}
+        editor.remember([server])
+        rows = editor.read(server, "segments", place)
+        last = max(rows, default=None, key=int)  # type: ignore[call-overload]
+        if last in failed and rows[last] != failed[last]:
+            _edited(editor, server, last, failed[last], "a failed commit's row in the place of the last one")
+            if world.maybe(0.5):
+                world.servers[server].kill()
+                world.servers[server].start()
+            await _released(world, course)
+            return
+
+
 async def victim_left_alone(world: World, editor: Editor) -> None:
     """Cut most reports of an honest server; a few come again, and all others are left out by the other servers."""
     for server, place, course in _open(world, editor):
@@ -91,6 +138,26 @@ async def victim_left_alone(world: World, editor: Editor) -> None:
             if not course.over:
                 await hostile_question(world, course)
         return
+
+
+async def list_taken_away(world: World, editor: Editor) -> None:
+    """Empty the inventory of a released batch, or delete its rows, and send again a report that it holds."""
+    for server in range(len(world.servers)):
+        for place, course in places(world, server).items():
+            held = sorted(world.seats[server].must.get(course.key, ()))
+            released = (server, "aggregate") in course.documents and not course.parts and held
+            if not released or not editor.may("batches", place) or course.key in world.seats[server].bare:
+                continue
+            row = editor.read(server, "batches", place).get(place)
+            if row is not None and world.maybe(0.5):
+                _edited(editor, server, place, row | {"inventory": None}, "an inventory is emptied", "batches")
+            else:
+                for key in editor.read(server, "segments", place):
+                    _edited(editor, server, key, None, "the rows of a released batch are deleted")
+            parcel = parcel_of(world, "upload repeated", course, server, held[:2])
+            (answer,) = await world.servers[server].upload([(course.task.task_id, parcel.body)])
+            judge_upload(world, parcel, answer)
+            return
 
 
 async def look_taken_away(world: World, editor: Editor) -> None:
@@ -157,7 +224,10 @@ async def rows_of_another_batch_in_a_new_one(world: World, editor: Editor) -> No
 ATTACKS: tuple[Attack, ...] = (
     payloads_of_another_row,
     row_of_a_failed_commit_at_the_last_moment,
+    row_of_a_failed_commit,
+    row_of_a_failed_commit_at_the_end,
     victim_left_alone,
+    list_taken_away,
     look_taken_away,
     look_changed,
     rows_of_another_batch,

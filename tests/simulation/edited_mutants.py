@@ -12,6 +12,7 @@ import pytest
 from sqlalchemy import Connection, select
 
 from lintra_protocol.crypto.tokens import Admission, key_commitment
+from lintra_protocol.errors import UnavailableError
 from lintra_protocol.messages.documents import TaskRecord, sign
 from lintra_protocol.task import Task
 from lintra_server.batches import gate
@@ -22,6 +23,7 @@ from lintra_server.durability.notes import Notes
 from lintra_server.operations.manifests import Manifest
 from lintra_server.storage import chains, database, looks, store
 from lintra_server.storage import segments as segment_rows
+from lintra_server.storage.batch_reader import BatchReader
 from lintra_server.storage.chains import Chains
 from lintra_server.storage.database import SPAN, AnyDatabase, batches, segments, tasks
 from lintra_server.storage.history import BatchHistory, History, edited
@@ -30,9 +32,12 @@ from lintra_server.storage.store import Store
 from lintra_server.storage.tasks import StoredTasks, TaskRow
 from simulation.attacks import (
     Attack,
+    list_taken_away,
     look_changed,
     look_taken_away,
     payloads_of_another_row,
+    row_of_a_failed_commit,
+    row_of_a_failed_commit_at_the_end,
     row_of_a_failed_commit_at_the_last_moment,
     rows_of_another_batch_in_a_new_one,
     victim_left_alone,
@@ -45,6 +50,7 @@ TWICE = "a report is in two inventories of one server"
 OTHER_LIST = "an inventory is not of its list"
 OTHER_SUM = ("a sketch share is not the reference's", "a sum is not the reference's and noise")
 OTHER_CHECK = "a check share is not the reference's"
+REFUSED_AGAIN = "a report that was acknowledged is refused when it comes again"
 LEFT_OUT = "a release leaves out more than its task allows"
 OTHER_PROMISE = "a task is served with another promise"
 UNREGISTERED = "a task that nobody registered is served"
@@ -252,6 +258,20 @@ def columns_believed(patch: Patch) -> None:
     patch.setattr(BatchHistory, "contradiction", lambda *_: "")
 
 
+def gaps_believed(patch: Patch) -> None:
+    """Of a batch that is over an empty column, or a list that is not the signed one, means that nothing is known."""
+    listed = BatchReader.listed
+    patch.setattr(BatchHistory, "_may_be_empty", lambda self, _: self.is_final)
+
+    def known(self: BatchReader, batch: int) -> Any:
+        try:
+            return listed(self, batch)
+        except UnavailableError:
+            return None
+
+    patch.setattr(BatchReader, "listed", known)
+
+
 def places_believed(patch: Patch) -> None:
     """Where a batch lies says the database."""
     init, place = StoredTasks.__init__, History.place
@@ -331,8 +351,12 @@ EDITED: dict[str, Believing] = {
     "the hash of a definition": Believing((any_definition,), (OTHER_PROMISE,)),
     "the line `registered`": Believing((unregistered,), (UNREGISTERED,)),
     "marks": Believing((unmarked,), (UNLISTED, STRANGERS, TWICE, OTHER_LIST)),
-    "the chain value before, in a mark": Believing((unchained,), (UNLISTED, STRANGERS, OTHER_LIST)),
-    "chain values at ends, and not counts": Believing((counted_ends,), (UNLISTED, STRANGERS, OTHER_LIST)),
+    "the chain value before, in a mark": Believing(
+        (unchained,), (UNLISTED, STRANGERS, OTHER_LIST), (row_of_a_failed_commit,)
+    ),
+    "chain values at ends, and not counts": Believing(
+        (counted_ends,), (UNLISTED, STRANGERS, OTHER_LIST), (row_of_a_failed_commit_at_the_end,)
+    ),
     "notes": Believing((no_notes,), (UNLISTED, SILENT, UNSTORED)),
     "ends noted by a start": Believing((unnoted_start,), (UNLISTED, SILENT, UNSTORED)),
     "the mark in payloads": Believing((payloads_unbound,), (*OTHER_SUM, OTHER_CHECK), (payloads_of_another_row,)),
@@ -342,6 +366,7 @@ EDITED: dict[str, Believing] = {
     "marks of rows that are joined": Believing((joined_unchecked,), (UNLISTED, STRANGERS, TWICE)),
     "the end of a pass": Believing((unended,), (UNLISTED,)),
     "columns held against lines": Believing((columns_believed,), (TWO,)),
+    "lists of batches that are over": Believing((gaps_believed,), (REFUSED_AGAIN,), (list_taken_away,)),
     "places from the journal": Believing((places_believed,), (STRANGERS, TWICE, UNLISTED)),
     "the state of a closing in memory": Believing((states_believed,), (LATE, UNLISTED)),
     "lost reports counted as missing": Believing((lost_forgotten,), (LEFT_OUT,), (victim_left_alone,)),

@@ -197,9 +197,8 @@ def judge_failure(world: World, parcel: Parcel, report_id: bytes, problem: str) 
     known = report_id in seat.must.get(task, ())
     if known and world.servers[parcel.server].set_back:
         return  # what the database that was set back lacks may be refused until the server notices
-    # Which reports a batch held whose keys are gone the database alone knows; one that was put back may lack some.
-    over = problem == "batch_closed" and task in seat.closing | lost_here(world, parcel.server)
-    fair = not known or (over and (seat.hurt(course) or task in lost_here(world, parcel.server)))
+    # Which reports a batch held that was given up, or whose inventory a restore lost, nobody knows any more.
+    fair = not known or (problem == "batch_closed" and task in lost_here(world, parcel.server))
     law(fair, "a report that was acknowledged is refused when it comes again", problem, task)
     arrived = seat.may.get(task, set())
     sent: Sent = course.reports[report_id]
@@ -231,7 +230,8 @@ async def register(world: World, course: Course, server: int) -> None:
         if course.key not in seat.given_up:
             seat.tasks.add(task)
     else:
-        fair = world.unwell(server) or seat.hurt(course) or any(each.startswith(task) for each in seat.given_up)
+        fair = world.unwell(server) or (answer.problem == "unavailable" and seat.hurt(course))
+        fair = fair or any(each.startswith(task) for each in seat.given_up)
         # A task with windows may be over before anybody registers it here.
         fair = fair or course.task.not_after * course.task.time_precision <= world.times.wall
         law(fair, "a healthy server refused a task", answer.problem, answer.body)
@@ -295,13 +295,16 @@ async def first_time(world: World, course: Course, server: int, name: str, docum
     if name == "inventory":
         message = Signed[Inventory].from_canonical(document).verified(key)
         answer = await ask(world, course, server, "ids")
-        fair = world.unwell(server) or world.seats[server].hurt(course)  # somebody may have edited it in between
+        # Somebody may have edited it in between.
+        fair = world.unwell(server) or (answer.problem == "unavailable" and world.seats[server].hurt(course))
         law(answer.good or fair, "an inventory without its list", answer.problem)
         listed = report_ids_of(answer.body) if answer.good else None
         if listed is not None:
             root = plain.b64(plain.merkle_root(listed))
             law((message.count, message.root) == (len(listed), root), "an inventory is not of its list", course.key)
             world.seats[server].inventory(course, listed)
+        held = sum(len(world.seats[server].must.get(each, ())) for each in course.keys)
+        law(message.count >= held, "an inventory counts fewer reports than were acknowledged", message.count, held)
         cut = set().union(*(world.seats[server].cut.get(each, set()) for each in course.keys))
         law(message.lost >= len(cut), "an inventory does not say what was lost", message.lost, len(cut), course.key)
         law(message.first == course.first, "an inventory merges other windows than were asked for", course.key)
@@ -434,9 +437,7 @@ class Asked(NamedTuple):
 def judge_refusal(world: World, course: Course, server: int, name: str, answer: Answer, asked: Asked) -> None:
     """(law) A healthy server does every step, unless the numbers say that the release must not be."""
     task, held = course.task, asked.held
-    if answer.problem == "unrecognized_task" or (
-        answer.problem in ("unavailable", "not_found") and world.seats[server].hurt(course)
-    ):
+    if answer.problem == "unrecognized_task" or (answer.problem == "unavailable" and world.seats[server].hurt(course)):
         course.over = course.over or world.maybe(0.2)
         return  # it was registered again by now; or it waits for the operator
     if name == "inventory":
@@ -567,6 +568,7 @@ async def repeat_question(world: World, of: int | None = None) -> None:
         await ask(world, course, to, "aggregate again")
         return
     answer = await ask(world, course, to, name, body)
-    gone = world.unwell(to) or course.key in lost_here(world, to) or world.seats[to].hurt(course)
+    gone = world.unwell(to) or course.key in lost_here(world, to)
+    gone = gone or (answer.problem in ("unavailable", "unrecognized_task") and world.seats[to].hurt(course))
     if same and name == "inventory":
         law(answer.good or gone, "a document that was given out is not given again", answer.problem, answer.body)

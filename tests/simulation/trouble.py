@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 import pytest
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, func, select
 from sqlalchemy.exc import OperationalError
 
 from lintra_server.durability.notes import Notes
-from lintra_server.storage.database import Database, segments
+from lintra_server.storage.database import SPAN, Database, segments
 
 Kind = Literal["none", "crash", "full", "sync", "refused"]
 
@@ -126,7 +126,9 @@ def install(patch: pytest.MonkeyPatch, trouble: Trouble) -> None:
             with trouble.write(sync=False), begun(database) as connection:
                 yield connection
                 if trouble.refuses():
-                    newest = select(segments).order_by(segments.c.key.desc()).limit(3)
+                    # A commit writes the last row of its batch, whichever batch that is.
+                    last = select(func.max(segments.c.key)).group_by(segments.c.key // SPAN)
+                    newest = select(segments).where(segments.c.key.in_(last))
                     trouble.refused += [dict(row) for row in connection.execute(newest).mappings()]
                     raise OperationalError("COMMIT", {}, Exception("the commit failed"))
 

@@ -12,7 +12,7 @@ from lintra_protocol.errors import UnavailableError
 from lintra_protocol.messages.documents import Inventory, Signed
 from lintra_server.storage.chains import raw_rows
 from lintra_server.storage.database import batches
-from lintra_server.storage.history import Value
+from lintra_server.storage.history import Value, edited
 from lintra_server.storage.marks import BEGIN, BrokenChainError, Row
 from lintra_server.storage.schema import as_read
 from lintra_server.storage.segments import Bytes, SegmentTable, StoredSegments, sort_ids
@@ -64,7 +64,7 @@ class BatchReader(StoredTasks):
     def listed(self, batch: int) -> ReportIds | None:
         """Return the sorted identifiers of a batch whose keys were destroyed, as its signed inventory lists them.
 
-        None is returned if there is none, or if the database does not have them any more.
+        None is returned if there is none. Raises UnavailableError if the identifiers are not those that were signed.
         """
         line = self.history.batches[batch].line
         place = None if line is None else self.history.place(line.of)
@@ -73,7 +73,9 @@ class BatchReader(StoredTasks):
             return None
         report_ids = self.report_ids(*self.history.members(place))
         root = Signed[Inventory].from_canonical(inventory).message.root
-        return report_ids if report_ids.root == parse_base64url(root) else None
+        if report_ids.root != parse_base64url(root):
+            raise edited(f"{self.history.batches[batch].batch}: its identifiers are not those of its inventory")
+        return report_ids
 
     def inventories(self, batch: int) -> bytes:
         """Return what `freeze` kept of the inventories (see `columns` for errors)."""

@@ -213,13 +213,15 @@ class BatchStates:
         """
         places = [history.place for history in self._history.of_task(task_id)]
         bare = {"definition": b"", "wrapped_token_key": None}
-        with self._database.writing() as connection:
-            self._require_last(connection)
-            connection.execute(looks.delete().where(looks.c.batch.in_(places)))
-            connection.execute(update(batches).where(batches.c.batch.in_(places)).values(**dict.fromkeys(_DOCUMENTS)))
-            task = self._history.tasks[task_id].place
-            connection.execute(update(tasks).where(tasks.c.task == task).values(**bare))
-        self._history.tasks[task_id].is_cut = True
+        task = self._history.tasks[task_id]
+        with self._history.lock:  # who finds a document gone asks again under it, why that is
+            with self._database.writing() as connection:
+                self._require_last(connection)
+                connection.execute(looks.delete().where(looks.c.batch.in_(places)))
+                emptied = update(batches).where(batches.c.batch.in_(places)).values(**dict.fromkeys(_DOCUMENTS))
+                connection.execute(emptied)
+                connection.execute(update(tasks).where(tasks.c.task == task.place).values(**bare))
+            task.is_cut = True
 
     def catch_up(self, head: Head) -> None:
         """Move the stored head over lines that changed nothing in the database; the caller saw to that."""

@@ -83,12 +83,14 @@ class BatchHistory:
     place: int  #: the number of its row in the database
     batch: BatchId
     ends: int  #: seconds since the epoch when it takes no more reports
+    task: Registered | None = None  #: the line of its task
     line: JournalEntry | None = None  #: the last line about it, None while it is open
     #: what its columns have to hold, and the number of the line that says so
     expected: dict[str, tuple[JsonValue, int]] = field(default_factory=dict)
     lost: int = 0  #: reports that are gone, and whose loss the operator accepted
     is_destroyed: bool = False  #: whether its keys are, so that its shares never open again
     is_emptied: bool = False  #: whether its shares are deleted, too; until then it has its note
+    is_bare: bool = False  #: whether what it gave out may be gone: a restore or a cut came after its last line
 
     @cached_property
     def name(self) -> bytes:
@@ -122,16 +124,22 @@ class BatchHistory:
     def contradiction(self, row: Mapping[str, Value]) -> str:
         """Return what is wrong with some columns of its row, empty if nothing is.
 
-        Of a batch in a final state a column may have been emptied: what it held was deleted in time, or a restore lost
-        it.
+        Of a batch in a final state a column may be empty if a restore came later or its task was cut, and a nonce once
+        its keys are destroyed.
         """
         for name, value in row.items():
             said, number = self.expected.get(name, (None, 0))
-            if fact(value) != said and not (value is None and self.is_final):
+            if fact(value) != said and not (value is None and self._may_be_empty(name)):
                 line = f"line {number} of the journal" if number else "the journal, which has no line that sets it"
                 return f"table batches, row {self.place}, column {name} contradicts {line}"
         return ""
 
+    def _may_be_empty(self, name: str) -> bool:
+        is_cut = self.task is not None and self.task.is_cut
+        return self.is_final and (self.is_bare or is_cut or (name in _NONCES and self.is_destroyed))
+
+
+_NONCES = ("wrapped_nonce", "wrapped_matrix_nonce")
 
 _STATES: Mapping[JournalState, BatchState] = {
     "closed": "closed",
@@ -255,7 +263,7 @@ class History:
                 self._last_task = max(self._last_task, place)
                 insort(self._ends[author], ends)
             case "opened", {"place": int(place), "ends": int(ends)}:
-                self.batches[place] = BatchHistory(place, line.of, ends)
+                self.batches[place] = BatchHistory(place, line.of, ends, self.tasks.get(line.task_id))
                 self._places[line.of] = place
                 self._last_batch = max(self._last_batch, place)
                 self._of_task[line.task_id].append(place)
@@ -265,6 +273,8 @@ class History:
                 self.revision = revision
             case "restored", {"barred_before": int(barred_before)}:
                 self.barred_before = barred_before
+                for batch in self.batches.values():
+                    batch.is_bare = batch.is_bare or batch.is_final
             case _:
                 for batch in line.of_all if line.state in _STATES else ():
                     if (known := self._places.get(batch)) is not None:

@@ -129,6 +129,8 @@ class StoredTasks:
             self._last_entered = max(self._last_entered, known.place)
             if known.is_cut:  # it is back, and is cut again in its time
                 known.is_cut, self._definition_bytes = False, self._definition_bytes + known.size
+                for batch in self.history.of_task(task_id):
+                    batch.is_bare = True
             self.open_batch(task_id, 0, ends if batch_ends is None else batch_ends)
         return True
 
