@@ -54,6 +54,13 @@ def _promise(task: str, delta: str) -> str:
     return f"{checked.worst_privacy().epsilon_at(float(Fraction(delta))):.10e}"
 
 
+def _promise_alone(task: str, delta: str) -> str | None:
+    checked = Task.from_canonical(task.encode())
+    checked.check()
+    alone = checked.bound_alone()
+    return None if alone is None else f"{alone.epsilon_at(float(Fraction(delta))):.10e}"
+
+
 def _usual_delta(min_clients: int) -> list[str]:
     delta = usual_delta(min_clients)
     return [str(delta.numerator), str(delta.denominator)]
@@ -89,6 +96,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "printable": lambda text: is_printable(text),
     "noise": _noise,
     "promise": _promise,
+    "promise_alone": _promise_alone,
     "usual_delta": _usual_delta,
     "clip_flags": _clip_flags,
     "seal_upload": _seal_upload,

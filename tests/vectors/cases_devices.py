@@ -11,6 +11,7 @@ import plain_ed25519 as curve
 import plain_gaussian
 import plain_mlkem
 from cases_data import KEY_ID, SERIAL, client_report
+from cases_layers import WINDOWS
 from given import MECHANISMS, Vector, bad, claim, definition, good, seed, task_id, texts
 from plain import b64, canonical, framed
 
@@ -166,20 +167,60 @@ def promises() -> list[Vector]:
         delta = min(Fraction(1, 10**6), Fraction(1, clients))
         result.append(good(f"the usual delta of {clients} clients", "usual_delta",
                            [str(delta.numerator), str(delta.denominator)], min_clients=clients))  # fmt: skip
+    return result + _alone()
+
+
+def _alone() -> list[Vector]:
+    """Epsilon if everybody else is invented (Theorem T2), of all that a source may send; nothing where none is bound.
+
+    Without a promise of it that is at most three times epsilon, nothing is bound.
+    """
+    merging: dict[str, object] = {"batches": "windowed", "windows": WINDOWS}
+    result = []
+    for kind, sigma, floor, clients, windows in (
+        ("sum", 100, 0, 40, False), ("sum", 100, 40, 40, False), ("sum, clip count", 120, 60, 40, False),
+        ("second_moment", 600, 300, 40, False), ("osnap", 100, 50, 80, False), ("sum", 100, 90, 40, True),
+        ("sum", 100, 0, 40, True),
+    ):  # fmt: skip
+        mechanism = MECHANISMS[kind] | {"sigma": sigma} | ({"floor": floor} if floor else {})
+        promised = claim(epsilon="20", min_clients=clients, epsilon_alone="20")
+        task = definition(mechanism=mechanism, claim=promised, noise="both", **(merging if windows else {}))
+        reports = math.sqrt(2 * 4) if windows else 1.0
+        mu = reports * math.sqrt(_square(mechanism) / _lone_variance(sigma, floor, merged=windows))
+        about = f"{kind}, sigma {sigma}, floor {floor}" + ", merged windows" * windows
+        result.append(good(f"{about}, alone", "promise_alone", f"{epsilon_of(mu, 1e-6):.10e}", task=canonical(task),
+                           delta="0.000001"))  # fmt: skip
+    for epsilon, clients in (("2", 4), ("0.4", 40)):
+        task = definition(
+            mechanism=MECHANISMS["sum"] | {"sigma": 100}, claim=claim(epsilon=epsilon, min_clients=clients)
+        )
+        lone = epsilon_of(math.sqrt(_square(MECHANISMS["sum"]) / (100**2 - 4)), 1e-6)
+        said = f"{lone:.10e}" if lone <= 3 * float(epsilon) else None
+        result.append(good(f"clients' noise under epsilon {epsilon}, alone", "promise_alone", said,
+                           task=canonical(task), delta="0.000001"))  # fmt: skip
+    assert [vector.get("output") is None for vector in result[-2:]] == [False, True]
     return result
 
 
+def _lone_variance(sigma: int, floor: int, *, merged: bool) -> int:
+    return floor**2 - 4 + sigma**2 * (not (merged and floor))
+
+
 def _mu(mechanism: dict[str, object], clients: int, corrupt: int) -> float:
-    unit, sigma = 2 ** int(str(mechanism["fraction_bits"])), int(str(mechanism["sigma"]))
+    sigma = int(str(mechanism["sigma"]))
+    honest = clients // int(str(mechanism.get("rows", 1))) - corrupt
+    return math.sqrt(_square(mechanism) / (honest * sigma**2 - 4))
+
+
+def _square(mechanism: dict[str, object]) -> int:
+    unit = 2 ** int(str(mechanism["fraction_bits"]))
     bound = math.floor(Fraction(str(mechanism["row_bound"])) ** 2 * unit**2)
     square = 4 * bound
     if mechanism["kind"] == "second_moment":
         constant = math.floor(Fraction(str(mechanism["intercept"])) * unit) ** 2
         square = (bound + constant) ** 2 if constant <= bound else 4 * constant * bound
     weight = Fraction(str(mechanism.get("clip_count_weight", "0")))
-    square += math.isqrt(math.floor(weight**2 * square)) ** 2
-    honest = clients // int(str(mechanism.get("rows", 1))) - corrupt
-    return math.sqrt(square / (honest * sigma**2 - 4))
+    return square + math.isqrt(math.floor(weight**2 * square)) ** 2
 
 
 # --- rows -----------------------------------------------------------------------------------------------------
@@ -220,6 +261,15 @@ def clip_flags() -> list[Vector]:
     ):  # fmt: skip
         shown = {"clipped": False, "incomplete": incomplete}
         result.append(good(f"a row {name}", "clip_flags", shown, task=canonical(coded), row=row))
+    codes = ["+98.0", "007", "1e2", "1e999999999", "1/2", "1_0"]
+    numbers = definition(
+        columns=[COLUMNS[0] | {"code_book": {"missing": codes}}, *COLUMNS[1:]],
+        mechanism=MECHANISMS["sum"] | {"row_bound": "1.5"},
+    )
+    for value, incomplete in ((98, True), (7, True), (100, False), (0.5, False), (10, False)):
+        shown = {"clipped": False, "incomplete": incomplete}
+        name = f"of {value} beside the codes {', '.join(codes)}"
+        result.append(good(f"a row {name}", "clip_flags", shown, task=canonical(numbers), row=[value, 1, "f"]))
     for name, row in (
         ("of another level", [50, 1, "x"]), ("of a level in capitals without a code book", [50, 1, "M"]),
         ("with a text for a number", ["50", 1, "f"]), ("with a number for a level", [50, 1, 1]),

@@ -70,6 +70,8 @@ def _refused() -> list[Vector]:
          task(enough, claim=promised | {"epsilon_alone": "0.9"})),
         ("a floor under clients' noise", "invalid_task", definition(mechanism=enough)),
         ("a floor of 1", "invalid_task", task(enough | {"floor": 1}, claim=promised)),
+        ("a floor of 2 in merged windows", "invalid_task",
+         task(enough | {"floor": 2}, claim=promised, batches="windowed", windows=WINDOWS)),
         ("a floor of 0 that is spelled out", "invalid_message", task(enough | {"floor": 0}, claim=promised)),
         ("rows that overlap", "unsupported_feature",
          task(MECHANISMS["overlapping"] | {"sigma": 1000, "floor": 1000}, claim=promised)),

@@ -4,6 +4,7 @@ A code book is part of the task, so that all senders translate alike. Spellings 
 superfluous spaces and their Unicode form (`folded`); the exact name of a level goes before all spellings.
 """
 
+import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated
@@ -14,6 +15,8 @@ from lintra_protocol.encoding.documents import Frozen, Printable, Real, fraction
 
 MAX_SYNONYMS = 64
 """Most other spellings of one level, most other units, and most codes for missing values."""
+
+_NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?")
 
 Spelling = Annotated[Printable, StringConstraints(min_length=1, max_length=80)]
 
@@ -117,7 +120,5 @@ def folded(text: str) -> str:
 
 
 def _number(code: str) -> float | None:
-    try:
-        return float(fraction(code))
-    except (ValueError, ZeroDivisionError):
-        return None
+    """Return the number that a code is: digits, with a sign and a point or without. Exponents could be any size."""
+    return float(code) if _NUMBER.fullmatch(code) else None

@@ -131,8 +131,10 @@ class GaussianLaw:
         """
         if self.floor and not measured.setting.floor_servers:
             raise InvalidTaskError(f"floor {self.floor}: servers add none where noise is not 'both'; leave it out")
-        if 0 < self.floor < MIN_FLOOR:
-            raise InvalidTaskError(f"floor {self.floor} is below {MIN_FLOOR}, the least that integers allow; use 0")
+        # Of merged reports only what the floor has beyond SMOOTHING counts, and a floor of MIN_FLOOR has nothing.
+        least = MIN_FLOOR + measured.setting.merges
+        if 0 < self.floor < least:
+            raise InvalidTaskError(f"floor {self.floor} is below {least}, the least that integers allow; use 0")
         largest = int(measured.layout.floor.of(np.array(measured.layout.largest_sigma)))
         if largest > MAX_SIGMA:
             raise InvalidTaskError(f"servers would add noise of deviation {largest}, above {MAX_SIGMA}; use fewer bits")

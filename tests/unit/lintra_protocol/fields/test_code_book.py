@@ -102,3 +102,9 @@ def test_a_code_book_that_makes_no_sense_is_refused_in_words(
 
 def test_spellings_differ_in_case_spaces_and_unicode_form() -> None:
     assert folded(" STRASSE\u00a0 7") == folded("stra\u00dfe 7")
+
+
+def test_a_code_is_a_number_only_if_it_is_written_in_digits() -> None:
+    codes = ("-99", "+98.0", "007", "1e2", "1e999999999", "1/2", "1_0", "\u0663", ".5", "5.")
+    column = Column(name="x", lower="0", upper="1", code_book=CodeBook(missing=codes))
+    assert Schema([column])._codes[0].missing_numbers == {-99.0, 98.0, 7.0}
