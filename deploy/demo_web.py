@@ -24,7 +24,6 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from lintra_analysis.access.rest_client import AnalyzerClient
-from lintra_client.task_check import ClientPolicy
 from lintra_client.upload.simulate import simulate
 from lintra_protocol.errors import LintraError
 
@@ -38,7 +37,7 @@ TASK: dict[str, Any] = {
         {"name": "tea", "kind": "boolean"},
     ],
     "mechanism": {"kind": "second_moment", "intercept": 0.5}, "row_bound": 1, "epsilon": 1, "delta": 1e-6,
-    "min_clients": 400, "max_clients": 100_000, "time_precision": 1, "client_auth": "none", "noise": "clients",
+    "min_clients": 400, "max_clients": 100_000, "time_precision": 1, "client_auth": "none",
 }  # fmt: skip
 
 PAGE = """<!doctype html>
@@ -109,7 +108,7 @@ class Collection:
         """Send the rows of 500 people, each as a client of its own."""
         rng = random.Random(self.seed + len(self.people))
         rows = np.array([_person(rng) for _ in range(PEOPLE)])
-        sent = simulate(self.task_id, self.servers, rows, 1, policy=ClientPolicy(trust_enrolment=True))
+        sent = simulate(self.task_id, self.servers, rows, 1)
         self.people.append(rows)
         return f"{sent.sent} people reported; {PEOPLE * len(self.people)} so far, and whoever filled the form."
 

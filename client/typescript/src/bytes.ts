@@ -76,7 +76,7 @@ export function parseBase64url(text: string, length?: number): Uint8Array {
     group = ((group << 6) | value) & 0xffffff;
     if (place % 4) bytes[at++] = group >> (6 - 2 * (place % 4));
   }
-  if (base64url(bytes) !== text) refuse("invalid_message", "not canonical base64url: no padding, no stray trailing bits");
+  if (base64url(bytes) !== text) refuse("invalid_message", "not canonical base64url");
   if (length !== undefined && bytes.length !== length)
     refuse("invalid_message", `expected ${length} bytes of base64url, got ${bytes.length}`);
   return bytes;

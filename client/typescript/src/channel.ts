@@ -36,14 +36,14 @@ export class Channel {
 
   /** GET a message that is one of some, with retries. A cached list of keys would be an outdated one. */
   get(path: string, ...answers: string[]): Promise<Uint8Array> {
-    return this.persistently(() => this.request(path, { cache: "no-store" }, answers));
+    return this.persistently(() => this.#request(path, { cache: "no-store" }, answers));
   }
 
   /** POST reports once. No word about caches: browsers would then ask before every upload whether it may be made. */
   post(path: string, body: Uint8Array): Promise<Uint8Array> {
     const keepalive = body.length <= MAX_KEEPALIVE_BYTES;
     const headers = { "content-type": mediaType("reports") };
-    return this.request(path, { method: "POST", body: Uint8Array.from(body), headers, keepalive }, ["upload-answer"]);
+    return this.#request(path, { method: "POST", body: Uint8Array.from(body), headers, keepalive }, ["upload-answer"]);
   }
 
   /** Try until it works, is refused for good, or patience ends. */
@@ -62,15 +62,15 @@ export class Channel {
     }
   }
 
-  private async request(path: string, init: RequestInit, answers: string[]): Promise<Uint8Array> {
+  async #request(path: string, init: RequestInit, answers: string[]): Promise<Uint8Array> {
     const timeout = new AbortController();
     const timer = setTimeout(() => timeout.abort(), 1000 * this.retries.timeout);
     try {
       const response = await fetch(this.address + path, {
         ...init, signal: timeout.signal, redirect: "error", credentials: "omit", referrerPolicy: "no-referrer",
       });
-      const bytes = await this.read(response);
-      if (!response.ok) this.refused(response, bytes);
+      const bytes = await this.#read(response);
+      if (!response.ok) this.#refused(response, bytes);
       const type = (response.headers.get("content-type") ?? "none").replaceAll(" ", "");
       if (!answers.some((name) => mediaType(name).replaceAll(" ", "") === type))
         refuse("unsupported_media_type", `${this.name}: expected ${answers.join(" or ")}, got ${shown(type)}`);
@@ -83,7 +83,7 @@ export class Channel {
     }
   }
 
-  private async read(response: Response): Promise<Uint8Array> {
+  async #read(response: Response): Promise<Uint8Array> {
     const reader = response.body?.getReader();
     if (!reader) return new Uint8Array(await response.arrayBuffer());
     const chunks: Uint8Array[] = [];
@@ -92,7 +92,7 @@ export class Channel {
       length += part.value.length;
       if (length > MAX_ANSWER_BYTES) {
         await reader.cancel();
-        refuse("invalid_message", `${this.name}: an answer longer than ${MAX_ANSWER_BYTES} bytes`);
+        refuse("invalid_message", `${this.name}: too long an answer`);
       }
       chunks.push(part.value);
     }
@@ -101,11 +101,11 @@ export class Channel {
     return whole;
   }
 
-  private refused(response: Response, bytes: Uint8Array): never {
+  #refused(response: Response, bytes: Uint8Array): never {
     const waiting = response.headers.get("retry-after") ?? "";
     const retryAfter = /^[0-9]{1,8}$/.test(waiting) ? Number(waiting) : undefined;
     const { token, detail } = problemOf(bytes) ?? {
-      token: TOKEN_OF_STATUS[response.status] ?? "refused", detail: `HTTP status ${response.status} without a problem document`,
+      token: TOKEN_OF_STATUS[response.status] ?? "refused", detail: `HTTP status ${response.status}`,
     };
     throw new LintraError(token, `${this.name}: ${detail}`, retryAfter);
   }

@@ -4,12 +4,12 @@ import { base64url, parseBase64url, type RandomBytes } from "./bytes.js";
 import { Channel, type Retries, USUAL_RETRIES } from "./channel.js";
 import { Destination, parseId } from "./destination.js";
 import { LintraError, refuse } from "./errors.js";
-import { type Entry, Ledger } from "./ledger.js";
+import { type Entry, Ledger, NOTHING } from "./ledger.js";
 import { type Policy, agreedTask } from "./policy.js";
 import { Promised } from "./promise.js";
 import { type Counted, askCounted } from "./proofs.js";
 import { makeReport } from "./report.js";
-import type { Row } from "./schema.js";
+import { type Row, folded } from "./schema.js";
 import type { Suite } from "./suites/suite.js";
 import type { Task } from "./task.js";
 
@@ -20,6 +20,8 @@ export interface Options {
   suite: Suite;
   /** Admits one report, in a task that asks for tokens. */
   token?: string | undefined;
+  /** Refuse rows with a missing value, too: to test a program. That a report does not come would say that one is missing. */
+  strict?: boolean;
   retries?: Partial<Retries>;
   /** Seconds since the epoch. */
   now?: () => number;
@@ -41,12 +43,12 @@ export interface Sent {
 }
 
 export interface SendOptions {
-  /** Whose facts the row states. */
+  /** Whose facts the row states: a name, without regard to capitals and blanks around it. */
   source?: string;
   random?: RandomBytes;
 }
 
-const GIVEN_UP = "its report was given up: a server has another key than it was sealed to";
+const GIVEN_UP = "its report was given up: a server has another key now";
 
 export function systemRandom(count: number): Uint8Array {
   const bytes = new Uint8Array(count);
@@ -55,10 +57,13 @@ export function systemRandom(count: number): Uint8Array {
 }
 
 export class Client {
-  private constructor(
-    readonly task: Task, private readonly destinations: readonly Destination[], private readonly options: Options,
-    private readonly now: () => number,
-  ) {}
+  readonly #destinations: readonly Destination[];
+  readonly #options: Options;
+  readonly #now: () => number;
+
+  private constructor(readonly task: Task, destinations: readonly Destination[], options: Options, now: () => number) {
+    [this.#destinations, this.#options, this.#now] = [destinations, options, now];
+  }
 
   /** Check a task before anything leaves: see docs/reference/client.md#what-is-checked-before-anything-leaves. */
   static async open(taskId: string, servers: Servers, options: Options): Promise<Client> {
@@ -94,49 +99,52 @@ export class Client {
    * Send one row. A source has one report in a batch: sent again, after a failure, a crash or a success, it is that
    * report which goes to the servers that lack it, whatever the row is now.
    */
-  async send(row: Row, { source = "self", random }: SendOptions = {}): Promise<Sent> {
-    const time = this.time();
+  async send(row: Row, { source: name = "self", random }: SendOptions = {}): Promise<Sent> {
+    const source = folded(name);
+    if (!source || source.length > 200) throw new RangeError("a source's name has 1 to 200 characters");
+    const time = this.#time();
     const batch = this.task.batchOf(time);
-    const { ledger } = this.options;
+    const { ledger } = this.#options;
     const begin = async () => {
       const held = await ledger?.find(this.task, batch, source);
-      return held ? { entry: held, made: undefined } : this.make(row, time, batch, source, random ?? this.options.random!);
+      return held ? { entry: held, made: undefined } : this.#make(row, time, batch, source, random ?? this.#options.random!);
     };
     const { entry, made } = await (ledger ? ledger.store.alone(begin) : begin());
-    const receipts = await this.deliver(entry, made?.reseal);
+    const receipts = await this.#deliver(entry, made?.reseal);
     const flags = made && { clipped: made.clipped, incomplete: made.incomplete };
     return { reportId: entry.report, ...flags, repeated: made === undefined, receipts };
   }
 
   /** Ask all servers for a proof whether a report was counted; `certificate` is that of the published release. */
   counted(reportId: string, { batch = 0, certificate }: { batch?: number; certificate?: string } = {}): Promise<Counted> {
-    const channels = this.destinations.map(({ channel }) => channel);
-    return askCounted(this.options.suite, this.task, channels, reportId, batch, certificate);
+    const channels = this.#destinations.map(({ channel }) => channel);
+    return askCounted(this.#options.suite, this.task, channels, reportId, batch, certificate);
   }
 
-  private time(): number {
+  #time(): number {
     const { time_precision, not_before, not_after } = this.task.definition;
-    const time = Math.floor(Math.floor(this.now()) / time_precision);
+    const time = Math.floor(Math.floor(this.#now()) / time_precision);
     if (time < not_before) refuse("task_not_started", `it starts in about ${(not_before - time) * time_precision} s`);
     if (time >= not_after) refuse("task_ended", `it ended about ${(time - not_after) * time_precision} s ago`);
     return time;
   }
 
   /** Make, seal, charge and keep a report: on disk when this returns, and before a byte of it leaves. */
-  private async make(row: Row, time: number, batch: number, source: string, random: RandomBytes) {
-    const { ledger, token } = this.options;
+  async #make(row: Row, time: number, batch: number, source: string, random: RandomBytes) {
+    const { ledger, token, strict } = this.#options;
     const spent = await ledger?.price(this.task, source);
     const { words, clipped, incomplete } = this.task.encode(row, random);
+    if (strict && incomplete) refuse("invalid_row", "a value is missing, and this client is strict");
     const report = makeReport(this.task, words, time, random);
     // Seals have randomness of their own: that of a report may be a test's.
     const seal = async (each: Destination, stale?: Awaited<ReturnType<Destination["key"]>>) =>
-      each.sealed(report, await each.key(stale), token, this.options.random!);
-    const keys = await Promise.all(this.destinations.map((each) => each.key()));
-    const sealed = await Promise.all(this.destinations.map((each) => seal(each)));
+      each.sealed(report, await each.key(stale), token, this.#options.random!);
+    const keys = await Promise.all(this.#destinations.map((each) => each.key()));
+    const sealed = await Promise.all(this.#destinations.map((each) => seal(each)));
     const { windows, time_precision } = this.task.definition;
     const entry: Entry = {
       task: this.task.id, batch, source, report: base64url(report.id), expires: 0, receipts: {},
-      spent: spent ?? { mu_squared: "0", slack: "0", delta_coalition: "0", delta_shares: "0" },
+      spent: spent ?? NOTHING,
       sealed: Object.fromEntries(sealed.map((body, j) => [j, body])),
     };
     entry.expires = (this.task.endOf(batch) + (windows?.grace ?? 1)) * time_precision;
@@ -145,15 +153,15 @@ export class Client {
   }
 
   /** Bring a report to the servers that lack it; the first refusal in the task's order, once all were asked. */
-  private async deliver(entry: Entry, reseal?: (destination: Destination) => Promise<Uint8Array>): Promise<string[]> {
-    const outcomes = await Promise.allSettled(this.destinations.map((each) => this.deliverTo(each, entry, reseal)));
+  async #deliver(entry: Entry, reseal?: (destination: Destination) => Promise<Uint8Array>): Promise<string[]> {
+    const outcomes = await Promise.allSettled(this.#destinations.map((each) => this.#deliverTo(each, entry, reseal)));
     return outcomes.map((outcome) => {
       if (outcome.status === "rejected") throw outcome.reason;
       return outcome.value;
     });
   }
 
-  private async deliverTo(
+  async #deliverTo(
     destination: Destination, entry: Entry, reseal?: (destination: Destination) => Promise<Uint8Array>,
   ): Promise<string> {
     const { index } = destination;
@@ -166,18 +174,18 @@ export class Client {
     } catch (error) {
       if (!(error instanceof LintraError) || error.token !== "outdated_key") throw error;
       const again = await reseal?.(destination);
-      await this.change(entry, (held) => ({ ...held, sealed: { ...held.sealed, [index]: again ?? null } }));
+      await this.#change(entry, (held) => ({ ...held, sealed: { ...held.sealed, [index]: again ?? null } }));
       if (!again) throw error;
       receipt = await destination.upload(parseBase64url(entry.report), again);
     }
-    await this.change(entry, ({ sealed, ...held }) => {
+    await this.#change(entry, ({ sealed, ...held }) => {
       const { [index]: _, ...left } = sealed;
       return { ...held, sealed: left, receipts: { ...held.receipts, [index]: receipt } };
     });
     return receipt;
   }
 
-  private async change(entry: Entry, change: (entry: Entry) => Entry): Promise<void> {
-    await this.options.ledger?.change(entry, change);
+  async #change(entry: Entry, change: (entry: Entry) => Entry): Promise<void> {
+    await this.#options.ledger?.change(entry, change);
   }
 }

@@ -33,21 +33,31 @@ export function quantise(row: readonly number[], bound: bigint): bigint[] {
   return sizes.map((size, place) => (numbers[place] < 0n ? -size : size));
 }
 
-/**
- * Shrink a row to sqrt(bound) - sqrt(e), and round each of its e entries up with the chance that is its fraction: no
- * outcome leaves the ball. In doubles, whose every operation is fixed; reads a word of 32 bits for each entry.
- */
-export function dithered(row: readonly number[], bound: bigint, random: RandomBytes): bigint[] {
-  const reach = row.map((value) => Math.min(Math.max(value, -(2 ** 400)), 2 ** 400));
-  const norm = Math.sqrt(reach.reduce((sum, value) => sum + value * value, 0));
-  const limit = Math.max(Math.sqrt(Number(bound)) - Math.sqrt(row.length), 0);
-  const factor = limit > 0 ? limit / Math.max(norm, limit) : 0;
+/** A number of at most 2^400, so that no square overflows. */
+export const withinReach = (value: number): number => Math.min(Math.max(value, -(2 ** 400)), 2 ** 400);
+
+/** sqrt(bound) - sqrt(e), what vectors of e entries are shrunk to: no outcome of dithering them leaves the ball. */
+export const ditheredNorm = (bound: bigint, entries: number): number =>
+  Math.max(Math.sqrt(Number(bound)) - Math.sqrt(entries), 0);
+
+/** By which factor a row is shrunk to a norm. In doubles, whose every operation is fixed. */
+export const shrinkFactor = (row: readonly number[], norm: number): number =>
+  norm > 0 ? norm / Math.max(Math.sqrt(row.reduce((sum, value) => sum + value * value, 0)), norm) : 0;
+
+/** Round each entry of a row, times a factor, up with the chance that is its fraction, by a word of 32 bits. */
+export function dither(row: readonly number[], factor: number, random: RandomBytes): bigint[] {
   const words = random(4 * row.length);
-  return reach.map((value, place) => {
+  return row.map((value, place) => {
     const low = Math.floor(value * factor);
     const isUp = Number(readLittleEndian(words, 4 * place, 4)) < (value * factor - low) * 2 ** 32;
     return BigInt(low + Number(isUp));
   });
+}
+
+/** Shrink a row so that it may be dithered, and dither it. */
+export function dithered(row: readonly number[], bound: bigint, random: RandomBytes): bigint[] {
+  const reach = row.map(withinReach);
+  return dither(reach, shrinkFactor(reach, ditheredNorm(bound, row.length)), random);
 }
 
 /** Whether a row is longer than a bound; one that lies on the sphere but for 2^-30, as doubles may cause, is not. */

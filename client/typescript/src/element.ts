@@ -41,29 +41,31 @@ function number(column: Column): Field {
 }
 
 function fieldOf(column: Column, texts: Texts): Field {
-  if (column.levels) return choice(column, column.levels.map((level) => [level, level]), texts);
+  const labelOf = (level: string) => column.code_book?.levels?.find((each) => each.level === level)?.label ?? level;
+  if (column.levels) return choice(column, column.levels.map((level) => [labelOf(level), level]), texts);
   if (column.kind === "boolean") return choice(column, [[texts.form.yes, true], [texts.form.no, false]], texts);
   return number(column);
 }
 
 /** What happened, for the page around: `lintra-sent` with the answer of `send`, or `lintra-failed` with a token. */
 export class LintraForm extends HTMLElement {
-  private readonly root = this.attachShadow({ mode: "closed" });
+  readonly #root = this.attachShadow({ mode: "closed" });
 
   connectedCallback(): void {
-    this.root.replaceChildren(element("style", { textContent: STYLE }), element("p", { textContent: "…" }));
-    this.show().catch((error: unknown) => this.fail(error));
+    this.#root.replaceChildren(element("style", { textContent: STYLE }), element("p", { textContent: "…" }));
+    this.#show().catch((error: unknown) => this.#fail(error));
   }
 
-  private get texts(): Texts {
+  get #texts(): Texts {
     return this.lang.startsWith("de") ? german : english;
   }
 
-  private async show(): Promise<void> {
+  async #show(): Promise<void> {
     const servers = (this.getAttribute("servers") ?? "").split(/\s+/).filter(Boolean);
     const token = this.getAttribute("token") ?? undefined;
-    const client = await Client.open(this.getAttribute("task") ?? "", servers, { token });
-    const { texts } = this;
+    const policy = { trustEnrolment: this.hasAttribute("trust-enrolment") };
+    const client = await Client.open(this.getAttribute("task") ?? "", servers, { token, policy });
+    const texts = this.#texts;
     const fields = client.task.definition.columns.map((column) => fieldOf(column, texts));
     const agreed = element("input", { type: "checkbox", required: true });
     const send = element("button", { type: "submit", textContent: texts.form.send });
@@ -78,24 +80,24 @@ export class LintraForm extends HTMLElement {
       const row = Object.fromEntries(client.task.definition.columns.map(({ name }, place) => [name, fields[place].read()]));
       send.disabled = true;
       status.textContent = texts.form.sending;
-      this.send(client, row, status).catch((error: unknown) => {
+      this.#send(client, row, status).catch((error: unknown) => {
         send.disabled = false;
-        this.fail(error, status);
+        this.#fail(error, status);
       });
     });
-    this.root.replaceChildren(element("style", { textContent: STYLE }), form);
+    this.#root.replaceChildren(element("style", { textContent: STYLE }), form);
   }
 
-  private async send(client: Client, row: Row, status: HTMLElement): Promise<void> {
+  async #send(client: Client, row: Row, status: HTMLElement): Promise<void> {
     const sent = await client.send(row);
-    status.textContent = sent.repeated ? this.texts.form.repeated : this.texts.form.sent;
+    status.textContent = sent.repeated ? this.#texts.form.repeated : this.#texts.form.sent;
     const { reportId, repeated, receipts } = sent;
     this.dispatchEvent(new CustomEvent("lintra-sent", { detail: { reportId, repeated, receipts } }));
   }
 
-  private fail(error: unknown, place: HTMLElement = this.root.querySelector("p")!): void {
+  #fail(error: unknown, place: HTMLElement = this.#root.querySelector("p")!): void {
     const [token, detail] = error instanceof LintraError ? [error.token, error.detail] : ["internal", ""];
-    place.textContent = `${this.texts.form.failed} ${token} ${detail}`;
+    place.textContent = `${this.#texts.form.failed} ${token} ${detail}`;
     this.dispatchEvent(new CustomEvent("lintra-failed", { detail: { token } }));
   }
 }

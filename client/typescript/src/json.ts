@@ -19,7 +19,7 @@ export function canonical(value: Json, room = MAX_DEPTH): string {
     return JSON.stringify(value);
   }
   if (value === null || typeof value === "boolean") return String(value);
-  if (!room) refuse("invalid_message", `more than ${MAX_DEPTH} lists and objects stand one inside the other`);
+  if (!room) refuse("invalid_message", `more than ${MAX_DEPTH} levels of lists and objects`);
   if (Array.isArray(value)) return `[${value.map((item) => canonical(item, room - 1)).join(",")}]`;
   const members = Object.keys(value).sort(); // by UTF-16 code units
   return `{${members.map((key) => `${canonical(key)}:${canonical(value[key], room - 1)}`).join(",")}}`;

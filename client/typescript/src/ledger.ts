@@ -7,9 +7,10 @@ import { refuse, refusingAs } from "./errors.js";
 import type { Json } from "./json.js";
 import { shiftedEpsilon } from "./privacy/gaussian.js";
 import type { Statement } from "./privacy/statement.js";
-import { type Rational, minus, ofDouble, parseReal, rational, square, times, toNumber } from "./rational.js";
+import { type Rational, add, minus, ofDouble, parseReal, rational, square, toNumber } from "./rational.js";
+import { folded } from "./schema.js";
 import { anyText, integer, object, real, type Shape } from "./shapes.js";
-import type { Task } from "./task.js";
+import { ALONE, type Task } from "./task.js";
 
 /** What a report cost its source: sums of decimals, which are exact. */
 export interface Spending {
@@ -17,6 +18,9 @@ export interface Spending {
   slack: string;
   delta_coalition: string;
   delta_shares: string;
+  /** The second sum: if everybody else is invented. Reports of which nothing bounds that are counted, and not added. */
+  mu_squared_alone: string;
+  unbounded: string;
 }
 
 /** A report of one source in one batch: its charge, which stays for ever, and what its servers have not got yet. */
@@ -48,7 +52,9 @@ const record: Shape = (value, place) => {
 };
 const entryShape = object({
   task: anyText, batch: integer(0), source: anyText, report: anyText, expires: integer(0), sealed: record, receipts: record,
-  spent: object({ mu_squared: real, slack: real, delta_coalition: real, delta_shares: real }),
+  spent: object({
+    mu_squared: real, slack: real, delta_coalition: real, delta_shares: real, mu_squared_alone: real, unbounded: real,
+  }),
 });
 
 const PLACES = 40;
@@ -69,37 +75,47 @@ function roundedUp(value: Rational): string {
   return `${text.slice(0, -PLACES)}.${text.slice(-PLACES)}`.replace(/\.?0+$/, "");
 }
 
-/** What a statement costs, replacing a row: against the null row mu counts twice, and slack once. */
-export function priceOf({ mu, slack, failure, shift, neighbours }: Statement): Spending {
-  if (!(mu < 1e9)) refuse("ledger_refused", "the task's privacy cannot be counted");
+/**
+ * What a release of a task costs a source, replacing a row: against the null row mu counts twice, and slack once. The
+ * slack is the larger of both sums.
+ */
+export function priceOf(task: Task): Spending {
+  const { slack, failure, shift, ...worst } = task.worstCharge();
+  const alone = task.boundAlone(1);
   return {
-    mu_squared: roundedUp(square(ofDouble(neighbours === "zero-out" ? 2 * mu : mu))),
-    slack: roundedUp(ofDouble(slack)), delta_coalition: roundedUp(ofDouble(failure)), delta_shares: roundedUp(ofDouble(shift)),
+    mu_squared: squaredMu(worst), slack: roundedUp(ofDouble(Math.max(slack, alone?.slack ?? 0))),
+    delta_coalition: roundedUp(ofDouble(failure)), delta_shares: roundedUp(ofDouble(shift)),
+    mu_squared_alone: alone ? squaredMu(alone) : "0", unbounded: alone ? "0" : "1",
   };
 }
 
-const FIELDS = ["mu_squared", "slack", "delta_coalition", "delta_shares"] as const;
-
-function sumOf(parts: readonly Spending[]): Record<(typeof FIELDS)[number], Rational> {
-  const total = (field: (typeof FIELDS)[number]) =>
-    parts.reduce((sum, part) => minus(sum, times(parseReal(part[field]), rational(-1n))), rational(0n));
-  return Object.fromEntries(FIELDS.map((field) => [field, total(field)])) as ReturnType<typeof sumOf>;
+function squaredMu({ mu, neighbours }: Pick<Statement, "mu" | "neighbours">): string {
+  if (!(mu < 1e9)) refuse("ledger_refused", "the task's privacy cannot be counted");
+  return roundedUp(square(ofDouble(neighbours === "zero-out" ? 2 * mu : mu)));
 }
 
-/** Epsilon of everything together, at a delta; infinite where what is no noise does not fit. */
-export function epsilonOf(parts: readonly Spending[], delta: number): number {
-  const { mu_squared, slack, delta_coalition, delta_shares } = sumOf(parts);
-  const left = minus(ofDouble(delta), delta_coalition);
-  if (left.n <= 0n) return Infinity;
+export const NOTHING: Spending = {
+  mu_squared: "0", slack: "0", delta_coalition: "0", delta_shares: "0", mu_squared_alone: "0", unbounded: "0",
+};
+
+/** Epsilon of everything together, at a delta; infinite where what is no noise does not fit. And that of the second sum. */
+export function epsilonsOf(parts: readonly Spending[], delta: number): { epsilon: number; alone: number } {
+  const total = (field: keyof Spending) => parts.reduce((sum, part) => add(sum, parseReal(part[field])), rational(0n));
   const up = (value: Rational) => toNumber(value) * (1 + 1e-15);
-  const mu = Math.sqrt(toNumber(mu_squared)) * (1 + 1e-15);
-  return shiftedEpsilon(mu, toNumber(left) * (1 - 1e-15), up(slack), up(delta_shares));
+  const of = (field: keyof Spending, left: number) =>
+    shiftedEpsilon(Math.sqrt(toNumber(total(field))) * (1 + 1e-15), left, up(total("slack")), up(total("delta_shares")));
+  const left = minus(ofDouble(delta), total("delta_coalition"));
+  return {
+    epsilon: left.n > 0n ? of("mu_squared", toNumber(left) * (1 - 1e-15)) : Infinity, alone: of("mu_squared_alone", delta),
+  };
 }
 
 export class Ledger {
-  constructor(readonly store: Store, readonly maxEpsilon = 3, readonly delta = 1e-6) {
-    if (!(maxEpsilon > 0 && maxEpsilon < Infinity && delta > 0 && delta < 1))
-      throw new RangeError("the ceiling is a positive number, and delta lies between 0 and 1");
+  constructor(
+    readonly store: Store, readonly maxEpsilon = 3, readonly delta = 1e-6, readonly maxEpsilonAlone = ALONE * maxEpsilon,
+  ) {
+    if (![maxEpsilon, maxEpsilonAlone].every((most) => most > 0 && most < Infinity) || !(delta > 0 && delta < 1))
+      throw new RangeError("ceilings are positive, and 0 < delta < 1");
   }
 
   /** All entries; a damaged one lets nothing leave. */
@@ -119,12 +135,15 @@ export class Ledger {
   async price(task: Task, source: string): Promise<Spending> {
     const own = (await this.entries()).filter((entry) => entry.source === source);
     if (own.filter((entry) => entry.task === task.id).length >= task.reportsPerSource)
-      refuse("ledger_refused", `reports_per_source is ${task.reportsPerSource}, and this source has as many`);
-    const spent = own.map((entry) => entry.spent);
-    const price = priceOf(task.worstCharge());
-    const after = epsilonOf([...spent, price], this.delta);
-    if (!(after <= this.maxEpsilon * ROUNDING))
-      refuse("ledger_refused", `epsilon at delta ${this.delta} would be ${after.toPrecision(6)}; the ceiling is ${this.maxEpsilon}`);
+      refuse("ledger_refused", `this source has its ${task.reportsPerSource} reports`);
+    const price = priceOf(task);
+    const { epsilon, alone } = epsilonsOf([...own.map(({ spent }) => spent), price], this.delta);
+    const within = (who: string, after: number, most: number) => {
+      if (!(after <= most * ROUNDING))
+        refuse("ledger_refused", `epsilon${who} at delta ${this.delta} would be ${after.toPrecision(6)}; the ceiling is ${most}`);
+    };
+    within("", epsilon, this.maxEpsilon);
+    within(" if everybody else is invented", alone, this.maxEpsilonAlone);
     return price;
   }
 
@@ -146,9 +165,10 @@ export class Ledger {
     });
   }
 
-  /** Epsilon that a source has spent, at the ledger's delta. */
-  async spent(source = "self"): Promise<number> {
-    return epsilonOf((await this.entries()).filter((entry) => entry.source === source).map(({ spent }) => spent), this.delta);
+  /** Epsilon that a source has spent, at the ledger's delta; and that of what is bounded if everybody else is invented. */
+  async spent(source = "self"): Promise<{ epsilon: number; alone: number }> {
+    const name = folded(source);
+    return epsilonsOf((await this.entries()).filter((entry) => entry.source === name).map(({ spent }) => spent), this.delta);
   }
 }
 

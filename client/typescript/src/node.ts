@@ -6,5 +6,5 @@ import { fileStore } from "./stores/node.js";
 export { fileStore };
 
 /** A ledger whose files lie in a folder on a local disk. */
-export const fileLedger = async (folder: string, maxEpsilon?: number, delta?: number): Promise<Ledger> =>
-  new Ledger(await fileStore(folder), maxEpsilon, delta);
+export const fileLedger = async (folder: string, ...ceilings: [maxEpsilon?: number, delta?: number, maxEpsilonAlone?: number]): Promise<Ledger> =>
+  new Ledger(await fileStore(folder), ...ceilings);

@@ -26,18 +26,18 @@ const candidatesFor = (count: number): number => Math.floor((count * 2082) / 100
 
 /** Random 64-bit words, read ahead in pieces; what is left of the last piece is thrown away. */
 class Words {
-  private piece = new Uint8Array();
-  private next = 0;
+  #piece = new Uint8Array();
+  #next = 0;
 
   constructor(private readonly random: RandomBytes, private readonly size: number) {}
 
   one(): bigint {
-    if (this.next === this.piece.length) {
-      this.piece = this.random(8 * this.size) as Uint8Array<ArrayBuffer>;
-      this.next = 0;
+    if (this.#next === this.#piece.length) {
+      this.#piece = this.random(8 * this.size) as Uint8Array<ArrayBuffer>;
+      this.#next = 0;
     }
-    this.next += 8;
-    return readLittleEndian(this.piece, this.next - 8, 8);
+    this.#next += 8;
+    return readLittleEndian(this.#piece, this.#next - 8, 8);
   }
 
   take(count: number): bigint[] {

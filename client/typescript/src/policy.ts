@@ -8,13 +8,19 @@ import { epsilonAt } from "./privacy/statement.js";
 import { type Rational, compare, ofDouble, parseReal, rational, toNumber } from "./rational.js";
 import { verify, verifySigned } from "./signing.js";
 import { PUBLIC_KEY_BYTES, type Suite } from "./suites/suite.js";
-import { Task, usualDelta } from "./task.js";
+import { ALONE, Task, usualDelta } from "./task.js";
 
 export interface Policy {
   /** Largest epsilon, at `delta` and not at the author's. */
   maxEpsilon?: number;
   /** Largest promised delta; 1e-4 if not given. */
   maxDelta?: number;
+  /** The same if everybody else is invented; three times `maxEpsilon` if not given. */
+  maxEpsilonAlone?: number;
+  /** Take tasks, too, of which nothing bounds what is seen if everybody else is invented. */
+  trustEnrolment?: boolean;
+  /** Refuse tasks whose reports carry no proof of their length. */
+  requireVerified?: boolean;
   /** At which epsilon is compared; a millionth, or one over the smallest cohort if that is less. */
   delta?: number;
   minServers?: number;
@@ -48,16 +54,24 @@ export function requirePolicy(task: Task, policy: Policy): void {
   if (compare(parseReal(claim.delta), decimal(policy.maxDelta ?? 1e-4)) > 0) no(`delta ${claim.delta} is too large`);
   const delta = policy.delta === undefined ? usualDelta(claim.min_clients) : decimal(policy.delta);
   if (compare(ofDouble(worst.failure), delta) >= 0) no("what is no noise does not fit into delta");
+  const { maxEpsilon = Infinity, maxEpsilonAlone = ALONE * maxEpsilon } = policy;
+  const within = (who: string, epsilon: number, most: number) => {
+    if (!(epsilon <= most * ROUNDING)) no(`epsilon${who} is ${epsilon.toPrecision(6)} at delta ${toNumber(delta)}, more than ${most}`);
+  };
   const epsilon = epsilonAt(worst, toNumber(delta));
-  if (epsilon === Infinity && worst.shift) no("what shares of verified reports show does not fit into delta");
-  if (policy.maxEpsilon !== undefined && !(epsilon <= policy.maxEpsilon * ROUNDING))
-    no(`epsilon is ${epsilon.toPrecision(6)} at delta ${toNumber(delta)}, more than ${policy.maxEpsilon}`);
+  if (epsilon === Infinity && worst.shift) no("shares of verified reports do not fit into delta");
+  within("", epsilon, maxEpsilon);
+  const alone = task.boundAlone();
+  if (alone) within(" if everybody else is invented", epsilonAt(alone, toNumber(delta)), maxEpsilonAlone);
+  else if (!policy.trustEnrolment)
+    no("nothing bounds what is seen if everybody else is invented; trustEnrolment would allow it");
+  if (policy.requireVerified && !task.verified) no("reports are not verified");
   if (servers.length < (policy.minServers ?? 2)) no(`${servers.length} servers are too few`);
   if (claim.min_clients < (policy.minClients ?? 2)) no(`a release of ${claim.min_clients} reports is too small`);
   if (policy.requireHybrid && suite !== "mlkem768-x25519") no(`suite ${suite} has no post-quantum part`);
   if (policy.authors && !policy.authors.includes(author_key)) no(`author ${author_key} is not allowed here`);
-  const most = noise ? (policy.maxRetentionOfRows ?? 0) : (policy.maxRetention ?? 30 * DAY);
-  if (retention > most) no(`the task keeps shares for ${retention} s after the release; at most ${most} s are allowed`);
+  const most = noise === "servers" ? (policy.maxRetentionOfRows ?? 0) : (policy.maxRetention ?? 30 * DAY);
+  if (retention > most) no(`shares are kept for ${retention} s, more than ${most}`);
 }
 
 /**
@@ -73,13 +87,13 @@ export async function agreedTask(
     if (definitions[place] !== definitions[0]) refuse("task_conflict", `${name} holds another definition than ${names[0]}`);
   });
   const task = Task.parse(utf8(definitions[0]));
-  if (task.id !== taskId) refuse("invalid_message", `the servers returned task ${task.id}, asked for was ${taskId}`);
+  if (task.id !== taskId) refuse("invalid_message", `the servers returned task ${task.id}`);
   const indices = await Promise.all(records.map((record, place) => signerOf(suite, task, names[place], record)));
   if (new Set(indices).size < indices.length || indices.length !== task.definition.servers.length)
-    refuse("task_conflict", `the task has ${task.definition.servers.length} servers; answers came from servers ${indices}`);
+    refuse("task_conflict", `not every server of the task answered, only ${indices}`);
   indices.forEach((index, place) => {
     const { url } = task.definition.servers[index];
-    if (url !== names[place]) refuse("task_conflict", `${names[place]} signed as the server that the task has at ${url}`);
+    if (url !== names[place]) refuse("task_conflict", `${names[place]} signed as ${url}`);
   });
   task.check();
   requirePolicy(task, policy);
@@ -96,7 +110,7 @@ async function signerOf(suite: Suite, task: Task, name: string, record: SignedTa
       if (error.token === "invalid_message") refuse("invalid_task", `server ${index}: ${error.detail}`);
     }
   }
-  return refuse("unauthorized", `${name} did not sign the definition with the key of any of the task's servers`);
+  return refuse("unauthorized", `${name} signed with no key of the task's servers`);
 }
 
 export interface ServerKey {
@@ -116,7 +130,7 @@ export async function sealingKey(suite: Suite, task: Task, server: number, body:
   const valid = keys.find(
     (key) => key.suite === name && key.valid_from - CLOCK_SKEW <= now && now < key.valid_until + CLOCK_SKEW,
   );
-  if (!valid) refuse("unavailable", `server ${server} has no ${name} key that is valid now; check this machine's clock`);
+  if (!valid) refuse("unavailable", `server ${server} has no ${name} key that is valid now by this clock`);
   const publicKey = parseBase64url(valid.public_key, PUBLIC_KEY_BYTES[name]);
   return { id: parseBase64url(valid.key_id, 8), publicKey, validUntil: valid.valid_until };
 }

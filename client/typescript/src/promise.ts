@@ -10,14 +10,19 @@ export class Promised {
   readonly delta: number;
   /** Of everything that one source may send, at that delta; never below the true value. */
   readonly epsilon: number;
+  /** The same if everybody else is invented; nothing where that is not bounded. */
+  readonly epsilonAlone: number | undefined;
 
   constructor(private readonly task: Task) {
     this.delta = toNumber(usualDelta(task.definition.claim.min_clients));
-    this.epsilon = epsilonAt(task.worstTogether(), this.delta) * (1 + 1e-12);
+    const alone = task.boundAlone();
+    [this.epsilon, this.epsilonAlone] = [task.worstTogether(), alone].map(
+      (statement) => statement && epsilonAt(statement, this.delta) * (1 + 1e-12),
+    ) as [number, number | undefined];
   }
 
   /** Who asks for what, who must be honest, and what cannot be undone: paragraphs that a user reads before they agree. */
   text(texts: Texts = english): string[] {
-    return promiseText(texts, this.task.definition, this.epsilon, this.delta);
+    return promiseText(texts, this.task.definition, this);
   }
 }

@@ -48,7 +48,7 @@ function leafOf({ root, count }: List, { leaf, leaf_ids, siblings }: Leaf): Uint
   for (; size > 1; place = Math.floor(place / 2), size = Math.ceil(size / 2)) {
     const other = place % 2 ? place - 1 : place + 1;
     if (other >= size) continue;
-    const sibling = left.shift() ?? wrong("the proof does not reach the root");
+    const sibling = left.shift() ?? wrong("the proof does not lead to the root");
     node = sha256(framed("merkle node", place % 2 ? concat(sibling, node) : concat(node, sibling)));
   }
   if (left.length || base64url(node) !== root) wrong("the proof does not lead to the root");
@@ -63,14 +63,14 @@ export function verifyInclusion(list: List, proof: Leaf, reportId: Uint8Array): 
 /** Refuse a proof that does not show that an identifier is not in its list. */
 export function verifyAbsence(list: List, leaves: readonly Leaf[], reportId: Uint8Array): void {
   if (!list.count) {
-    if (leaves.length || list.root !== base64url(hash("merkle empty"))) wrong("this is not the root of an empty list");
+    if (leaves.length || list.root !== base64url(hash("merkle empty"))) wrong("the list is not empty");
     return;
   }
-  if (leaves.length < 1 || leaves.length > 2) wrong("one leaf shows that an identifier is absent, or two neighbours");
+  if (leaves.length < 1 || leaves.length > 2) wrong("one leaf or two show an absence");
   const held = leaves.flatMap((leaf) => leafOf(list, leaf));
   const [first, last] = [leaves[0].leaf, leaves[leaves.length - 1].leaf];
   if (last - first !== leaves.length - 1 || held.some((id, n) => n && !below(held[n - 1], id)))
-    wrong("the leaves of the proof are no neighbours, or not sorted");
+    wrong("the leaves are no sorted neighbours");
   if (held.some((id) => equal(id, reportId))) wrong("the list holds this identifier");
   const begins = first === 0 || below(held[0], reportId);
   const ends = last === Math.floor((list.count - 1) / LEAF_IDS) || below(reportId, held[held.length - 1]);
@@ -124,7 +124,7 @@ export async function askCounted(
     same(each.frozen, first.frozen) && same(each.accepted, first.accepted) && each.isFrozen === first.isFrozen && each.isAccepted === first.isAccepted;
   if (!every.every(agree)) refuse("cohort_conflict", "the servers prove it of different cohorts");
   if (certified && (!same(certified.frozen, first.frozen) || (first.accepted && !same(first.accepted, certified.released))))
-    refuse("cohort_conflict", "the certificate is of another cohort than the one that the servers froze");
+    refuse("cohort_conflict", "the certificate is of another cohort");
   const { root, count } = first.accepted ?? first.frozen;
   const included = first.accepted ? first.isAccepted === true : first.isFrozen;
   const rejected = first.isFrozen && !included;
@@ -133,7 +133,7 @@ export async function askCounted(
 
 /** The cohorts that the certificate of a release names, signed by the task's analyzer. */
 async function certifiedCohorts(suite: Suite, task: Task, batch: number, certificate: string) {
-  const malformed = (): never => refuse("invalid_message", "a certificate of this task and window has a record and a signature");
+  const malformed = (): never => refuse("invalid_message", "no certificate of this task and window");
   let found: { record?: Record<string, Json>; signature?: Json } | null;
   try {
     found = JSON.parse(certificate.slice(0, MAX_CERTIFICATE));

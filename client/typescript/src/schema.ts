@@ -2,7 +2,7 @@
 
 import { refuse } from "./errors.js";
 import { compare, isPositive, parseReal } from "./rational.js";
-import { codePoints, list, object, oneOf, optional, printable, real, ruled, type Shape } from "./shapes.js";
+import { codePoints, list, object, oneOf, optional, printable, real, realThat, ruled, type Shape } from "./shapes.js";
 
 export interface Column {
   name: string;
@@ -13,9 +13,20 @@ export interface Column {
   unit: string;
   kind?: "integer" | "boolean" | "category";
   levels?: string[];
+  code_book?: CodeBook;
 }
 
-/** What a row may hold in a column; null and NaN are missing. A level is given by its exact name. */
+/** What a sender may write besides the names of levels, and codes for missing values; units are for readers of files. */
+export interface CodeBook {
+  levels?: { level: string; label?: string; synonyms?: string[] }[];
+  units?: { unit: string; factor: string }[];
+  missing?: string[];
+}
+
+/**
+ * What a row may hold in a column; null, NaN and the codes of its code book are missing. A level is given by its name, or
+ * as the code book spells it.
+ */
 export type Value = number | boolean | string | null | undefined;
 export type Row = Readonly<Record<string, Value>>;
 
@@ -23,18 +34,54 @@ const MAX_NAME = 80;
 const OTHER = "(other)";
 
 const name = printable(1, MAX_NAME);
+const some = (item: Shape, most = 64): Shape => optional(list(item, 0, most), []);
+
+const codeBook = object({
+  levels: some(object({ level: name, label: optional(printable(0, MAX_NAME), ""), synonyms: some(name) }), 1024),
+  units: some(object({ unit: name, factor: realThat(isPositive, "a factor is positive") })), missing: some(name),
+});
+
+/** A text as spellings are compared: NFKC, full case folding, no superfluous blanks. */
+export const folded = (text: string): string =>
+  [...text.normalize("NFKC")].map((letter) => (letter === "ı" ? letter : letter.toLowerCase().toUpperCase().toLowerCase()))
+    .join("").split(/[\t-\r\x1c-\x20\x85\u1680\u2028\u2029]+/).filter(Boolean).join(" ");
+
+/** Each level with its spellings: its own name, its label, its synonyms. */
+const spellings = ({ levels = [], code_book }: Column): [string, string][] => [
+  ...levels.map((level): [string, string] => [level, level]),
+  ...(code_book?.levels ?? []).flatMap(({ level, label, synonyms = [] }) =>
+    (label ? [label, ...synonyms] : synonyms).map((spelling): [string, string] => [level, spelling])),
+];
+
+const areDistinct = (names: readonly string[]): boolean => new Set(names).size === names.length;
+
+function fitsCodeBook(held: Column): boolean {
+  const { levels: own = [], unit, code_book } = held;
+  const { levels = [], units = [], missing = [] } = code_book!;
+  const folds = new Map<string, string>();
+  return (
+    levels.length + units.length + missing.length > 0 && areDistinct(missing) &&
+    areDistinct(levels.map(({ level }) => level)) && levels.every(({ level }) => own.includes(level)) &&
+    areDistinct([...units.map((other) => other.unit), unit]) && !(units.length && (own.length || !unit)) &&
+    !missing.some((code) => own.includes(code)) &&
+    spellings(held).every(([level, spelling]) => {
+      const fold = folded(spelling);
+      if (!folds.has(fold)) folds.set(fold, level);
+      return folds.get(fold) === level;
+    })
+  );
+}
 
 export const column: Shape = ruled<Column>(
   object({
     name, lower: real, upper: real, center: real, scale: real, unit: printable(),
     kind: optional(oneOf("integer", "boolean", "category"), "real"),
     levels: optional(list(name, 0, 1024), []),
-    code_book: optional((value, place) => {
-      if (value !== undefined) refuse("unsupported_feature", `${place}: this client reads no code books`);
-    }),
+    code_book: optional(codeBook),
   }),
   (held) =>
-    compare(parseReal(held.lower), parseReal(held.upper)) < 0 && isPositive(parseReal(held.scale)) && fitsKind(held),
+    compare(parseReal(held.lower), parseReal(held.upper)) < 0 && isPositive(parseReal(held.scale)) && fitsKind(held) &&
+    (!held.code_book || fitsCodeBook(held)),
   "its fields do not fit together",
 );
 
@@ -43,7 +90,7 @@ function fitsKind({ name: own, kind, levels, lower, upper, center, scale }: Colu
     if (kind === "integer") return !levels && !`${lower}${upper}`.includes(".");
     return !levels && (kind !== "boolean" || (lower === "0" && upper === "1"));
   }
-  if (!levels || levels.length < 2 || new Set(levels).size < levels.length) return false;
+  if (!levels || levels.length < 2 || !areDistinct(levels)) return false;
   if (levels.some((level) => codePoints(own) + codePoints(level) > MAX_NAME - 2)) return false;
   return lower === "0" && upper === String(levels.length - 1) && center === "0" && scale === "1";
 }
@@ -61,7 +108,7 @@ export function readRow(columns: readonly Column[], row: Row): number[] {
   if (unknown !== undefined) refuse("invalid_row", `unknown column "${unknown}"`);
   return columns.map((held) => {
     if (!Object.keys(row).includes(held.name))
-      refuse("invalid_row", `column "${held.name}": it is absent from the row; give null if its value is missing`);
+      refuse("invalid_row", `column "${held.name}": absent; give null for a missing value`);
     const value = row[held.name];
     const found = held.levels ? levelOf(held, held.levels, value) : numberOf(held, value);
     const fits = !held.kind || Number.isNaN(found) || Number.isInteger(found);
@@ -74,18 +121,22 @@ export function readRow(columns: readonly Column[], row: Row): number[] {
 const isMissing = (value: Value): boolean => value === null || value === undefined || Number.isNaN(value);
 
 function levelOf(held: Column, levels: string[], value: Value): number {
-  if (isMissing(value)) return levels.includes(OTHER) ? levels.indexOf(OTHER) : NaN;
-  const found = typeof value === "string" ? levels.indexOf(value) : -1;
-  if (found >= 0) return found;
+  if (isMissing(value) || held.code_book?.missing?.includes(value as string))
+    return levels.includes(OTHER) ? levels.indexOf(OTHER) : NaN;
+  if (typeof value === "string") {
+    const fold = held.code_book && folded(value);
+    const [level] = spellings(held).find(([, each]) => each === value || folded(each) === fold) ?? [];
+    if (level !== undefined) return levels.indexOf(level);
+  }
   return refuse("invalid_row", `column "${held.name}": expected one of its ${levels.length} levels`);
 }
 
 function numberOf(held: Column, value: Value): number {
   if (isMissing(value)) return NaN;
-  if (held.kind === "boolean" && typeof value === "boolean") return Number(value);
-  if (typeof value !== "number" || !Number.isFinite(value))
+  const found = held.kind === "boolean" && typeof value === "boolean" ? Number(value) : value;
+  if (typeof found !== "number" || !Number.isFinite(found))
     refuse("invalid_row", `column "${held.name}": expected a finite number`);
-  return value;
+  return held.code_book?.missing?.some((code) => /^[+-]?[0-9]+(\.[0-9]+)?$/.test(code) && Number(code) === found) ? NaN : found;
 }
 
 /** Move values inside the bounds, centre and scale them; a category becomes indicators. NaN stays NaN. */

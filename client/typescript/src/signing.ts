@@ -6,8 +6,8 @@ import { type Json, canonicalBytes } from "./json.js";
 import { key, object, type Shape } from "./shapes.js";
 import type { Suite } from "./suites/suite.js";
 
-const FIELD = 2n ** 255n - 19n;
-const ORDER = 2n ** 252n + 27742317777372353535851937790883648493n;
+export const FIELD = 2n ** 255n - 19n;
+export const ORDER = 2n ** 252n + 27742317777372353535851937790883648493n;
 const ORDER_8 = 2707385501144840649318225287225658788936804267575313519463743609750303402022n;
 const SMALL_ORDER = [0n, 1n, FIELD - 1n, ORDER_8, FIELD - ORDER_8];
 
@@ -20,7 +20,7 @@ function isSoundPoint(bytes: Uint8Array): boolean {
 /** The bytes of an identity key; one of small order, under which one signature fits many messages, is refused. */
 export function parsePublicKey(text: string): Uint8Array {
   const bytes = parseBase64url(text, 32);
-  if (!isSoundPoint(bytes)) refuse("invalid_message", "an identity key is canonical and not of small order");
+  if (!isSoundPoint(bytes)) refuse("invalid_message", "an identity key is not canonical, or of small order");
   return bytes;
 }
 

@@ -3,14 +3,14 @@
 import { base64url, hash, parseBase64url, type RandomBytes } from "./bytes.js";
 import { refuse, refusingAs } from "./errors.js";
 import { type Json, canonicalBytes, parseCanonical } from "./json.js";
-import { Measurement } from "./measurement.js";
+import { Measurement, type Setting } from "./measurement.js";
 import { fittingColumns, histogram } from "./mechanisms/histogram.js";
 import type { Document, Kind } from "./mechanisms/kind.js";
 import { osnap } from "./mechanisms/osnap.js";
 import { secondMoment } from "./mechanisms/second_moment.js";
 import { sum } from "./mechanisms/sum.js";
-import { type Claim, type ClaimDocument, type SharesSeen, claimBeside, claimOf, claimShape, sharesSeen } from "./privacy/claim.js";
-import { type Statement, epsilonAt, repeated } from "./privacy/statement.js";
+import { type Claim, type ClaimDocument, type SharesSeen, claimAlone, claimBeside, claimOf, claimShape, sharesSeen } from "./privacy/claim.js";
+import { type Statement, epsilonAt, repeated, requireClaim } from "./privacy/statement.js";
 import { compare, parseReal, rational, toNumber } from "./rational.js";
 import { type Column, column, encodedNames, isOutside, normalise, readRow, type Row } from "./schema.js";
 import { integer, key, list, object, oneOf, optional, printable, realThat, ruled, text, type Shape } from "./shapes.js";
@@ -64,6 +64,8 @@ const OTHER_KINDS = ["osnap_published", "range_finder", "ron_gauss", "ron_gauss_
 
 const MAX_WORDS = 2 ** 20;
 const MOST_MAX_MISSING = rational(9n, 10n);
+/** How many times epsilon a client's own noise may leave of which nothing is promised alone. */
+export const ALONE = 3;
 
 const url = text(/^https?:\/\/[!"$->@-~]{1,250}[!"$-.0->@-~]$/, "a URL");
 const part = realThat((value) => value.n >= 0n && compare(value, rational(1n)) < 0, "expected a part below 1");
@@ -126,14 +128,14 @@ export class Task {
   readonly idBytes: Uint8Array;
   readonly id: string;
   readonly claim: Claim;
-  private readonly wholeLevels: boolean;
+  readonly #wholeLevels: boolean;
 
   /** Take a definition whose shape was checked. */
   constructor(readonly definition: Definition) {
     this.idBytes = hash("task", canonicalBytes(definition as unknown as Json));
     this.id = base64url(this.idBytes);
     this.claim = claimOf(definition.claim);
-    this.wholeLevels = KINDS[definition.mechanism.kind].allows.levels ?? false;
+    this.#wholeLevels = KINDS[definition.mechanism.kind].allows.levels ?? false;
   }
 
   static parse(bytes: Uint8Array): Task {
@@ -144,39 +146,45 @@ export class Task {
 
   /** The mechanism in this task's setting. */
   get measurement(): Measurement {
-    const { mechanism: document, columns, servers, noise } = this.definition;
-    const count = encodedNames(columns, this.wholeLevels).length;
-    return this.once("measurement", () =>
-      new Measurement(KINDS[document.kind] as Kind<Document>, document, count, noise === "servers" ? servers.length : 0));
+    const { mechanism: document, columns, servers: { length }, noise } = this.definition;
+    return this.#once("measurement", () => {
+      const servers = (who: string) => (noise === who ? length : 0);
+      const setting: Setting = { noisingServers: servers("servers"), floorServers: servers("both"), merges: this.#maxMerge > 1 };
+      return new Measurement(KINDS[document.kind] as Kind<Document>, document, encodedNames(columns, this.#wholeLevels).length, setting);
+    });
   }
 
   /** The sizes of reports that prove how long their rows are; nothing without proofs. */
   get verified(): Sizes | undefined {
-    const { verification, noise, servers } = this.definition;
+    const { verification, servers } = this.definition;
     if (!verification) return undefined;
-    return this.once("verified", () => {
+    return this.#once("verified", () => {
       const { squaredLength, numWords } = this.measurement;
       if (numWords > MAX_WORDS) refuse("invalid_task", `a report of ${numWords} words is too long`);
-      const variances = noise ? [0n] : this.measurement.sigmas().map((sigma) => BigInt(sigma) ** 2n);
+      const variances = this.#isByServers ? [0n] : this.measurement.sigmas().map((sigma) => BigInt(sigma) ** 2n);
       const sizes = new Sizes(numWords, servers.length, noisedBound(squaredLength, variances));
       if (!sizes.isValid) refuse("invalid_task", "verification: reports are too long");
       return sizes;
     });
   }
 
-  private get seen(): SharesSeen | undefined {
+  get #seen(): SharesSeen | undefined {
     const { verified, definition } = this;
     if (!verified) return undefined;
     const { padded, squaredBound, wordBits } = verified;
-    return sharesSeen(padded, squaredBound, wordBits, definition.max_clients, definition.noise === "servers");
+    return sharesSeen(padded, squaredBound, wordBits, definition.max_clients, this.#isByServers);
   }
 
-  private readonly kept = new Map<string, unknown>();
+  get #isByServers(): boolean {
+    return this.definition.noise === "servers";
+  }
+
+  readonly #kept = new Map<string, unknown>();
 
   /** Compute something at first use. */
-  private once<T>(name: string, compute: () => T): T {
-    if (!this.kept.has(name)) this.kept.set(name, compute());
-    return this.kept.get(name) as T;
+  #once<T>(name: string, compute: () => T): T {
+    if (!this.#kept.has(name)) this.#kept.set(name, compute());
+    return this.#kept.get(name) as T;
   }
 
   // --- the row -----------------------------------------------------------------------------------------------------
@@ -187,7 +195,7 @@ export class Task {
     const incomplete = values.some(Number.isNaN);
     const outside = isOutside(this.definition.columns, values);
     const { measurement, verified } = this;
-    const normalised = normalise(this.definition.columns, values, this.wholeLevels);
+    const normalised = normalise(this.definition.columns, values, this.#wholeLevels);
     const draw = () => measurement.noised(measurement.exact(normalised, outside, random), random);
     let words = draw();
     while (verified && isTooLong(words, verified)) words = draw();
@@ -211,37 +219,63 @@ export class Task {
     return this.definition.windows?.reports_per_source ?? 1;
   }
 
-  private get maxMerge(): number {
+  get #maxMerge(): number {
     return this.definition.windows?.max_merge ?? 1;
   }
 
   // --- privacy -----------------------------------------------------------------------------------------------------
 
   /** What the noise has to keep: the claim, or a little more where reports are verified. */
-  private get noiseClaim(): Claim {
-    return this.seen ? claimBeside(this.seen, this.claim) : this.claim;
+  get #noiseClaim(): Claim {
+    return this.#seen ? claimBeside(this.#seen, this.claim) : this.claim;
   }
 
   /** The privacy of the worst release that the servers let pass. */
   worstPrivacy(): Statement {
-    const { seen, claim } = this;
-    const ofNoise = this.measurement.worstPrivacy(this.noiseClaim);
+    const seen = this.#seen;
+    const ofNoise = this.measurement.worstPrivacy(this.#noiseClaim);
     if (!seen) return ofNoise;
+    const corrupt = this.#isByServers ? ofNoise.corrupt : this.claim.corrupt;
+    return { ...this.#beside(seen, ofNoise, toNumber(seen.twice)), corrupt };
+  }
+
+  /** The same beside shares of verified reports; of which so much more may fail. */
+  #beside(seen: SharesSeen, statement: Statement, twice: number): Statement {
     return {
-      ...ofNoise, delta: toNumber(claim.delta), shift: toNumber(seen.shifted) * (1 + 1e-15),
-      failure: Math.min(1, ofNoise.failure + toNumber(seen.twice) * (1 + 1e-15)),
-      corrupt: this.definition.noise ? ofNoise.corrupt : claim.corrupt,
+      ...statement, delta: toNumber(this.claim.delta), shift: toNumber(seen.shifted) * (1 + 1e-15),
+      failure: Math.min(1, statement.failure + twice * (1 + 1e-15)),
     };
+  }
+
+  /** The privacy of one release if all other clients are invented or corrupt; nobody's share is given away there. */
+  get #alonePrivacy(): Statement {
+    return this.#once("alone", () => {
+      if (this.#isByServers) return this.worstPrivacy();
+      const alone = this.measurement.alone(this.claim, claimAlone(this.claim, this.definition.claim));
+      return this.#seen ? this.#beside(this.#seen, alone, 0) : alone;
+    });
+  }
+
+  /**
+   * The same of so many reports of a source, if it is promised, or at most `ALONE` times epsilon all the same. Else it
+   * rests on who enrols whom.
+   */
+  boundAlone(reports = this.reportsPerSource): Statement | undefined {
+    const [alone, claim] = [this.#alonePrivacy, this.claim];
+    const isPromised =
+      this.definition.claim.epsilon_alone !== undefined || this.#isByServers || claim.corrupt >= claim.minClients - 1;
+    if (!isPromised && epsilonAt(alone) > ALONE * claim.epsilon) return undefined;
+    return repeated(alone, reports, this.#maxMerge);
   }
 
   /** The same of everything that one source may send. */
   worstTogether(): Statement {
-    return repeated(this.worstPrivacy(), this.reportsPerSource, this.maxMerge);
+    return repeated(this.worstPrivacy(), this.reportsPerSource, this.#maxMerge);
   }
 
   /** What one report of a source costs it. */
   worstCharge(): Statement {
-    return repeated(this.worstPrivacy(), 1, this.maxMerge);
+    return repeated(this.worstPrivacy(), 1, this.#maxMerge);
   }
 
   // --- the check ---------------------------------------------------------------------------------------------------
@@ -249,48 +283,51 @@ export class Task {
   /** Refuse everything that needs no other party: features, keys, sizes, headroom, and a promise that does not hold. */
   check(): void {
     const { definition, claim } = this;
-    this.checkFeatures();
-    const names = encodedNames(definition.columns, this.wholeLevels);
-    if (new Set(names).size < names.length) refuse("invalid_task", "a column has the name of another one's indicator");
-    this.checkTokens();
-    this.checkKeys();
+    this.#checkFeatures();
+    const names = encodedNames(definition.columns, this.#wholeLevels);
+    if (new Set(names).size < names.length) refuse("invalid_task", "a column has an indicator's name");
+    this.#checkTokens();
+    this.#checkKeys();
     const { measurement } = this;
     if (measurement.numWords > MAX_WORDS) refuse("invalid_task", `a report of ${measurement.numWords} words is too long`);
-    measurement.check(this.noiseClaim, definition.max_clients);
+    measurement.check(this.#noiseClaim, definition.max_clients);
     measurement.kind.checkColumns?.(measurement.document, definition.columns);
-    if (this.maxMerge > 1 && !definition.noise && claim.corrupt % this.maxMerge)
-      refuse("invalid_task", `max_corrupt_clients counts reports: with max_merge ${this.maxMerge} it is a multiple of it`);
+    if (this.#maxMerge > 1 && !this.#isByServers && claim.corrupt % this.#maxMerge)
+      refuse("invalid_task", "max_corrupt_clients is no multiple of max_merge");
+    if ((definition.claim.epsilon_alone === undefined) !== (definition.noise !== "both"))
+      refuse("invalid_task", "epsilon_alone: it belongs to noise of both");
+    if (definition.noise === "both") requireClaim(this.#alonePrivacy, claimAlone(claim, definition.claim));
     if (definition.windows && epsilonAt(this.worstTogether()) === Infinity)
-      refuse("invalid_task", "over all windows, what is no noise in delta exceeds delta");
+      refuse("invalid_task", "over all windows nothing is left of delta");
   }
 
-  private checkFeatures(): void {
-    const { client_auth, extensions, contributors, study, noise, share_form } = this.definition;
+  #checkFeatures(): void {
+    const { client_auth, extensions, contributors, study, share_form } = this.definition;
     const unsupported = (words: string): never => refuse("unsupported_feature", words);
     if (client_auth === "mtls") unsupported("client_auth: mutual TLS is not available");
     if (extensions.length) unsupported("extensions: there are none yet");
     if (contributors !== undefined) unsupported("contributors: this client sends single rows");
     if (study !== undefined) unsupported("study: this client takes no part in studies");
-    if (noise === "both") unsupported("noise: this client knows that of clients or of servers");
-    if (share_form === "spread" && this.verified) unsupported("share_form: verified reports are not spread");
-    if (noise && !this.measurement.kind.allows.serverNoise) unsupported("noise: servers cannot add that of this mechanism");
-    if (this.definition.claim.epsilon_alone) refuse("invalid_task", "epsilon_alone: belongs to noise of both");
-    if (noise && this.claim.deltaCoalition.n) refuse("invalid_task", "delta_coalition: servers' noise needs none; use 0");
+    if (share_form === "spread" && this.verified) unsupported("share_form: spread");
+    if (this.#isByServers && !this.measurement.kind.allows.serverNoise)
+      unsupported("noise: servers cannot add it");
+    if (this.#isByServers && this.claim.deltaCoalition.n)
+      refuse("invalid_task", "delta_coalition: not with noise of servers");
     if (this.definition.claim.neighbours === ("add-remove" as string))
       refuse("invalid_task", "neighbours: add-remove is for organisations");
   }
 
-  private checkTokens(): void {
+  #checkTokens(): void {
     const { token_keys, client_auth, servers, claim, max_missing } = this.definition;
     const isAdmitted = client_auth === "token";
     if (token_keys.length !== (isAdmitted ? servers.length : 0)) refuse("invalid_task", "token_keys: not one for each server");
     const twice = rational(2n * BigInt(claim.max_corrupt_clients), BigInt(claim.min_clients));
     const least = compare(twice, MOST_MAX_MISSING) < 0 ? twice : MOST_MAX_MISSING;
     if (isAdmitted && compare(parseReal(max_missing), least) < 0)
-      refuse("invalid_task", "max_missing: below twice the part of corrupt clients");
+      refuse("invalid_task", "max_missing: below twice the corrupt part");
   }
 
-  private checkKeys(): void {
+  #checkKeys(): void {
     const { salt, author_key, analyzer, servers, token_keys, suite } = this.definition;
     const check = (place: string, work: () => unknown) => refusingAs("invalid_task", place, work);
     check("salt", () => parseBase64url(salt, 32));

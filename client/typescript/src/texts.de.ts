@@ -17,6 +17,11 @@ export const german: Texts = {
     "Dass Sie teilgenommen haben, ist zu sehen. Gesendetes kann nicht zurückgeholt werden.",
     "Dieses Gerät merkt sich die Teilnahme. Wird sein Speicher gelöscht, weiß es davon nichts mehr.",
   ],
+  alone: (epsilon) => `Sind alle anderen Teilnehmer erfunden, ${epsilon ? `ist Epsilon höchstens ${epsilon}` : "begrenzt nichts, was von Ihnen zu sehen ist"}.`,
+  places: {
+    byTokens: "Wer die Aufgabe verfasst hat, vergibt die Plätze und entscheidet, wer die anderen sind.",
+    open: "Jeder kann einen Platz einnehmen, auch mehrmals.",
+  },
   byServers: "Bei dieser Aufgabe verändern die Server die Antworten: arbeiten alle zusammen, sehen sie diese, wie sie sind.",
   form: {
     agree: "Ich habe das gelesen und bin einverstanden", send: "Senden", sending: "Wird gesendet …",

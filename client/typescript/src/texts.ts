@@ -8,6 +8,9 @@ export interface Texts {
   /** Up to which epsilon it may be said like this. */
   epsilon: readonly [number, string][];
   atDelta(epsilon: string, delta: string, words: string): string;
+  /** What is left if everybody else is invented. */
+  alone(epsilon?: string): string;
+  places: { byTokens: string; open: string };
   byServers: string;
   /** What cannot be undone. */
   lasting: string[];
@@ -29,6 +32,11 @@ export const english: Texts = {
     "That you took part can be seen. What was sent cannot be taken back.",
     "This device remembers that it took part. If its storage is deleted, it no longer knows.",
   ],
+  alone: (epsilon) => `If everybody else who takes part is invented, ${epsilon ? `epsilon is at most ${epsilon}` : "nothing bounds what is seen of you"}.`,
+  places: {
+    byTokens: "Whoever wrote the task hands out the places, and decides who the others are.",
+    open: "Anybody can take a place, any number of times.",
+  },
   byServers: "In this task the servers add the noise: if all of them work together they see your answers as they are.",
   form: {
     agree: "I have read this and agree", send: "Send", sending: "Sending …", sent: "Sent. All servers have confirmed it.",
@@ -36,13 +44,20 @@ export const english: Texts = {
   },
 };
 
-export function promiseText(texts: Texts, task: Definition, epsilon: number, delta: number): string[] {
+interface Epsilons {
+  epsilon: number;
+  epsilonAlone: number | undefined;
+  delta: number;
+}
+
+export function promiseText(texts: Texts, task: Definition, { epsilon, epsilonAlone, delta }: Epsilons): string[] {
   const hosts = task.servers.map(({ url }) => url.replace(/^https?:\/\//, "")).join(", ");
-  const rounded = (Math.ceil(epsilon * 1000) / 1000).toFixed(3);
+  const rounded = (value: number) => (Math.ceil(value * 1000) / 1000).toFixed(3);
   const words = texts.epsilon.find(([most]) => epsilon <= most)![1];
   return [
     ...texts.promise(task.purpose, hosts, task.servers.length, task.claim.min_clients),
-    texts.atDelta(rounded, String(delta), words),
+    texts.atDelta(rounded(epsilon), String(delta), words),
+    `${texts.alone(epsilonAlone === undefined ? undefined : rounded(epsilonAlone))} ${texts.places[task.client_auth === "token" ? "byTokens" : "open"]}`,
     ...(task.noise === "servers" ? [texts.byServers] : []),
     ...texts.lasting,
   ];

@@ -7,7 +7,7 @@ const BYTES = 16;
 
 /** What one server receives of a token: serial and its own MAC. */
 export function passOf(token: string | undefined, servers: number, server: number): Uint8Array {
-  if (token === undefined) refuse("token_invalid", "the task asks for a token, and this client has none");
+  if (token === undefined) refuse("token_invalid", "the task asks for a token");
   const whole = refusingAs("invalid_message", `not a token for ${servers} servers`, () =>
     parseBase64url(token.trim(), BYTES * (servers + 1)),
   );

@@ -4,23 +4,36 @@ import { createInterface } from "node:readline";
 import { utf8 } from "../src/bytes.js";
 import { LintraError } from "../src/errors.js";
 import { canonical, type Json } from "../src/json.js";
+import { priceOf } from "../src/ledger.js";
+import { type Policy, requirePolicy } from "../src/policy.js";
 import { epsilonAt } from "../src/privacy/statement.js";
 import { makeReport } from "../src/report.js";
 import type { Row } from "../src/schema.js";
 import { Task } from "../src/task.js";
 import { hex, keystream, unhex } from "./operations.js";
 
-function answer({ task: document, row, seed }: { task: Json; row: Row; seed: string }): unknown {
+function isRefused(task: Task, policy: Policy): boolean {
+  try {
+    requirePolicy(task, policy);
+    return false;
+  } catch (error) {
+    if (error instanceof LintraError && error.token === "policy_refused") return true;
+    throw error;
+  }
+}
+
+function answer({ task: document, row, seed, policy }: { task: Json; row: Row; seed: string; policy: Policy }): unknown {
   try {
     const task = Task.parse(utf8(canonical(document)));
     task.check();
     const random = keystream(unhex(seed));
     const { words, clipped, incomplete } = task.encode(row, random);
     const report = makeReport(task, words, task.definition.not_before, random);
-    const together = task.worstTogether();
+    const [together, alone] = [task.worstTogether(), task.boundAlone()];
     return {
       report_id: hex(report.id), shares: report.shares.map(hex), clipped, incomplete,
-      epsilons: [1e-6, 0.001].map((delta) => String(epsilonAt(together, delta))), mu: String(together.mu),
+      epsilons: [1e-6, 0.001].map((delta) => String(epsilonAt(together, delta))),
+      alone: alone ? [String(epsilonAt(alone, 1e-6))] : [], price: priceOf(task), refused: isRefused(task, policy),
     };
   } catch (error) {
     return error instanceof LintraError ? { token: error.token, detail: error.detail } : { token: "crash", detail: String(error) };

@@ -54,6 +54,50 @@ test("every changed byte of a receipt is refused with a token", async () => {
   }
 });
 
+test("every changed byte of a proof is refused with a token, be a report counted or not", async () => {
+  const world = new World();
+  const client = await world.open(null);
+  const { reportId } = await client.send({ a: 0.5, b: -0.5 });
+  await client.send({ a: 0, b: 0.5 });
+  const absent = `${reportId[0] === "A" ? "B" : "A"}${reportId.slice(1)}`;
+  for (const [id, included] of [[reportId, true], [absent, false]] as const) {
+    let length = 0;
+    world.meddle = once(/\/inclusion\//, (answer) => ((length = answer.body.length), answer));
+    assert.deepEqual([(await client.counted(id)).included, (await client.counted(id)).numClients], [included, 2]);
+    for (let place = 0; place < length; place++) {
+      const flip = [1, 32, 128][place % 3];
+      world.meddle = once(/\/inclusion\//, (answer) => ({ ...answer, body: withByte(answer.body, place, answer.body[place] ^ flip) }));
+      assert.match(await tokenOf(() => client.counted(id)), /^(invalid_message|inventory_mismatch|cohort_conflict)$/, `byte ${place}`);
+    }
+  }
+});
+
+test("a task that rests on who enrols whom is taken only by an owner who says so, and unproven reports likewise", async () => {
+  const claim = { epsilon: "1", delta: "0.000001", neighbours: "replace-one", max_corrupt_clients: 0, threat: "static", delta_coalition: "0" };
+  const alone = (sigma: number, min_clients: number) =>
+    new World({ noise: undefined, mechanism: { kind: "sum", row_bound: "1", fraction_bits: 4, sigma }, claim: { ...claim, min_clients } });
+  const open = (sigma: number, clients: number, policy: object) => tokenOf(() => alone(sigma, clients).open(undefined, policy));
+  // Alone a client's own noise leaves epsilon 1.39, or 6.51: the first is within three times epsilon, the other is not.
+  assert.deepEqual([await open(100, 4, {}), await open(25, 64, {})], ["none", "policy_refused"]);
+  assert.equal(await open(25, 64, { trustEnrolment: true }), "none");
+  assert.deepEqual([await open(100, 4, { maxEpsilonAlone: 1.2 }), await open(100, 4, { maxEpsilon: 1, maxEpsilonAlone: 2 })], ["policy_refused", "none"]);
+  assert.equal(await tokenOf(() => new World().open(undefined, { requireVerified: true })), "policy_refused");
+  const bound = await alone(100, 4).open();
+  const unbound = await alone(25, 64).open(undefined, { trustEnrolment: true });
+  assert.equal(bound.promise.epsilonAlone?.toFixed(9), "1.385566490"); // as the vectors have it
+  assert.equal(unbound.promise.epsilonAlone, undefined);
+  assert.match(bound.promise.text().join(" "), /invented, epsilon is at most 1\.386\..*Anybody can take a place/);
+  assert.match(unbound.promise.text().join(" "), /invented, nothing bounds what is seen of you/);
+});
+
+test("a strict client refuses a row with a missing value, and any other treats it as the task says", async () => {
+  const world = new World();
+  const strict = await world.open(null, {}, { strict: true });
+  assert.equal(await tokenOf(() => strict.send({ a: null, b: 0 })), "invalid_row");
+  assert.ok(world.requests.every(({ path }) => !REPORTS.test(path)));
+  assert.equal((await (await world.open(null)).send({ a: null, b: 0 })).incomplete, true);
+});
+
 test("answers cut short, too long, of another kind or another status are refused with a token", async () => {
   const world = new World();
   const answers: Record<string, (answer: Answer) => Answer> = {
@@ -101,7 +145,10 @@ test("servers that agree on another task, or sign as somebody else, are refused"
 
 test("a claim better than the noise, an odd task and a strict owner are refused before a key is asked for", async () => {
   const cases: [string, Partial<Record<keyof Definition, unknown>>, object][] = [
-    ["false_claim", { mechanism: { kind: "sum", row_bound: "1", fraction_bits: 4, sigma: 10 } }, {}],
+    ["false_claim", { mechanism: { kind: "sum", row_bound: "1", fraction_bits: 4, sigma: 10, floor: 60 } }, {}],
+    ["false_claim", { mechanism: { kind: "sum", row_bound: "1", fraction_bits: 4, sigma: 50 } }, {}],
+    ["invalid_task", { noise: undefined }, {}],
+    ["unsupported_feature", { mechanism: { kind: "osnap", row_bound: "1", fraction_bits: 4, sigma: 100, rows: 2, sparsity: 2, leverage: "0.5" } }, {}],
     ["unsupported_feature", { mechanism: { kind: "ron_gauss" } }, {}],
     ["unsupported_feature", { extensions: ["more"] }, {}],
     ["invalid_task", { author_key: "AQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }, {}],

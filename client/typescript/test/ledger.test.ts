@@ -5,7 +5,7 @@ import { mkdtempSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import test from "node:test";
-import { type Entry, Ledger, type Store, epsilonOf } from "../src/ledger.js";
+import { type Entry, Ledger, type Store, epsilonsOf } from "../src/ledger.js";
 import { fileStore } from "../src/stores/node.js";
 import { memoryStore } from "../src/stores/memory.js";
 import { World, tokenOf } from "./world.js";
@@ -111,11 +111,43 @@ test("a source stays below the ceiling over all tasks, and charges are exact sum
     const price = await ledger.price(client.task, "self").catch(() => undefined);
     if (!price) break;
     await client.send({ a: 0.1, b: 0 });
-    epsilons.push(await ledger.spent());
+    epsilons.push((await ledger.spent()).epsilon);
   }
   assert.ok(epsilons.length >= 2 && epsilons.every((epsilon, n) => epsilon <= 1.5 && (!n || epsilon > epsilons[n - 1])));
   const entries = await store.all();
-  assert.equal(epsilonOf(entries.map(({ spent }) => spent), 1e-6), epsilonOf(entries.reverse().map(({ spent }) => spent), 1e-6));
+  assert.deepEqual(epsilonsOf(entries.map(({ spent }) => spent), 1e-6), epsilonsOf(entries.reverse().map(({ spent }) => spent), 1e-6));
+});
+
+test("the second sum is of what is bounded if everybody else is invented, and has a ceiling of its own", async () => {
+  const store = memoryStore();
+  const open = (number: number, changes: object = {}, policy: object = {}) =>
+    new World({ salt: Buffer.alloc(32, number).toString("base64url"), ...changes }).open(store, policy);
+  const first = await open(1);
+  await first.send({ a: 0.1, b: 0 });
+  const second = await open(2);
+  const { epsilon, alone } = await new Ledger(store).spent();
+  assert.ok(epsilon < first.promise.epsilon * (1 + 1e-9) && Math.abs(alone / first.promise.epsilonAlone! - 1) < 1e-9);
+  const most = (ceiling: number) => tokenOf(() => new Ledger(store, 100, 1e-6, ceiling).price(second.task, "self"));
+  assert.deepEqual([await most(1.3 * alone), await most(1.7 * alone)], ["ledger_refused", "none"]);
+  const unbound = await open(3, {
+    noise: undefined, mechanism: { kind: "sum", row_bound: "1", fraction_bits: 4, sigma: 25 },
+    claim: { ...first.task.definition.claim, epsilon_alone: undefined, min_clients: 64 },
+  }, { trustEnrolment: true });
+  await unbound.send({ a: 0.1, b: 0 });
+  const spent = (await store.all()).map(({ spent: { mu_squared_alone, unbounded } }) => [mu_squared_alone !== "0", unbounded]);
+  assert.deepEqual(spent, [[true, "0"], [false, "1"]]);
+});
+
+test("one source is one, however its name is spelled", async () => {
+  const world = new World();
+  const store = memoryStore();
+  const client = await world.open(store);
+  const names = ["Ann Lee", " ann  LEE", "\uff21nn\u00a0Lee"];
+  const sent = [];
+  for (const source of names) sent.push(await client.send({ a: 0.1, b: 0 }, { source }));
+  assert.deepEqual([new Set(sent.map(({ reportId }) => reportId)).size, (await store.all()).length], [1, 1]);
+  assert.ok((await new Ledger(store).spent("ANN LEE")).epsilon > 0);
+  await assert.rejects(client.send({ a: 0.1, b: 0 }, { source: " " }), RangeError);
 });
 
 test("a damaged ledger lets nothing leave", async () => {

@@ -41,15 +41,15 @@ export function keystream(seed: Uint8Array): RandomBytes {
 }
 
 const KINDS: Record<string, Kind<never>> = { sum, second_moment: secondMoment, histogram, osnap };
-export const isSupported = (mechanism: Document & { basis?: string; row_weights?: string }): boolean =>
-  Object.keys(KINDS).includes(mechanism.kind) && mechanism.basis === undefined && mechanism.row_weights === undefined;
+export const isSupported = (mechanism: Document & { basis?: string }): boolean =>
+  Object.keys(KINDS).includes(mechanism.kind) && mechanism.basis === undefined;
 
 /** Read given words of 32 bits. */
 const fromWords = (words: string[]): RandomBytes => fromBytes(new Uint8Array(Uint32Array.from(words.map(Number)).buffer));
 
 function measurementOf(mechanism: Document, columns: number): Measurement {
   if (!isSupported(mechanism)) refuse("unsupported_feature", mechanism.kind);
-  return new Measurement(KINDS[mechanism.kind] as Kind<Document>, mechanism, columns, 0);
+  return new Measurement(KINDS[mechanism.kind] as Kind<Document>, mechanism, columns);
 }
 
 const none: RandomBytes = () => refuse("refused", "rounding to nearest reads no random bytes");
@@ -82,6 +82,12 @@ export const operations = (suite: Suite): Record<string, (input: any) => unknown
     const read = task(text);
     read.check();
     return python(epsilonAt(read.worstPrivacy(), Number(delta)));
+  },
+  promise_alone: ({ task: text, delta }) => {
+    const read = task(text);
+    read.check();
+    const alone = read.boundAlone();
+    return alone ? python(epsilonAt(alone, Number(delta))) : null;
   },
   usual_delta: ({ min_clients }) => {
     const { n, d } = usualDelta(min_clients);

@@ -37,9 +37,9 @@ export const definitionOf = (servers: Identity[], changes: Partial<Record<keyof 
   servers: servers.map(({ publicKey }, j) => ({ url: HOSTS[j], identity_key: publicKey })),
   analyzer: { identity_key: identity().publicKey, sealing_key: raw(generateKeyPairSync("x25519").publicKey) },
   columns: ["a", "b"].map((name) => ({ name, lower: "-1", upper: "1", center: "0", scale: "1", unit: "" })),
-  mechanism: { kind: "sum", row_bound: "1", fraction_bits: 4, sigma: 100 },
+  mechanism: { kind: "sum", row_bound: "1", fraction_bits: 4, sigma: 100, floor: 60 }, noise: "both",
   claim: {
-    epsilon: "1", delta: "0.000001", neighbours: "replace-one", min_clients: 4, max_corrupt_clients: 0, threat: "static",
+    epsilon: "1", epsilon_alone: "3", delta: "0.000001", neighbours: "replace-one", min_clients: 4, max_corrupt_clients: 0, threat: "static",
     delta_coalition: "0",
   },
   max_clients: 100, max_missing: "0.05", batches: "single", time_precision: 3600, not_before: 10, not_after: 20,
@@ -69,15 +69,15 @@ export class World {
   private keyIds = HOSTS.map((_, j) => bigEndian(j, 8));
 
   constructor(changes: Partial<Record<keyof Definition, unknown>> = {}) {
-    this.definition = definitionOf(this.identities, changes);
+    this.definition = JSON.parse(JSON.stringify(definitionOf(this.identities, changes))); // without what is undefined
     this.taskId = base64url(hash("task", canonicalBytes(this.definition as unknown as Json)));
     globalThis.fetch = ((url: string, init: RequestInit) => this.fetch(url, init)) as typeof fetch;
   }
 
-  open(store: Store | null = memoryStore(), policy: Policy = {}, changes: { retries?: object; token?: string } = {}): Promise<Client> {
+  open(store: Store | null = memoryStore(), policy: Policy = {}, changes: { retries?: object; token?: string; strict?: boolean } = {}): Promise<Client> {
     const ledger = store && new Ledger(store, 100);
     const retries = { ...USUAL_RETRIES, attempts: 1, ...changes.retries };
-    return Client.open(this.taskId, HOSTS, { suite: webSuite, now: () => NOW, ledger, policy, retries, token: changes.token });
+    return Client.open(this.taskId, HOSTS, { suite: webSuite, now: () => NOW, ledger, policy, ...changes, retries });
   }
 
   /** Give a server a new key; what was sealed to the one before is outdated. */
@@ -99,6 +99,7 @@ export class World {
   private answer(server: number, path: string, body: Uint8Array): Answer {
     if (path === "/v1/keys") return { name: "keys", body: canonicalBytes(this.keyList(server)) };
     if (path.endsWith("/reports")) return this.upload(server, body);
+    if (path.includes("/inclusion/")) return this.proof(server, path.slice(path.lastIndexOf("/") + 1));
     const record: Json = { kind: "task", definition: this.definition as unknown as Json };
     return { name: "task", body: canonicalBytes(signedBy(this.identities[server], record)) };
   }
@@ -121,6 +122,16 @@ export class World {
     const failure = { report_id: base64url(id), type: "urn:lintra:problem:outdated_key", detail: "", retryable: true };
     const failures: Json = isOutdated ? [failure] : [];
     return { name: "upload-answer", body: canonicalBytes({ failures, receipt: this.receipt(server, isOutdated ? [] : [id]) }) };
+  }
+
+  /** Whether a report is in the only leaf of a list of all reports that the server stored. */
+  private proof(server: number, reportId: string): Answer {
+    const ids = [...this.stored[server].keys()].map((id) => parseBase64url(id)).sort((a, b) => Buffer.compare(a, b));
+    const leaf_ids = concat(...ids);
+    const list = { root: base64url(hash("merkle leaf", bigEndian(0, 8), leaf_ids)), count: ids.length };
+    const leaf = { leaf: 0, leaf_ids: base64url(leaf_ids), siblings: [] };
+    if (this.stored[server].has(reportId)) return { name: "inclusion", body: canonicalBytes({ kind: "inclusion", ...list, ...leaf }) };
+    return { name: "absence", body: canonicalBytes({ kind: "absence", ...list, leaves: [leaf] }) };
   }
 
   receipt(server: number, ids: Uint8Array[]): Json {

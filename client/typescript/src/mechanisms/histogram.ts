@@ -18,12 +18,6 @@ const fitsColumn = (edges: string[], levels: number): boolean =>
   levels !== 1 && levels > 0 === !edges.length && edges.length !== 1 &&
   edges.every((edge, place) => !place || compare(parseReal(edges[place - 1]), parseReal(edge)) < 0);
 
-/** Half of a number goes to the even neighbour. */
-function roundHalfEven(value: number): number {
-  const low = Math.floor(value);
-  return value - low === 0.5 ? low + (low % 2) : Math.round(value);
-}
-
 export const histogram: Kind<Histogram> = {
   fields: {
     ...common, edges: list(list(real, 0, 4097)), levels: list(integer(0, 1024)), indicator: integer(1, 2 ** 30),
@@ -38,9 +32,10 @@ export const histogram: Kind<Histogram> = {
       const cells = cellsOf(document)[place];
       const edges = document.edges[place];
       if (Number.isNaN(value)) return BigInt(cells);
-      if (!edges.length) return BigInt(roundHalfEven(Math.min(Math.max(value, 0), cells - 1)));
+      if (!edges.length) return BigInt(value); // a level's number, or 0 or 1: `readRow` lets nothing else pass
       return BigInt(edges.slice(1, -1).filter((edge) => Number(edge) <= value).length);
     }),
+  isClipped: () => false,
   fill: (document, steps) =>
     cellsOf(document).flatMap((cells, place) =>
       Array.from({ length: cells + 1 }, (_, cell) => (BigInt(cell) === steps[place] ? BigInt(document.indicator) : 0n)),
@@ -50,18 +45,18 @@ export const histogram: Kind<Histogram> = {
   squaredLength: ({ edges, indicator }) => BigInt(edges.length) * BigInt(indicator) ** 2n,
   check(document, { columns }) {
     if (document.row_bound !== "1" || document.fraction_bits)
-      refuse("invalid_task", "a histogram has row_bound 1 and fraction_bits 0: nothing is clipped or scaled");
-    if (document.edges.length !== columns) refuse("invalid_task", "edges: those of another number of columns");
+      refuse("invalid_task", "a histogram has row_bound 1 and fraction_bits 0");
+    if (document.edges.length !== columns) refuse("invalid_task", "edges: of another number of columns");
   },
   checkColumns(document, columns) {
     columns.forEach((column, place) => {
       const [edges, levels] = [document.edges[place], document.levels[place]];
       const held = column.kind === "boolean" ? 2 : (column.levels?.length ?? 0);
-      if (held !== levels) refuse("invalid_task", `column "${column.name}" has ${held} levels, not ${levels}`);
+      if (held !== levels) refuse("invalid_task", `column "${column.name}": ${held} levels, not ${levels}`);
       if (column.center !== "0" || column.scale !== "1")
-        refuse("invalid_task", `column "${column.name}": a histogram counts values in their own unit`);
+        refuse("invalid_task", `column "${column.name}": centred or scaled`);
       if (edges.length && (edges[0] !== column.lower || edges[edges.length - 1] !== column.upper))
-        refuse("invalid_task", `column "${column.name}": the outer edges are not its bounds`);
+        refuse("invalid_task", `column "${column.name}": outer edges and bounds differ`);
     });
   },
 };
@@ -71,5 +66,5 @@ export const fittingColumns = (shape: ReturnType<typeof list>) =>
   ruled<Histogram>(
     shape,
     ({ edges, levels }) => edges.length === levels.length && edges.every((each, place) => fitsColumn(each, levels[place])),
-    "each column has either at least 2 levels or at least 2 ascending edges",
+    "a column has 2 levels or 2 ascending edges, or more",
   );

@@ -1,5 +1,6 @@
 /** What one kind of mechanism says of itself: its document, the words of a report, and how far a row can move them. */
 
+import type { RandomBytes } from "../bytes.js";
 import type { Column } from "../schema.js";
 import { type Rational, floor, parseReal, rational, square, times } from "../rational.js";
 import { integer, oneOf, optional, real, type Shape } from "../shapes.js";
@@ -12,7 +13,10 @@ export interface Document {
   sigma: number;
   clip_count_weight?: string;
   rounding?: "dithered";
+  /** The deviation of every server's noise beside a client's of deviation `sigma`. */
   floor?: number;
+  /** What says how much a row counts; of `second_moment` only. */
+  row_weights?: "features" | "all";
 }
 
 /** A run of words of one meaning; `sigma` is the noise of each, or of products and squares of so many columns. */
@@ -37,12 +41,14 @@ export interface Kind<D extends Document> {
   squaredLength(document: D): bigint;
   /** Whether a row in which a number is missing is sent as zeros. */
   leavesOut?(document: D): boolean;
-  /** The integers of a row that is clipped in a way of its own. */
-  clip?(document: D, row: number[]): bigint[];
+  /** The integers of a row that is clipped in a way of its own; nothing where it is not. */
+  clip?(document: D, row: number[], random: RandomBytes): bigint[] | undefined;
+  /** Whether such a row is too large to be encoded as it is; nothing where its norm says so. */
+  isClipped?(document: D, row: number[]): boolean | undefined;
   /** m and s of a sketch. */
   sketch?(document: D): { rows: number; sparsity: number };
-  /** Refuses options that do not fit; servers add the noise, or clients do. */
-  check?(document: D, given: { columns: number; neighbours: Neighbours; byServers: boolean }): void;
+  /** Refuses options that do not fit. */
+  check?(document: D, given: { columns: number; neighbours: Neighbours }): void;
   checkColumns?(document: D, columns: readonly Column[]): void;
 }
 

@@ -22,8 +22,8 @@ export const osnap: Kind<Osnap> = {
   squaredDistance: (document, neighbours) => rational(squaredBound(document) * (neighbours === "replace-one" ? 4n : 1n)),
   squaredLength: squaredBound,
   check({ rows, sparsity }) {
-    if (sparsity > rows) refuse("invalid_task", `${sparsity} entries in a column need as many rows, got ${rows}`);
+    if (sparsity > rows) refuse("invalid_task", "sparsity: above rows");
     if (sparsity > 1 && rows > MAX_OVERLAPPING_ROWS)
-      refuse("invalid_task", `more than ${MAX_OVERLAPPING_ROWS} rows need sparsity 1, got ${rows}`);
+      refuse("invalid_task", `sparsity: not 1, with more than ${MAX_OVERLAPPING_ROWS} rows`);
   },
 };

@@ -25,12 +25,12 @@ export const claimShape = ruled<ClaimDocument>(
     epsilon: realThat(isPositive, "epsilon is positive"), delta: realThat(isPart, "delta lies between 0 and 1"),
     neighbours: oneOf("replace-one", "zero-out", "add-remove"), min_clients: integer(2, 2 ** 32),
     max_corrupt_clients: integer(0), threat: oneOf("static", "adaptive"), delta_coalition: real,
-    epsilon_alone: optional(realThat(isPositive, "epsilon_alone is positive")),
+    epsilon_alone: optional(real),
   }),
-  (claim) => {
-    const coalition = parseReal(claim.delta_coalition);
-    const fits = coalition.n >= 0n && compare(coalition, parseReal(claim.delta)) < 0;
-    return fits && claim.max_corrupt_clients < claim.min_clients;
+  ({ epsilon, delta, epsilon_alone = epsilon, delta_coalition, max_corrupt_clients, min_clients }) => {
+    const coalition = parseReal(delta_coalition);
+    const fits = coalition.n >= 0n && compare(coalition, parseReal(delta)) < 0;
+    return fits && max_corrupt_clients < min_clients && compare(parseReal(epsilon), parseReal(epsilon_alone)) <= 0;
   },
   "its fields do not fit together",
 );
@@ -50,6 +50,12 @@ export const claimOf = (document: ClaimDocument): Claim => ({
   epsilon: Number(document.epsilon), delta: parseReal(document.delta), neighbours: document.neighbours,
   deltaCoalition: parseReal(document.delta_coalition), minClients: document.min_clients,
   corrupt: document.max_corrupt_clients, threat: document.threat,
+});
+
+/** What is promised to a client of whom all others are corrupt, or invented: at `epsilon_alone` if there is one. */
+export const claimAlone = (claim: Claim, { epsilon_alone }: ClaimDocument): Claim => ({
+  ...claim, epsilon: Number(epsilon_alone ?? claim.epsilon), deltaCoalition: rational(0n), corrupt: claim.minClients - 1,
+  threat: "adaptive",
 });
 
 /** The part of delta that is left to the noise, rounded down. */
@@ -109,11 +115,11 @@ export function claimBeside(seen: SharesSeen, claim: Claim): Claim {
   const grown = times(ofDouble(Math.exp(Math.min(claim.epsilon, 100))), rational(10n ** 12n + 1n, 10n ** 12n));
   const price = add(seen.twice, times(add(rational(1n), grown), seen.shifted));
   if (compare(times(price, rational(1000n)), claim.delta) > 0)
-    refuse("invalid_task", "verification: shares cost more than a thousandth of delta");
+    refuse("invalid_task", "verification: shares cost too much of delta");
   const corrupt = claim.corrupt + seen.givenAway;
   const scale = 10n ** 40n;
   const delta = rational(floor(times(minus(claim.delta, price), rational(scale))), scale);
   if (corrupt >= claim.minClients || compare(delta, claim.deltaCoalition) <= 0)
-    refuse("invalid_task", "verification: the corrupt clients leave nobody to give away");
+    refuse("invalid_task", "verification: the corrupt clients leave nobody");
   return { ...claim, delta, corrupt };
 }

@@ -92,21 +92,27 @@ function kappa(variance: number): number {
   return deviation < 1 ? 2 * Math.atanh(deviation) : Infinity;
 }
 
-/** K of Theorem D1: one row, or a plain sum, of so many honest reports. */
-export function rowSlack(clients: number, words: number, variance: number, smoothing: number): number {
+/** kappa of the variance that two noises leave to each other. */
+const kappaOfBoth = (a: number, b: number): number => kappa(1 / (1 / a + 1 / b));
+
+/** K of Theorems D1 and T1: one row, or a plain sum, of so many honest reports, and of one server's floor if there is one. */
+export function rowSlack(clients: number, words: number, variance: number, smoothing: number, floor: number): number {
   const exact = Math.min(clients, EXACT_TERMS);
   let total = kappa(smoothing);
   for (let j = 1; j < exact; j++) total += kappa(variance * (j / (j + 1)));
   if (clients > exact) total += (clients - exact) * kappa(variance * (exact / (exact + 1)));
-  return words * total;
+  return words * (total + (floor && kappaOfBoth(clients * variance, floor)));
 }
+
+/** K of Theorem T2: a client's own noise, and one server's floor. */
+export const aloneSlack = (words: number, variance: number, smoothing: number, floor: number): number =>
+  words * (kappa(smoothing) + (floor && kappaOfBoth(variance, floor)));
 
 /** K of Theorem D2: any integer matrix, with noise of servers. */
 export function smoothedSlack(
   clients: number, rows: number, words: number, variance: number, smoothing: number, squaredColumn: number,
 ): number {
-  const step = 1 / (1 / variance + squaredColumn / smoothing);
-  return words * (clients * kappa(step) + rows * kappa(smoothing));
+  return words * (clients * kappaOfBoth(variance, smoothing / squaredColumn) + rows * kappa(smoothing));
 }
 
 function discreteDelta(epsilon: number, mu: number, slack: number): number {

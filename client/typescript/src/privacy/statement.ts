@@ -43,7 +43,7 @@ export function epsilonAt(statement: Statement, delta = statement.delta): number
 export function requireClaim(statement: Statement, claim: Claim): void {
   const adaptive = claim.threat === "adaptive" && claim.corrupt > 0;
   if (statement.corrupt < claim.corrupt || (adaptive && statement.threat !== "adaptive"))
-    refuse("false_claim", `the claim is against ${claim.corrupt} corrupt clients, and what was computed is not`);
+    refuse("false_claim", `the parameters withstand no ${claim.corrupt} corrupt clients`);
   if (!(statement.slack <= MAX_SLACK)) refuse("false_claim", "the noise is too coarse for integers");
   const delta = statement.failure + shiftedDelta(claim.epsilon, statement.mu, statement.slack, statement.shift);
   if (!(Math.min(1, delta) <= toNumber(claim.delta)))

@@ -24,7 +24,7 @@ async function inWords<T>(work: () => Promise<T>): Promise<T> {
 
 export async function indexedDbStore(name = "lintra"): Promise<Store> {
   if (!globalThis.indexedDB || !globalThis.navigator?.locks)
-    refuse("ledger_refused", "a ledger needs IndexedDB and Web Locks; say ledger: null to keep the books yourself");
+    refuse("ledger_refused", "a ledger needs IndexedDB and Web Locks; ledger: null does without");
   const opening = globalThis.indexedDB.open(name, 1);
   opening.onupgradeneeded = () => opening.result.createObjectStore(TABLE, { keyPath: ["task", "batch", "source"] });
   const db = await inWords(() => settled(opening));

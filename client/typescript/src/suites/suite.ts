@@ -1,6 +1,5 @@
 /** The arithmetic of keys, which WebCrypto or a library does; and sealing over it (docs/reference/protocol.md#sealing). */
 
-import { hmac } from "@noble/hashes/hmac.js";
 import { sha256 } from "@noble/hashes/sha2.js";
 import { sha3_256 } from "@noble/hashes/sha3.js";
 import { ml_kem768 } from "@noble/post-quantum/ml-kem.js";
@@ -72,10 +71,16 @@ async function hybrid(suite: Suite, publicKey: Uint8Array, random: RandomBytes):
   return { secret, encapsulated: concat(first.cipherText, own), id: bigEndian(0x647a, 2) };
 }
 
+/** HMAC-SHA256 (RFC 2104) under a key of at most 64 bytes. */
+function hmac(key: Uint8Array, message: Uint8Array): Uint8Array {
+  const padded = (byte: number) => Uint8Array.from({ length: 64 }, (_, place) => (key[place] ?? 0) ^ byte);
+  return sha256(concat(padded(0x5c), sha256(concat(padded(0x36), message))));
+}
+
 const extract = (salt: Uint8Array, suite: Uint8Array, label: string, secret: Uint8Array): Uint8Array =>
-  hmac(sha256, salt.length ? salt : new Uint8Array(32), concat(utf8("HPKE-v1"), suite, utf8(label), secret));
+  hmac(salt, concat(utf8("HPKE-v1"), suite, utf8(label), secret));
 
 function expand(secret: Uint8Array, suite: Uint8Array, label: string, info: Uint8Array, length: number): Uint8Array {
   const labelled = concat(bigEndian(length, 2), utf8("HPKE-v1"), suite, utf8(label), info);
-  return hmac(sha256, secret, concat(labelled, Uint8Array.of(1))).slice(0, length);
+  return hmac(secret, concat(labelled, Uint8Array.of(1))).slice(0, length);
 }
