@@ -65,8 +65,8 @@ WEIGHTED: dict[str, Any] = SPECIFICATION | {
         "kind": "second_moment",
         "intercept": 0.5,
         "row_weights": "features",
-        "target": 0,
-        "target_bound": "0.6",
+        "target": "minutes",
+        "target_bound": 0.6,
     }
 }
 
@@ -81,6 +81,7 @@ def test_reports_from_node_make_the_release_that_their_seeds_say(built: Path, tm
             assert task.verified is not None
             assert task.noise == specification.get("noise", "both")
             arguments = ["build/test/sender.js", task.task_id, str(tmp_path / "ledger")]
+            arguments.append("trust-enrolment" if task.noise == "clients" else "trust-nobody")
             released = sent_and_released(built, [*arguments, *(each.url for each in servers)], desk, task)
             added, floor = released - words(task), deviations(task)
             # Of 20 words none is beyond 7 deviations of three floors, but once in 10^10 runs.

@@ -5,8 +5,9 @@ import { Client } from "../src/index.js";
 import { fileLedger } from "../src/node.js";
 import { keystream, unhex } from "./operations.js";
 
-const [taskId, folder, ...servers] = process.argv.slice(2);
-const client = await Client.open(taskId, servers, { ledger: await fileLedger(folder, 1000) });
+const [taskId, folder, trusted, ...servers] = process.argv.slice(2);
+const policy = { trustEnrolment: trusted === "trust-enrolment" };
+const client = await Client.open(taskId, servers, { ledger: await fileLedger(folder, 1000), policy });
 
 for await (const line of createInterface({ input: process.stdin })) {
   const { row, seed, source, counted, certificate } = JSON.parse(line);
