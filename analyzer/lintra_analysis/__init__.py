@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from lintra_analysis.estimators.histogram_estimate import HistogramEstimate
     from lintra_analysis.estimators.linear_score import linear_score
     from lintra_analysis.estimators.linear_score_estimate import LinearScore
+    from lintra_analysis.estimators.logit import logit
+    from lintra_analysis.estimators.logit_estimate import LogisticEstimate
     from lintra_analysis.estimators.means import MeansEstimate, means
     from lintra_analysis.estimators.ordinary_slopes import ordinary_slopes
     from lintra_analysis.estimators.path import RegressionPath, regression_path
@@ -44,6 +46,7 @@ __all__ = [
     "CorrelationEstimate",
     "HistogramEstimate",
     "LinearScore",
+    "LogisticEstimate",
     "MeansEstimate",
     "PcaEstimate",
     "PowerSumsEstimate",
@@ -59,6 +62,7 @@ __all__ = [
     "correlation",
     "histogram",
     "linear_score",
+    "logit",
     "means",
     "open_release",
     "ordinary_slopes",
@@ -80,6 +84,7 @@ _MODULES = {
     "CorrelationEstimate": "estimators.correlation",
     "HistogramEstimate": "estimators.histogram_estimate",
     "LinearScore": "estimators.linear_score_estimate",
+    "LogisticEstimate": "estimators.logit_estimate",
     "MeansEstimate": "estimators.means",
     "PcaEstimate": "estimators.pca_estimate",
     "PowerSumsEstimate": "estimators.power_sums_estimate",
@@ -94,6 +99,7 @@ _MODULES = {
     "correlation": "estimators.correlation",
     "histogram": "estimators.histogram",
     "linear_score": "estimators.linear_score",
+    "logit": "estimators.logit",
     "means": "estimators.means",
     "open_release": "access.downloaded",
     "ordinary_slopes": "estimators.ordinary_slopes",

@@ -77,6 +77,7 @@ async def example_releases(life: Life) -> dict[str, str]:
         "ages": await released(life, AGES, ages(), {"kind": "histogram", "cells": 12}),
         "people": await released(life, ADULTS, adults(), {"kind": "ron_gauss", "bins": 4}),
         "smokers": await released(life, AGES, smokers(), {"kind": "second_moment", "intercept": 0.8}),
+        "smoking": await released(life, AGES, smokers(), {"kind": "newton_step", "rounds": 3}),
         "sensors": await released(life, SENSORS, sensors(), WAVE),
         "flights": await released(life, FLIGHTS, flights(), {"kind": "second_moment", "intercept": 0.8}),
     }

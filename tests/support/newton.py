@@ -44,22 +44,25 @@ def first_task(asked: Specification) -> Task:
     return build_task(asked, SERVERS, KEYS.public_keys, NOW, seeded("newton"))
 
 
-def released(task: Task, rows: FloatArray, seed: int) -> Release:
-    """Return a release of rows in their own units, shape `(n, d)`, the clients' noise drawn as one."""
+def released(task: Task, rows: FloatArray, seed: int, before: Release | None = None) -> Release:
+    """Return a release of rows in their own units, shape `(n, d)`, the clients' noise drawn as one.
+
+    `before` is the release of the round before.
+    """
     generator, layout = np.random.default_rng(seed), task.measurement.layout
     normalised = task.schema_arrays.normalise(rows)
     exact = np.zeros(layout.num_released, np.int64)
     for some in np.array_split(normalised, max(1, len(rows) // 20_000)):
         exact += task.measurement.exact_reports(some, None, generator.bytes).sum(axis=0)
     noise = np.rint(generator.normal(0, 1, exact.shape) * layout.sigmas * len(rows) ** 0.5).astype(np.int64)
-    return read(task, (exact + noise)[np.newaxis], np.array([len(rows)]))
+    return read(task, (exact + noise)[np.newaxis], np.array([len(rows)]), lambda task_id: before)
 
 
 def chain(asked: Specification, rows: FloatArray, seed: int, count: int) -> list[Release]:
     """Return the releases of so many rounds with the same people."""
-    task, found = first_task(asked), []
+    task, found = first_task(asked), list[Release]()
     for number in range(count):
-        found.append(released(task, rows, 1000 * seed + number))
+        found.append(released(task, rows, 1000 * seed + number, found[-1] if found else None))
         if number + 1 < count:
             task = build_second_task(asked, task, found[-1], NOW + 10_000, seeded(f"newton {number}"))
     return found

@@ -150,8 +150,8 @@ def predict(context: CalibrationContext[NewtonStepSpecification], mechanism: New
 
 
 def read(task: Task, mechanism: NewtonStep, sketch: IntArray, row_counts: IntArray, earlier: Earlier) -> Release:
-    """Return gradient and Hessian from a sketch of shape `(1, w)`."""
-    del earlier
+    """Return gradient and Hessian from a sketch of shape `(1, w)`, with the rounds before that are at hand."""
+    before = None if mechanism.after is None else earlier(mechanism.after)
     columns, draws = list(scaled_columns(task)), task.setting.draws(int(row_counts.sum()))
     target, layout = columns.pop(mechanism.target), task.measurement.layout
     constant = mechanism.intercept_steps * 2.0**-mechanism.fraction_bits
@@ -171,6 +171,7 @@ def read(task: Task, mechanism: NewtonStep, sketch: IntArray, row_counts: IntArr
         persons=task.setting.rows_per_person > 1,
         clipped=clipped_rows(task, sketch, row_counts, shrunk_only=False),
         counted=counted_rows(task, sketch, row_counts),
+        before=None if before is None else before.newton,
     )
     return Release(newton=sums)
 

@@ -29,6 +29,7 @@ class NewtonSums:
     persons: bool = False  #: whether a person may have several rows
     clipped: ClippedRows | None = None  #: how many rows a column's bounds changed; None if nobody counted
     counted: RowCount | None = None  #: how many rows there are, if organisations count them with noise
+    before: "NewtonSums | None" = None  #: the round before, if its release is at hand
 
     def __post_init__(self) -> None:
         size = len(self.columns)
@@ -44,6 +45,11 @@ class NewtonSums:
     def is_start(self) -> bool:
         """Return whether these are the sums at the parameter 0."""
         return not self.parameter.any()
+
+    @property
+    def chain(self) -> "tuple[NewtonSums, ...]":
+        """Return all rounds up to this one that are at hand, the first of them first."""
+        return (self,) if self.before is None else (*self.before.chain, self)
 
     def table(self) -> tuple[list[str], FloatArray]:
         """Return the parameter, the gradient and the Hessian as lines, shape `(p + 2, p)`."""

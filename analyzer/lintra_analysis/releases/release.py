@@ -127,6 +127,8 @@ class Release:
         Raises:
             InvalidAnalysisError: it is not about single columns.
         """
+        if self.newton is not None:
+            return (*self.newton.columns, self.newton.target)
         return next(iter(self._parts_of_columns().values())).columns
 
     @property

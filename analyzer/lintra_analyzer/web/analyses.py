@@ -13,6 +13,7 @@ from lintra_analysis.certificate.certificate import ReleaseRecord
 from lintra_analysis.estimators.correlation import correlation
 from lintra_analysis.estimators.histogram import histogram
 from lintra_analysis.estimators.linear_score import is_binary, linear_score
+from lintra_analysis.estimators.logit import logit
 from lintra_analysis.estimators.means import means
 from lintra_analysis.estimators.path import regression_path
 from lintra_analysis.estimators.pca import pca
@@ -32,6 +33,7 @@ from lintra_analyzer.web.requests import (
     FidelityRequest,
     HistogramRequest,
     LinearScoreRequest,
+    LogitRequest,
     MeansRequest,
     PcaRequest,
     PowerSumsRequest,
@@ -162,6 +164,7 @@ _LINES = "Points are estimates, lines their intervals; a hollow point has none. 
 _USUAL = ("of", "confidence")
 _MOMENTS, _CELLS = methodcaller("need", "moments"), methodcaller("need", "cells")
 _RANGE, _JOINT = methodcaller("need", "range_sums"), methodcaller("need", "joint_sums")
+_NEWTON = methodcaller("need", "newton")
 
 ANALYSES = {
     analysis.kind: analysis
@@ -182,6 +185,11 @@ ANALYSES = {
             Form("Linear score", "Which rows are likelier to have a 1 in a column of zeros and ones?",
                  "Filled bars are told apart from 0, hollow ones are not.",
                  ("target", "features", *_USUAL), _ones_of),
+        ),
+        Analysis(
+            "logit", LogitRequest, logit, _NEWTON,
+            Form("Logistic regression", "How does a yes or no depend on the columns?",
+                 "A hollow point has no interval.", _USUAL),
         ),
         Analysis(
             "pca", PcaRequest, pca, _MOMENTS,

@@ -84,6 +84,12 @@ class LinearScoreRequest(_AskedOf):
     features: Features = None
 
 
+class LogitRequest(_AskedOf):
+    """A logistic regression, from the release of the last round of a `newton_step` chain."""
+
+    kind: Literal["logit"]
+
+
 class PcaRequest(_AskedOf):
     """Principal components about the means where the release holds them, by default all up to 20."""
 

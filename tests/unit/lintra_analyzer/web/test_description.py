@@ -18,6 +18,7 @@ from support.example_releases import released as released_rows
 OF_HISTOGRAM: dict[str, dict[str, Any]] = {"histogram": {}, "power-sums": {}}
 OF_RANGE: dict[str, dict[str, Any]] = {"wide-components": {}, "wide-variances": {}, "wide-ridge": {"target": "power"}}
 OF_A_BOOLEAN: dict[str, dict[str, object]] = {"linear-score": {"target": "ill"}}
+OF_NEWTON: dict[str, dict[str, object]] = {"logit": {}}
 OF_RON_GAUSS: dict[str, dict[str, object]] = {"synthetic": {"num_rows": 3, "seed": 1}, "fidelity": {}}
 NEEDED: dict[str, dict[str, object]] = {kind: {"target": "a"} for kind in ("regression", "regression-path")}
 """The options without a default, of what a second moment answers; the lists above are about other releases."""
@@ -56,11 +57,17 @@ async def released_wide(life: Life) -> str:
     return f"/v1/releases/{await released_rows(life, SENSORS, sensors(), WAVE)}/analyses"
 
 
-@pytest.mark.parametrize("mechanism", ["second_moment", "ron_gauss", "histogram", "boolean", "range"])
+@pytest.mark.parametrize("mechanism", ["second_moment", "ron_gauss", "histogram", "boolean", "range", "newton_step"])
 @pytest.mark.grid(6)
 async def test_every_answer_has_the_form_that_is_declared_and_lacks_nothing(life: Life, mechanism: str) -> None:
-    others = ANALYSES.keys() - {*OF_RON_GAUSS, *OF_HISTOGRAM, *OF_A_BOOLEAN, *OF_RANGE}
-    own = {"ron_gauss": OF_RON_GAUSS, "histogram": OF_HISTOGRAM, "boolean": OF_A_BOOLEAN, "range": OF_RANGE}
+    others = ANALYSES.keys() - {*OF_RON_GAUSS, *OF_HISTOGRAM, *OF_A_BOOLEAN, *OF_RANGE, *OF_NEWTON}
+    own = {
+        "ron_gauss": OF_RON_GAUSS,
+        "histogram": OF_HISTOGRAM,
+        "boolean": OF_A_BOOLEAN,
+        "range": OF_RANGE,
+        "newton_step": OF_NEWTON,
+    }
     asked = own.get(mechanism) or {kind: NEEDED.get(kind, {}) for kind in others}
     async with life.rest() as rest:
         if mechanism == "boolean":

@@ -1,0 +1,238 @@
+"""Logistic regression from the release of a chain's last round: a point, and intervals where two rounds agree.
+
+The coefficients are told where T passed, and no eigenvalue of the Hessian is below three of its deviations. Their sets
+are those of `score_sets`: under the model the score has mean zero and at most the Hessian as its variance over a
+population. Rounds of the same people are never pooled; windows with people of their own are, from the first that
+agrees with the one before it (docs/explanation/estimators.md#logistic-regression).
+"""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+from scipy import special
+
+from lintra_analysis.estimators.estimates import Interval, Of, check_confidence, check_of
+from lintra_analysis.estimators.logit_estimate import APPROXIMATE, INTERCEPT, LogisticEstimate, Round, Slope
+from lintra_analysis.estimators.newton import (
+    Agreement,
+    Start,
+    agreement,
+    clipped_at_zero,
+    floored,
+    next_parameter,
+    start,
+)
+from lintra_analysis.estimators.score_sets import ScoreEquations
+from lintra_analysis.releases.newton_sums import NewtonSums
+from lintra_analysis.releases.release import Release
+from lintra_protocol.crypto.ring import FloatArray
+from lintra_protocol.errors import InvalidAnalysisError
+
+LEAST_DEVIATIONS = 3.0
+"""The Hessian's smallest eigenvalue, in its deviations, from which intervals are told."""
+
+_FLOOR = 2.0
+_BENT = 1.0
+"""kappa above which intervals are approximate."""
+
+NO_POPULATION = (
+    "a person may have several rows, which are not independent, so that there is no interval for a population; ask for "
+    "the cohort"
+)
+NO_FIRST_ROUND = (
+    "the release of the first round is not at hand, so that the share of ones and the test of the last two rounds are "
+    "unknown; open the releases of the rounds before, too (`earlier`)"
+)
+
+
+def logit(
+    release: Release, *, of: Of = "population", confidence: float = 0.95, missing: float = 0.0
+) -> LogisticEstimate:
+    """Return the logistic regression of a chain of `newton_step` tasks, from the release of its last round.
+
+    >>> from lintra_analysis import logit, open_release
+    >>> estimate = logit(open_release("smoking.npz"))
+    >>> estimate.status, list(estimate.params)
+    ('another round', ['(intercept)', 'age'])
+    >>> estimate.predict_proba({"age": [30.0]}).shape
+    (1, 2)
+
+    Args:
+        release: of the last round; it knows those of the rounds before it that were at hand when it was opened.
+        of: whom errors and intervals are about: the "population" that the rows are a sample of, or the "cohort" itself.
+        confidence: of the intervals.
+        missing: the share of reports that may be in one of the last two rounds only, if the same people answer.
+
+    Raises:
+        InvalidAnalysisError: the release is none of a `newton_step`, or a population was asked for where a person may
+            have several rows.
+        ValueError: an argument is out of range.
+    """
+    check_confidence(confidence)
+    check_of(of)
+    chain = release.need("newton").chain
+    last = chain[-1]
+    if of == "population" and last.persons:
+        raise InvalidAnalysisError(NO_POPULATION)
+    fresh = last.rounds == 1
+    tests = [agreement(before, after, fresh=fresh, differing=missing) for before, after in pairwise(chain)]
+    used = _used(chain, tests, fresh=fresh)
+    equations = _equations(used, population=of == "population")
+    begun = start(chain[0]) if chain[0].is_start else None
+    limit = float(special.chdtri(1, 1 - confidence))
+    passed = bool(tests) and (tests[-1].passes or (fresh and len(used) > 1))
+    status, direction = _status(equations, passed=passed)
+    names = tuple(column.name for column in last.columns[1:])
+    raw, point = _points(last, equations, begun, is_start=last.is_start)
+    linear, told = _to_units(last), status == "interval"
+    sets = _Sets.of(equations, linear, limit) if told else None
+    bent = _bend(equations, last, begun) > _BENT if told and begun is not None else False
+    warnings = [*_warnings(last, begun, chain), *([APPROXIMATE] if bent else [])]
+    return LogisticEstimate(
+        target=last.target.name,
+        features=names,
+        num_clients=sum(each.num_clients for each in used),
+        of=of,
+        confidence=confidence,
+        status=status,
+        converged=passed,
+        coefficients=_slopes((INTERCEPT, *names), linear @ point, linear @ raw, sets),
+        rounds=_rounds(chain, tests),
+        prevalence=None if begun is None else begun.prevalence,
+        average_weight=None if begun is None else begun.average_weight,
+        approximate=bent,
+        undetermined=() if status != "not told" else _along(direction, names),
+        warnings=tuple(warnings),
+        scaled_columns=last.columns[1:],
+    )
+
+
+def _used(chain: Sequence[NewtonSums], tests: Sequence[Agreement], *, fresh: bool) -> Sequence[NewtonSums]:
+    """Return the rounds that the answer rests on: the last, or windows from the first that agrees on."""
+    first = next((number for number, test in enumerate(tests, 1) if test.passes), None)
+    return chain[-1:] if not fresh or first is None else chain[first:]
+
+
+def _equations(used: Sequence[NewtonSums], *, population: bool) -> ScoreEquations:
+    hessian = np.sum([each.hessian for each in used], axis=0)
+    return ScoreEquations(
+        right=np.sum([each.gradient + each.hessian @ each.parameter for each in used], axis=0),
+        hessian=hessian,
+        anchors=np.array([each.parameter for each in used]),
+        gradient_variance=sum(each.gradient_sd**2 for each in used),
+        hessian_variance=float(np.mean([each.hessian_sd**2 for each in used])),
+        sampling=clipped_at_zero(hessian) if population else np.zeros_like(hessian),
+    )
+
+
+def _hessian_sd(equations: ScoreEquations) -> float:
+    return float((equations.hessian_variance * len(equations.anchors)) ** 0.5)
+
+
+def _status(equations: ScoreEquations, *, passed: bool) -> tuple[str, FloatArray]:
+    """Return what the result says, and the direction that is told least, shape `(p,)`."""
+    values, vectors = np.linalg.eigh(equations.hessian)
+    weakest = int(np.argmin(np.abs(values)))
+    direction: FloatArray = vectors[:, weakest]
+    if not passed:
+        return "another round", direction
+    seen = abs(values[weakest]) >= LEAST_DEVIATIONS * _hessian_sd(equations)
+    return "interval" if seen else "not told", direction
+
+
+def _points(
+    last: NewtonSums, equations: ScoreEquations, begun: Start | None, *, is_start: bool
+) -> tuple[FloatArray, FloatArray]:
+    """Return the last damped step, and the same drawn towards the model without features, each of shape `(p,)`."""
+    size = len(last.columns)
+    if len(equations.anchors) > 1:
+        held = floored(equations.hessian, _FLOOR * _hessian_sd(equations) * size**0.5)
+        raw: FloatArray = np.asarray(np.linalg.solve(held, equations.right))
+    else:
+        held, raw = floored(last.hessian, _FLOOR * last.hessian_sd * size**0.5), next_parameter(last)
+    if begun is None or size == 1 or is_start:
+        return raw, raw
+    without = np.zeros(size)
+    without[0] = np.log(begun.prevalence / (1 - begun.prevalence)) / last.constant
+    noise = equations.covariance(raw[np.newaxis])[0] - equations.sampling
+    inverse = np.linalg.inv(held)
+    variance = (inverse @ noise @ inverse)[1:, 1:]
+    told = float(raw[1:] @ np.linalg.solve(variance, raw[1:]))
+    factor = max(0.0, 1 - (size - 1) / told) if told > 0 else 0.0
+    return raw, without + factor * (raw - without)
+
+
+def _to_units(last: NewtonSums) -> FloatArray:
+    """Return the map from normalised coefficients to those in own units, the intercept first, shape `(p, p)`."""
+    scales = np.array([column.scale for column in last.columns[1:]])
+    centers = np.array([column.center for column in last.columns[1:]])
+    linear = np.diag(np.append(last.constant, 1 / scales))
+    linear[0, 1:] = -centers / scales
+    return linear
+
+
+class _Sets:
+    """Standard errors, intervals and p values of the coefficients."""
+
+    def __init__(self, errors: FloatArray, ends: FloatArray, p_values: FloatArray) -> None:
+        self.errors, self.ends, self.p_values = errors, ends, p_values
+
+    @classmethod
+    def of(cls, equations: ScoreEquations, linear: FloatArray, limit: float) -> "_Sets":
+        """Return those of coefficients in own units, the rows of `linear`, shape `(p, p)`."""
+        inverse = np.linalg.inv(equations.hessian)
+        reach = inverse @ equations.covariance(equations.solution[np.newaxis])[0] @ inverse
+        errors = np.sqrt(np.diagonal(linear @ reach @ linear.T))
+        p_values = special.chdtrc(1, equations.smallest(linear, np.zeros(len(linear))))
+        return cls(errors, equations.intervals(linear, limit), p_values)
+
+
+def _slopes(names: Sequence[str], point: FloatArray, raw: FloatArray, sets: _Sets | None) -> tuple[Slope, ...]:
+    found = []
+    for place, name in enumerate(names):
+        error: float | None = None
+        interval: Interval | None = None
+        p_value: float | None = None
+        if sets is not None:
+            low, high = (float(end) for end in sets.ends[place])
+            error, interval, p_value = float(sets.errors[place]), (low, high), float(sets.p_values[place])
+        found.append(Slope(name, float(point[place]), float(raw[place]), error, interval, p_value))
+    return tuple(found)
+
+
+def _rounds(chain: Sequence[NewtonSums], tests: Sequence[Agreement]) -> tuple[Round, ...]:
+    first = Round(1, chain[0].num_clients, None, False)
+    later = (
+        Round(number, sums.num_clients, test.statistic, test.passes)
+        for number, (sums, test) in enumerate(zip(chain[1:], tests, strict=True), 2)
+    )
+    return (first, *later)
+
+
+def _bend(equations: ScoreEquations, last: NewtonSums, begun: Start | None) -> float:
+    """Return kappa, what the quadratic model leaves out over the noise, for rows of norm 1."""
+    share = 0.5 if begun is None else begun.prevalence
+    held = floored(equations.hessian, _FLOOR * _hessian_sd(equations) * len(last.columns) ** 0.5)
+    noise = equations.gradient_variance**0.5
+    return float(abs(1 - 2 * share) * last.row_bound * noise * np.trace(np.linalg.inv(held)) / 2)
+
+
+def _along(direction: FloatArray, names: Sequence[str]) -> tuple[str, ...]:
+    """Return the features that lie in a direction, shape `(p,)`, at least half as much as any; the constant is none."""
+    share = np.square(direction[1:])
+    if not share.size:
+        return ()
+    order = np.argsort(-share, kind="stable")
+    return tuple(names[place] for place in order if share[place] >= share.max() / 2 > 0)
+
+
+def _warnings(last: NewtonSums, begun: Start | None, chain: Sequence[NewtonSums]) -> list[str]:
+    found = []
+    if begun is None or (len(chain) == 1 and not last.is_start):
+        found.append(NO_FIRST_ROUND)
+    if begun is not None and begun.average_weight < 0.95:
+        found.append(f"a row counts {begun.average_weight:.2f} on average, since rows that are far out count less")
+    if last.clipped is not None and last.clipped.worth_a_word:
+        found.append(last.clipped.words)
+    return found
