@@ -35,10 +35,6 @@ POINT_NOTE = (
 )
 
 
-class NotYetLinearError(InvalidAnalysisError):
-    """An interval was asked for where the last two rounds do not agree with each other."""
-
-
 @dataclass(frozen=True)
 class Slope:
     """One coefficient in its own unit; without an interval where none can be told."""
@@ -125,11 +121,8 @@ class LogisticEstimate(Estimate):
         """Return the intervals by name.
 
         Raises:
-            NotYetLinearError: the last two rounds do not agree; release another one.
-            InvalidAnalysisError: a direction cannot be told at this epsilon.
+            InvalidAnalysisError: none is told; the detail says whether another round is needed.
         """
-        if self.status == "another round":
-            raise NotYetLinearError(self.said)
         if self.status != "interval":
             raise InvalidAnalysisError(self.said)
         return {one.name: one.interval or (-np.inf, np.inf) for one in self.coefficients}

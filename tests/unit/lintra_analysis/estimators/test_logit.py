@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from lintra_analysis.estimators.logit import logit
-from lintra_analysis.estimators.logit_estimate import NotYetLinearError
 from lintra_analysis.spec.second_round import build_second_task
 from lintra_protocol.errors import InvalidAnalysisError
 from support.analyzer_world import NOW, seeded
@@ -62,7 +61,7 @@ def test_after_two_rounds_far_apart_another_is_needed_and_no_interval_is_told() 
         found = logit(release)
         assert found.status == "another round"
         assert "needs another round" in found.summary()
-        with pytest.raises(NotYetLinearError, match="needs another round"):
+        with pytest.raises(InvalidAnalysisError, match="needs another round"):
             found.conf_int()
         assert set(found.bse.values()) == {None}
 
