@@ -30,6 +30,7 @@ RANGE: Document = {
 FEATURES: Document = PRODUCTS | {"row_weights": "features", "target": 1, "target_bound": "2"}
 EVERYTHING: Document = PRODUCTS | {"row_weights": "all", "target": 1, "target_factor": "1.4"}
 NO_TARGET: Document = PRODUCTS | {"row_weights": "all", "trace": False}
+TURN = {"features_basis": [["0.7", "-0.3"], ["-0.3", "1.1"]]}
 ONE: Document = {
     "kind": "organisations", "rows_per_person": 1, "organisations_per_person": 1, "max_rows": 1000, "count": "exact"
 }  # fmt: skip
@@ -75,6 +76,8 @@ def _reports() -> list[Vector]:
         ("products", PRODUCTS), ("products, counted", PRODUCTS | {"count": "noisy"}), ("wishart", WISHART),
         ("range finder", RANGE), ("weights by features", FEATURES), ("weights by all", EVERYTHING),
         ("weights without a target", NO_TARGET),
+        ("turned features, weights by features", FEATURES | TURN),
+        ("turned features, weights by all", EVERYTHING | TURN),
         ("weights by features, counted and clipped rows counted",
          FEATURES | {"count": "noisy", "clip_count_weight": "0.2"}),
     ]  # fmt: skip

@@ -74,6 +74,8 @@ def weighted(mechanism: Mechanism, rows: list[Row], squared_bound: int, words: W
     vectors = []
     for row in rows:
         known = [0.0] * entries if None in row else [constant, *(cut(x) for x in row if x is not None)]
+        if "features_basis" in mechanism:
+            known = _turned(known, mechanism["features_basis"], target)
         if target is not None:
             known[target + 1] = min(max(known[target + 1], -bound), bound) * k
         vectors.append([x * unit for x in known])
@@ -85,6 +87,18 @@ def weighted(mechanism: Mechanism, rows: list[Row], squared_bound: int, words: W
         factor = min(factor, longest / max(norm(features), longest))
     long = dithered([x for vector in vectors for x in vector], squared_bound, words, factor)
     return [long[start : start + entries] for start in range(0, len(long), entries)]
+
+
+def _turned(vector: list[float], basis: list[list[str]], target: int | None) -> list[float]:
+    """T z in the places of the features z, products added up from the first feature on."""
+    places = [place for place in range(1, len(vector)) if target is None or place != target + 1]
+    made = list(vector)
+    for row, place in zip(basis, places, strict=True):
+        total = 0.0
+        for entry, other in zip(row, places, strict=True):
+            total += vector[other] * float(entry)
+        made[place] = total
+    return made
 
 
 def report(mechanism: Mechanism, row: Row, outside: bool, words: Words) -> list[int]:

@@ -2,13 +2,15 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from lintra_analysis.estimators.coefficients import unit_map
 from lintra_analysis.releases.columns import INTERCEPT as INTERCEPT
 from lintra_analysis.releases.columns import MAGNITUDE, ScaledColumn, listed_names, positions
 from lintra_analysis.releases.gram_error import GramEstimate, HasSecondMoment
+from lintra_analysis.releases.noise_laws.turned_error import TurnedError
 from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.errors import InvalidAnalysisError
 
@@ -26,6 +28,8 @@ class Design:
         target: the column to explain.
         constant: the column that is the same for everybody; its coefficient is the intercept.
         release_columns: how many columns the whole release has.
+        turn: S, shape `(f, f)`, where the release has turned features; None elsewhere. `gram` is then that of S z for
+            the features z, with noise that is alike in all directions, and its slopes times S are those of z.
     """
 
     gram: GramEstimate
@@ -33,6 +37,24 @@ class Design:
     target: ScaledColumn
     constant: ScaledColumn | None
     release_columns: int
+    turn: FloatArray | None = None
+
+    @property
+    def to_units(self) -> FloatArray:
+        """The map from coefficients of `gram` to those in units, as `unit_map` has it, shape `(f + 1, p)`."""
+        units = unit_map(self.gram.columns[:-1], self.target)
+        if self.turn is None:
+            return units
+        slopes = slice(self.fitted - len(self.features), None)
+        units[:, slopes] = units[:, slopes] @ self.turn
+        return units
+
+    def of_features(self, directions: FloatArray) -> FloatArray:
+        """Return directions of `gram`, columns of shape `(p, k)`, as directions of its named columns."""
+        if self.turn is None:
+            return directions
+        start = self.fitted - len(self.features)
+        return np.vstack([directions[:start], self.turn @ directions[start : self.fitted]])
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -90,7 +112,23 @@ def design(
     names = [column.name for column in ((constant,) if constant else ()) + explaining]
     if gram.num_rows <= len(names):
         raise InvalidAnalysisError(f"{len(names)} features need more than {gram.num_rows} clients; name fewer features")
-    return Design(gram.restrict([*names, target]), explaining, chosen, constant, len(gram.columns))
+    block, turn = _straight(gram.restrict([*names, target]), len(names) - len(features))
+    return Design(block, explaining, chosen, constant, len(gram.columns), turn)
+
+
+def _straight(gram: GramEstimate, start: int) -> tuple[GramEstimate, FloatArray | None]:
+    """Return a regression's block of a release with noise that is alike in all directions, and `Design.turn`.
+
+    `start` is 1 with a constant column, else 0. B = Q S for the block's B (turned_error.py), and Q^T M Q has the law of
+    M's noise, which looks the same in every orthonormal basis (docs/explanation/privacy.md#turned-features).
+    """
+    law = gram.errors
+    if not isinstance(law, TurnedError):
+        return gram, None
+    inverse: FloatArray = np.asarray(np.linalg.inv(law.straightened()), np.float64)
+    matrix = inverse.T @ gram.matrix @ inverse
+    straight = replace(gram, matrix=(matrix + matrix.T) / 2, errors=law.law)
+    return straight, inverse[start:-1, start:-1]
 
 
 def _from_formula(

@@ -98,15 +98,27 @@ def _sampled(gram: GramEstimate, sample: Rows) -> tuple[FloatArray, FloatArray, 
         np.column_stack([np.full(len(held), constant), (values - centers(columns)) / scales(columns)])
         for values in (held, np.clip(held, low, high))
     )
-    length, most = np.linalg.norm(bounded, axis=1), gram.row_bound
+    place = 0 if not weighted.target else 1 + names.index(weighted.target)
+    features = np.delete(bounded, [0, place] if place else [0], axis=1)
+    if weighted.basis is not None:
+        if len(weighted.basis) != features.shape[1]:
+            raise InvalidAnalysisError("features were turned together: ask the release of all its columns")
+        features = features @ weighted.basis.T
+    squares = constant**2 + np.square(features).sum(axis=1)
+    most = gram.row_bound
     if weighted.by == "features":
-        length = np.linalg.norm(np.delete(bounded, 1 + names.index(weighted.target), axis=1), axis=1)
         most /= math.sqrt(2)
-    return plain, bounded, np.square(most / np.maximum(length, most))
+    elif place:
+        squares += np.square(bounded[:, place])
+    return plain, bounded, most**2 / np.maximum(squares, most**2)
 
 
 def allowances(
-    plain: FloatArray, weighted: FloatArray, weights: FloatArray, num_rows: float | None = None
+    plain: FloatArray,
+    weighted: FloatArray,
+    weights: FloatArray,
+    num_rows: float | None = None,
+    turn: FloatArray | None = None,
 ) -> tuple[FloatArray, FloatArray]:
     """Return by how much intervals of slopes are widened, and weighted less ordinary slopes; both of shape `(p,)`.
 
@@ -118,13 +130,16 @@ def allowances(
         weighted: the same rows as they are collected, values moved to their bounds, before the row's weight.
         weights: of the rows, shape `(m,)`.
         num_rows: n, rows of the release; None where the sample is the collected rows themselves: nothing varies.
+        turn: T, shape `(p, p)`, if the features of the rows are T z; slopes are then those of z.
     """
     ordinary, influence = _slopes(plain, np.ones(len(plain)))
     theirs, influence_weighted = _slopes(weighted, weights)
-    difference = (theirs - ordinary)[1:]
+    difference, apart = (theirs - ordinary)[1:], (influence_weighted - influence)[:, 1:]
+    if turn is not None:
+        difference, apart = difference @ turn, apart @ turn
     if num_rows is None:
         return np.abs(difference), difference
-    deviation = np.sqrt(np.sum((influence_weighted - influence)[:, 1:] ** 2, axis=0))
+    deviation = np.sqrt(np.sum(apart**2, axis=0))
     return np.abs(difference) + _TWO_SIDED * deviation * np.sqrt(1 + len(plain) / num_rows), difference
 
 

@@ -7,7 +7,6 @@ from itertools import chain
 
 import numpy as np
 
-from lintra_analysis.estimators.coefficients import unit_map
 from lintra_analysis.estimators.design import INTERCEPT, Design, check_regularization, design
 from lintra_analysis.estimators.estimates import check_confidence, diagonal_sd
 from lintra_analysis.estimators.figures import Figure, draw_path
@@ -229,7 +228,7 @@ def _default(chosen: Design) -> FloatArray:
 
 def _report(chosen: Design, penalties: FloatArray, fits: list[Fit]) -> RegressionPath:
     """Put the fits into the columns' own units."""
-    to_units = unit_map(chosen.gram.columns[:-1], chosen.target)
+    to_units = chosen.to_units
     points = [Point.of(chosen, penalty, fit) for penalty, fit in zip(penalties.tolist(), fits, strict=True)]
     values = np.array([to_units @ point.solution for point in points])
     errors = [diagonal_sd(fit.parts.total(to_units, "population"))[:-1] for fit in fits if fit.parts]

@@ -63,7 +63,7 @@ class Point:
             return cls(fit.solution[start:], means, fit.floor, fit.blurred, fit.regularised)
         matrix, means = design.gram.matrix, released_means(design.gram.matrix, sigma) if start else None
         slopes, floor, raised = drawn_to_zero(matrix, sigma, means, np.array([regularization]))
-        return cls(slopes[0], means, floor, _along(design, raised), raised.shape[1] > 0)
+        return cls(slopes[0], means, floor, _along(design, design.of_features(raised)), raised.shape[1] > 0)
 
 
 def drawn_to_zero(
@@ -103,9 +103,9 @@ def with_point(
     `to_units` is the map from normalised coefficients to those reported, shape `(k, p)`, and `offsets` are added to
     them, shape `(k,)`.
     """
-    units = np.diag(to_units[:-1, -point.slopes.size :])
-    slopes = [_moved(one, float(value)) for one, value in zip(told[:-1], point.slopes * units, strict=True)]
-    moved = np.array([one.value for one in slopes]) / units
+    units = to_units[:-1, -point.slopes.size :]
+    slopes = [_moved(one, float(value)) for one, value in zip(told[:-1], units @ point.slopes, strict=True)]
+    moved = np.linalg.solve(units, np.array([one.value for one in slopes]))
     solution = with_intercept(moved[np.newaxis], point.means)[0]
     return (*slopes, _moved(told[-1], float(to_units[-1] @ solution + offsets[-1])))
 

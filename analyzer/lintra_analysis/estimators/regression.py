@@ -17,7 +17,6 @@ from lintra_analysis.estimators.coefficients import (
     ErrorParts,
     LinearErrors,
     coefficients_of,
-    unit_map,
 )
 from lintra_analysis.estimators.concentrated.regressions import Regression, penalty_beside
 from lintra_analysis.estimators.design import INTERCEPT, Design, check_regularization, design
@@ -105,7 +104,7 @@ def regression(
     check_of(of)
     chosen = design(release, target, features, intercept)
     fit = solve(chosen, regularization)
-    to_units = unit_map(chosen.gram.columns[:-1], chosen.target)
+    to_units = chosen.to_units
     offsets = np.append(np.zeros(len(chosen.features)), chosen.target.center)
     sets = Regression.of_design(chosen, float(regularization), of, float(confidence), to_units, offsets, residuals)
     if residuals == "any" and (sets is None or of == "cohort"):

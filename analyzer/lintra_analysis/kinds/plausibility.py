@@ -47,6 +47,9 @@ def _factors(task: Task, mechanism: SecondMoment) -> tuple[list[str], FloatArray
     names, largest = [column.name for column in task.encoded_columns], _largest(task)
     if mechanism.row_weights is not None:
         weights = mechanism.weights(task.num_columns)
+        if weights.basis is not None:
+            features = [place for place in range(task.num_columns) if place != weights.target]
+            largest[features] = np.abs(weights.basis) @ largest[features]
         if weights.target is not None:
             largest[weights.target] = min(largest[weights.target], weights.target_bound) * weights.target_factor
         return [INTERCEPT, *names], np.append(weights.constant, largest)

@@ -52,7 +52,9 @@ class SecondMomentSpecification(MechanismSpecification):
     `row_weights` shrinks a row together with its constant and target, so that a row that is far out counts less:
     "features" says that its features alone decide, and takes a `target`, an encoded column's name, and `target_bound`,
     Y, to which the normalised target is moved; "all" says that the target decides too, which is multiplied by
-    `target_factor`. `row_bound` is that of the constant, the features and the target together.
+    `target_factor`. `row_bound` is that of the constant, the features and the target together. `features_basis` turns
+    the features first: a matrix T in rows of decimals, and T z stands for the features z. `turned` leaves that matrix
+    open: `lintra plan --propose` takes it from a public sample.
     """
 
     kind: Literal["second_moment"]
@@ -63,6 +65,8 @@ class SecondMomentSpecification(MechanismSpecification):
     target: str | None = None
     target_bound: Number = "0"
     target_factor: Number = "1"
+    features_basis: tuple[tuple[Number, ...], ...] | None = None
+    turned: bool = Field(default=False, strict=True)
     takes_missing: ClassVar[bool] = True
     takes_contributors: ClassVar[bool] = True
     takes_proofs: ClassVar[bool] = True
@@ -86,6 +90,8 @@ def build(context: CalibrationContext[SecondMomentSpecification]) -> Measurement
 def _weights(context: CalibrationContext[SecondMomentSpecification]) -> dict[str, object]:
     """Return the fields of row weights, the target as the number of its column."""
     options = context.options
+    if options.turned and options.features_basis is None:
+        raise InvalidTaskError("mechanism.turned: `lintra plan --propose --public-sample` writes its features_basis")
     target = None
     if options.target is not None:
         names = [column.name for column in Schema(tuple(context.columns), indicators=True).encoded]
@@ -97,6 +103,7 @@ def _weights(context: CalibrationContext[SecondMomentSpecification]) -> dict[str
         "target": target,
         "target_bound": options.target_bound,
         "target_factor": options.target_factor,
+        "features_basis": options.features_basis,
     }
     return fields if options.row_weights is None else fields | {"rounding": "dithered"}
 
@@ -170,7 +177,7 @@ def read(task: Task, mechanism: SecondMoment, sketch: IntArray, row_counts: IntA
     columns, num_reports = scaled_columns(task), int(row_counts.sum())
     num_rows, counted = number_of_rows(task, sketch, row_counts), counted_rows(task, sketch, row_counts)
     values = task.measurement.decode(sketch)
-    row_bound, exact = norm_of_rows(task), ""
+    row_bound, exact, straightening = norm_of_rows(task), "", None
     along = _directions(mechanism, columns)
     if along is not None:
         names = [ScaledColumn(name, 0.0, 1.0, -row_bound, row_bound) for name in along.names]
@@ -184,6 +191,10 @@ def read(task: Task, mechanism: SecondMoment, sketch: IntArray, row_counts: IntA
         weights, trace_columns = mechanism.weights(len(columns)), (len(columns) + 1) * mechanism.trace
         rows = num_rows if counted is None else counted.rows
         weighted = _weighted_rows(weights, columns, float(values[0, 0]) / rows, noise_sd / rows)
+        straightening = weights.straightening(len(columns))
+        if straightening is not None:
+            values = straightening.T @ values @ straightening
+            values = (values + values.T) / 2
         if weights.target is not None:
             scaled = replace(columns[weights.target], scale=columns[weights.target].scale / weights.target_factor)
             columns = (*columns[: weights.target], scaled, *columns[weights.target + 1 :])
@@ -205,6 +216,7 @@ def read(task: Task, mechanism: SecondMoment, sketch: IntArray, row_counts: IntA
         clipped=clipped_rows(task, sketch, row_counts, shrunk_only=mechanism.row_weights is None),
         counted=counted,
         weighted=weighted,
+        straightening=straightening,
     )
     return Release(moments=moments, directions=along)
 
@@ -222,7 +234,8 @@ def _weighted_rows(
         name, reach = target.name, weights.target_bound * target.scale
         lower, upper = target.center - reach, target.center + reach
     unit = weights.constant**2
-    return WeightedRows(weights.by, name, lower, upper, square / unit, math.sqrt(2) * noise_sd / unit)
+    deviation = math.sqrt(2) * noise_sd / unit
+    return WeightedRows(weights.by, name, lower, upper, square / unit, deviation, weights.basis)
 
 
 def _directions(mechanism: SecondMoment, columns: tuple[ScaledColumn, ...]) -> Directions | None:

@@ -10,6 +10,7 @@ from lintra_analysis.releases.clipped import ClippedRows
 from lintra_analysis.releases.columns import INTERCEPT, ScaledColumn, positions, require_workable
 from lintra_analysis.releases.gram_error import GramEstimate
 from lintra_analysis.releases.noise_laws.symmetric_noise import SymmetricNoise
+from lintra_analysis.releases.noise_laws.turned_error import TurnedError
 from lintra_analysis.releases.row_count import RowCount
 from lintra_analysis.releases.weighted_rows import WeightedRows
 from lintra_protocol.crypto.ring import FloatArray
@@ -41,6 +42,9 @@ class SecondMomentSum:
     #: how much rows count on average, if a row that is far out counts less. The constant is then one of the columns
     #: that a trace covers.
     weighted: WeightedRows | None = None
+    #: B, shape `(k, d)`, where the rows' features were turned: `values` is then B^T M B, M the k x k products with
+    #: noise of `noise_sd`. None if the rows were not turned.
+    straightening: FloatArray | None = None
 
     def __post_init__(self) -> None:
         check_release(self.columns, self.num_clients, self.row_bound)
@@ -63,7 +67,9 @@ class SecondMomentSum:
         index = positions(self.columns, names)
         columns = tuple(self.columns[i] for i in index)
         exact = self.exact if self.exact in [column.name for column in columns] else ""
-        return replace(self, columns=columns, values=self.values[np.ix_(index, index)], exact=exact)
+        straightening = None if self.straightening is None else self.straightening[:, index]
+        values = self.values[np.ix_(index, index)]
+        return replace(self, columns=columns, values=values, exact=exact, straightening=straightening)
 
     def second_moment(self) -> GramEstimate:
         """Return the matrix itself, which is unbiased, with the law of its noise."""
@@ -72,7 +78,9 @@ class SecondMomentSum:
         exact = names.index(self.exact) if self.exact else None
         stands_apart = self.counted is not None and self.weighted is None and INTERCEPT in names
         apart = names.index(INTERCEPT) if stands_apart else None
-        errors = SymmetricNoise(self.noise_sd, self.trace_columns > 0, self.trace_columns, exact, self.gaussian, apart)
+        law = SymmetricNoise(self.noise_sd, self.trace_columns > 0, self.trace_columns, exact, self.gaussian, apart)
+        turned = self.straightening
+        errors = law if turned is None else TurnedError(law, matrix, turned)
         return GramEstimate(
             columns=self.columns,
             matrix=matrix,
@@ -91,7 +99,8 @@ class SecondMomentSum:
         A column is named if its mean square, noise added twice, is below a hundredth: it fills a tenth of its scale. A
         row bound is if the mean squared length of a row is below a sixteenth of its square. Without noise none costs.
         """
-        if not self.noise_sd:
+        if not self.noise_sd or self.straightening is not None:
+            # Turned columns have no scale of their own.
             return ()
         count = self.num_clients if self.weighted is None else max(self.num_clients * self.weighted.average, 1.0)
         noise = 2 * np.sqrt(2) * self.noise_sd

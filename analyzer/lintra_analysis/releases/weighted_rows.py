@@ -1,9 +1,10 @@
 """How much the rows of a release count on average, where a row that is far out counts less."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.errors import InvalidReleaseError
 from lintra_protocol.mechanisms.row_weights import WeightedBy
 
@@ -28,6 +29,8 @@ class WeightedRows:
     #: above 1.
     average: float
     sd: float  #: deviation of its noise
+    #: T, by which the features were turned before rows were weighted, shape `(p, p)`; None where they were not
+    basis: FloatArray | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.average) and 0 <= self.sd < math.inf):

@@ -8,7 +8,9 @@ large the noise would be if columns were independent:
 * s = min(1, 40 nu) of the rows are shrunk, min(1, 4 nu) where no target is named;
 * c^2 is the mean of all columns' mean squares, so that the constant is a column like others.
 
-Where rows are at hand, `chosen_on` takes the share and the target's factor of the smallest expected error instead.
+Where rows are at hand, `chosen_on` takes the share and the target's factor of the smallest expected error instead,
+and nothing is shrunk where that does not pay. `turning_of` such rows gives the matrix that turns features which nearly
+agree into ones that do not.
 """
 
 import math
@@ -18,6 +20,7 @@ from typing import cast
 
 import numpy as np
 
+from lintra_analysis.estimators.ordinary_slopes import allowances
 from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.encoding.documents import Real, real
 from lintra_protocol.errors import InvalidTaskError
@@ -36,6 +39,8 @@ _TARGET_INSIDE = 0.95
 _UP = 1.0005
 """A target's bound is rounded to four digits, and never below."""
 
+_TWO_SIDED = 1.96
+_LEAST_SHARE = 0.001
 _CUT_OFF = 1e-9
 """Directions of the features below this part of the largest eigenvalue count as dependent."""
 
@@ -118,48 +123,107 @@ def row_weighting(
 
 
 def chosen_on(
-    rows: FloatArray, num_rows: float, mu: float, *, two_valued: bool = False, by: WeightedBy | None = None
+    rows: FloatArray,
+    num_rows: float,
+    mu: float,
+    *,
+    two_valued: bool = False,
+    by: WeightedBy | None = None,
+    turn: FloatArray | None = None,
 ) -> RowWeighting:
     """Return the weighting of the smallest expected error of the median slope of these rows, the target last.
 
     Compared are the shares `SHARES` and, where weights are by all columns, the factors `FACTORS` of the target. What
-    weights depend on is the rule's, and not chosen by the error.
+    weights depend on is the rule's, and not chosen by the error. No row is shrunk where the median half-width of an
+    interval for the ordinary slope, the allowance in it, would be larger than without shrinking. `turn` is the matrix
+    that turned the features of `rows`; slopes are those of the features before, and the constant is then 1.
     """
     usual = row_weighting(rows, num_rows, mu, two_valued=two_valued, by=by)
-    factors = FACTORS if usual.by == "all" else (1.0,)
+    factors, constant = FACTORS if usual.by == "all" else (1.0,), None if turn is None else 1.0
     found = [
-        _weighting(rows, usual.by, usual.noise, share, two_valued=two_valued, factor=factor)
+        _weighting(rows, usual.by, usual.noise, share, two_valued=two_valued, factor=factor, constant=constant)
         for share in SHARES
         for factor in factors
     ]
-    return min(found, key=lambda weighting: expected_error(rows, weighting, num_rows, mu))
+    best = min(found, key=lambda weighting: expected_error(rows, weighting, num_rows, mu, turn))
+    plain = min(
+        (each for each in found if not each.share), key=lambda each: expected_error(rows, each, num_rows, mu, turn)
+    )
+    return min(plain, best, key=lambda weighting: half_width(rows, weighting, num_rows, mu, turn))
 
 
-def expected_error(rows: FloatArray, weighting: RowWeighting, num_rows: float, mu: float) -> float:
+def turning_of(features: FloatArray) -> FloatArray:
+    """Return T = S^(-1/2), shape `(p, p)`, S the covariance of rows of shape `(m, p)`; T in decimals of 12 digits.
+
+    Eigenvalues of S below a thousandth of the largest are raised to it.
+    """
+    values, vectors = np.linalg.eigh(np.atleast_2d(np.cov(features.T)))
+    raised = np.maximum(values, max(_LEAST_SHARE * float(values[-1]), 1e-300))
+    root = (vectors / np.sqrt(raised)) @ vectors.T
+    return np.array([[float(f"{entry:.12g}") for entry in row] for row in (root + root.T) / 2])
+
+
+def half_width(
+    rows: FloatArray, weighting: RowWeighting, num_rows: float, mu: float, turn: FloatArray | None = None
+) -> float:
+    """Return the median half-width of a 95 % interval for an ordinary slope, widened by the allowance of these rows.
+
+    Rows and `turn` are as in `chosen_on`. Without shrinking there is nothing to allow for but the target's bound.
+    """
+    vectors, roots = weighting.vectors(rows)
+    bounded = np.column_stack([vectors[:, :-1], vectors[:, -1] / weighting.target_factor])
+    plain = np.column_stack([vectors[:, :1], rows])
+    allowed = allowances(plain, bounded, np.square(roots), num_rows, turn)[0]
+    deviation, unit = _noise_deviations(rows, weighting, num_rows, mu, turn)
+    return float(np.median((_TWO_SIDED * deviation + allowed) * unit))
+
+
+def expected_error(
+    rows: FloatArray, weighting: RowWeighting, num_rows: float, mu: float, turn: FloatArray | None = None
+) -> float:
     """Return the median over slopes of the root of squared bias and variance, in deviations of target over feature.
 
-    The bias is the weighted less the ordinary slope of these rows, which have shape `(m, d)`, the target last.
+    The bias is the weighted less the ordinary slope of these rows, which have shape `(m, d)`, the target last. `turn`
+    is as in `chosen_on`.
     """
+    vectors, roots = weighting.vectors(rows)
+    theirs, plain = vectors * roots[:, np.newaxis], np.column_stack([vectors[:, :1], rows])
+    slopes = _solved(theirs.T @ theirs)[1] / weighting.target_factor
+    bias = (slopes - _solved(plain.T @ plain)[1])[1:]
+    deviation, unit = _noise_deviations(rows, weighting, num_rows, mu, turn)
+    return float(np.median(np.hypot(bias if turn is None else bias @ turn, deviation) * unit))
+
+
+def _noise_deviations(
+    rows: FloatArray, weighting: RowWeighting, num_rows: float, mu: float, turn: FloatArray | None
+) -> tuple[FloatArray, FloatArray]:
+    """Return the deviations of slopes that noise causes, and what makes them those of standardised columns, `(p,)`."""
     vectors, roots = weighting.vectors(rows)
     theirs = vectors * roots[:, np.newaxis]
     inverse, slopes = _solved(theirs.T @ theirs * (num_rows / len(rows)))
-    plain = np.column_stack([vectors[:, :1], rows])
-    ordinary = _solved(plain.T @ plain)[1]
     theta = np.append(slopes, -1.0)
     kernel = 1 - 2 / (len(theta) + 1)
     spread = theta @ theta * np.eye(len(slopes)) + kernel * np.outer(slopes, slopes)
-    variance = (weighting.row_bound**2 / mu) ** 2 * np.diagonal(inverse @ spread @ inverse)
-    bias = slopes / weighting.target_factor - ordinary
-    error = np.sqrt(bias**2 + variance / weighting.target_factor**2)[1:]
-    deviations = rows.std(axis=0)
-    return float(np.median(error * deviations[:-1]) / max(deviations[-1], 1e-300))
+    covariance = (inverse @ spread @ inverse)[1:, 1:]
+    features = rows[:, :-1]
+    if turn is not None:
+        covariance, features = turn.T @ covariance @ turn, features @ np.linalg.inv(turn).T
+    deviation = weighting.row_bound**2 / mu / weighting.target_factor * np.sqrt(np.maximum(np.diagonal(covariance), 0))
+    return deviation, features.std(axis=0) / max(float(rows[:, -1].std()), 1e-300)
 
 
 def _weighting(
-    rows: FloatArray, by: WeightedBy, noise: float, share: float, *, two_valued: bool = False, factor: float = 1.0
+    rows: FloatArray,
+    by: WeightedBy,
+    noise: float,
+    share: float,
+    *,
+    two_valued: bool = False,
+    factor: float = 1.0,
+    constant: float | None = None,
 ) -> RowWeighting:
-    """Return the weighting that shrinks a share of some rows."""
-    constant = math.sqrt(float(np.square(rows).mean()))
+    """Return the weighting that shrinks a share of some rows; the constant is a column like others if not given."""
+    constant = math.sqrt(float(np.square(rows).mean())) if constant is None else constant
     if by == "all":
         scaled = rows.copy()
         scaled[:, -1] *= factor
@@ -187,7 +251,7 @@ def _solved(gram: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 def applies_to(mechanism: Mapping[str, object], study: Mapping[str, object]) -> bool:
     """Return whether the rule chooses for a specification: products of single rows whose bounds are not stated."""
-    fixed = ("intercept", "basis", "target_bound", "target_factor", "rounding")
+    fixed = ("intercept", "basis", "target_bound", "target_factor", "features_basis", "rounding")
     return (
         mechanism.get("kind") == "second_moment"
         and study.get("row_bound") is None
@@ -209,12 +273,13 @@ def weighted_document(
     """Return the mechanism of a specification with row weights, and its row bound.
 
     `rows` are like those that will be collected, normalised, shape `(m, d)`, as `columns` encode them. What `mechanism`
-    states is kept: its `target` (or else `target`) and whether `row_weights` are by features or by all. `whole` is the
-    share of rows in which no number is missing. `at_hand` says that the rows are a sample, so that the smallest
-    expected error decides, and not draws column by column.
+    states is kept: its `target` (or else `target`) and whether `row_weights` are by features or by all. With `turned`
+    the features are turned by `turning_of` the rows. `whole` is the share of rows in which no number is missing.
+    `at_hand` says that the rows are a sample, so that the smallest expected error decides, and not draws column by
+    column.
 
     Raises:
-        InvalidTaskError: there is no such target.
+        InvalidTaskError: there is no such target, or nothing to turn features by.
     """
     encoded = Schema(tuple(columns), indicators=True).encoded
     names = [column.name for column in encoded]
@@ -222,6 +287,13 @@ def weighted_document(
     if target is not None and target not in names:
         raise InvalidTaskError(f"target: {target!r} is none of the columns {', '.join(names)}")
     mu, count = gaussian_mu(claim.float_epsilon, claim.noise_delta), claim.min_clients * whole
+    mechanism = dict(mechanism)
+    turns, turn, scale = mechanism.pop("turned", False), None, 1.0
+    if turns and (target is None or not at_hand or len(rows) <= len(names) + 1):
+        raise InvalidTaskError(
+            "turned: features are turned by the covariance of a public sample, for a target; give both, and more rows "
+            "than columns"
+        )
     if target is None:
         found = row_weighting(rows, count, mu, target=False)
     else:
@@ -230,16 +302,24 @@ def weighted_document(
         two_valued = column.kind == "boolean" or (
             column.kind == "integer" and float(column.upper) - float(column.lower) == 1
         )
-        rule = chosen_on if at_hand and len(ordered) > len(names) + 1 else row_weighting
-        found = rule(ordered, count, mu, two_valued=two_valued, by=cast("WeightedBy | None", by))
-    fields: dict[str, object] = {"trace": True} | dict(mechanism)
+        stated_by = cast("WeightedBy | None", by)
+        if turns:
+            turn, scale = turning_of(ordered[:, :-1]), max(float(ordered[:, -1].std()), 1e-12)
+            ordered = np.column_stack([ordered[:, :-1] @ turn.T, ordered[:, -1] / scale])
+        if at_hand and len(ordered) > len(names) + 1:
+            found = chosen_on(ordered, count, mu, two_valued=two_valued, by=stated_by, turn=turn)
+        else:
+            found = row_weighting(ordered, count, mu, two_valued=two_valued, by=stated_by)
+    fields: dict[str, object] = {"trace": True} | mechanism
     fields |= {"intercept": _rounded(found.constant), "row_weights": by or found.by}
     if target is not None:
         fields["target"] = target
     if found.target_bound is not None:
-        fields["target_bound"] = _rounded(found.target_bound * _UP)
-    elif found.target_factor != 1:
-        fields["target_factor"] = _rounded(found.target_factor)
+        fields["target_bound"] = _rounded(found.target_bound * scale * _UP)
+    elif found.target_factor != scale:
+        fields["target_factor"] = _rounded(found.target_factor / scale)
+    if turn is not None:
+        fields["features_basis"] = [[real(entry) for entry in row] for row in turn.tolist()]
     return fields, _rounded(found.row_bound)
 
 

@@ -41,8 +41,8 @@ export function keystream(seed: Uint8Array): RandomBytes {
 }
 
 const KINDS: Record<string, Kind<never>> = { sum, second_moment: secondMoment, histogram, osnap };
-export const isSupported = (mechanism: Document & { basis?: string }): boolean =>
-  Object.keys(KINDS).includes(mechanism.kind) && mechanism.basis === undefined;
+export const isSupported = (mechanism: Document & { basis?: string; features_basis?: string[][] }): boolean =>
+  Object.keys(KINDS).includes(mechanism.kind) && mechanism.basis === undefined && mechanism.features_basis === undefined;
 
 /** Read given words of 32 bits. */
 const fromWords = (words: string[]): RandomBytes => fromBytes(new Uint8Array(Uint32Array.from(words.map(Number)).buffer));

@@ -1,10 +1,12 @@
 """Row weights: a row that is far out is shrunk together with its constant and its target, and so counts less.
 
 What is clipped is f = (c, z), the target in it times k. A row is shrunk by its own factor t, so that the products of
-t f are those of a row of weight t^2 (docs/reference/mechanisms/second_moment.md#row-weights).
+t f are those of a row of weight t^2 (docs/reference/mechanisms/second_moment.md#row-weights). Before it is shrunk the
+features may be turned by a public matrix (#turned-features).
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 from math import sqrt
 from typing import Literal
 
@@ -18,8 +20,28 @@ from lintra_protocol.noise.clipping import column_norms, dithered_norm, quantise
 WeightedBy = Literal["features", "all"]
 """What says how much a row counts: its features alone, or its target too."""
 
+LARGEST_TURN = 10**6
+"""No entry of a matrix that turns features is larger, so that no turned feature overflows."""
 
-@dataclass(frozen=True)
+
+@lru_cache(maxsize=64)
+def turning(rows: tuple[tuple[str, ...], ...]) -> FloatArray:
+    """Return the matrix T that a document spells in decimals, shape `(p, p)`."""
+    return np.array([[float(entry) for entry in row] for row in rows])
+
+
+def turned(features: FloatArray, basis: FloatArray) -> FloatArray:
+    """Return T z for features z, the rows of shape `(n, p)`, products added up in the order of the columns.
+
+    Every party that adds up in this order, each product and sum rounded to a double, finds the same bits.
+    """
+    found = np.zeros_like(features)
+    for place in range(features.shape[1]):
+        found += features[:, place : place + 1] * basis[:, place]
+    return found
+
+
+@dataclass(frozen=True, eq=False)
 class RowWeights:
     """How rows of d columns become vectors of q = d + 1 numbers, and how these are shrunk."""
 
@@ -31,11 +53,15 @@ class RowWeights:
     target_bound: float  #: Y, in normalised units; inf under "all", where nothing moves it
     target_factor: float  #: k
     unit: float  #: steps in a normalised unit
+    basis: FloatArray | None = None  #: T, by which the features are turned, shape `(p, p)`; None leaves them
 
     def vectors(self, rows: FloatArray) -> FloatArray:
         """Return f of normalised rows of shape `(n, d)` in steps, shape `(n, d + 1)`; 0 where a number is missing."""
         whole: NDArray[np.bool_] = np.logical_and.reduce(np.isfinite(rows), axis=1)
         known = within_reach(np.where(whole[:, np.newaxis], rows, 0.0))
+        if self.basis is not None:
+            features = [place for place in range(rows.shape[1]) if place != self.target]
+            known[:, features] = turned(known[:, features], self.basis)
         if self.target is not None:
             inside = np.clip(known[:, self.target], -self.target_bound, self.target_bound)
             known[:, self.target] = inside * self.target_factor
@@ -52,6 +78,18 @@ class RowWeights:
         together = vectors.reshape(len(rows), -1)
         shrunk = together * self._factors(vectors, len(rows), squared_bound)[:, np.newaxis]
         return quantise_shrunk(shrunk, squared_bound, random_bytes).reshape(vectors.shape)
+
+    def straightening(self, num_columns: int) -> FloatArray | None:
+        """Return B, shape `(d + 1, d + 1)`: B^T M B are products of columns if M are those of turned ones; else None.
+
+        The constant comes first, in M and in B^T M B.
+        """
+        if self.basis is None:
+            return None
+        whole = np.eye(num_columns + 1)
+        features = [place + 1 for place in range(num_columns) if place != self.target]
+        whole[np.ix_(features, features)] = np.linalg.inv(self.basis).T
+        return whole
 
     def average_weight(self, rows: FloatArray, squared_bound: int) -> float:
         """Return the mean of t^2 over rows of shape `(n, d)`; a row that is left out counts 0."""

@@ -21,7 +21,7 @@ from lintra_protocol.errors import InvalidTaskError, UnsupportedFeatureError
 from lintra_protocol.mechanisms.base import Mechanism
 from lintra_protocol.mechanisms.directions import MAX_BASIS_BYTES, SECOND_OF_TWO, along, directions, num_directions
 from lintra_protocol.mechanisms.layout import Block, Layout, Products, Triangle, Words, triangle_matrix
-from lintra_protocol.mechanisms.row_weights import RowWeights, WeightedBy
+from lintra_protocol.mechanisms.row_weights import LARGEST_TURN, RowWeights, WeightedBy, turning
 from lintra_protocol.mechanisms.setting import Setting
 from lintra_protocol.mechanisms.setting_check import check_count
 from lintra_protocol.noise.clipping import clip_exactly, dithered_norm, quantise
@@ -41,7 +41,8 @@ class SecondMoment(Mechanism):
     shrunk to `row_bound` by a factor of its own (`RowWeights`). The report is the upper triangle of the products of
     these d + 1 numbers, the constant first, then |f|^2 under a trace, and a word that counts the row under a noisy
     count. A row in which a number is missing is all zeros. Y is `target_bound`, under "features" only, where k follows
-    from it; under "all" k is `target_factor`.
+    from it; under "all" k is `target_factor`. `features_basis` is a public matrix T, in rows of decimals, and T z
+    stands for the features z in all of this.
 
     In a second round, after that of a `range_finder`, a row is not its columns but what it is along the directions of
     a `basis`, joined by `targets`, columns that are taken as they are, and clipped again; d is then the number of both.
@@ -63,6 +64,9 @@ class SecondMoment(Mechanism):
     target: Annotated[int, Field(ge=0, lt=2**20)] | None = Field(default=None, exclude_if=lambda target: target is None)
     target_bound: Real = Field(default="0", exclude_if=lambda bound: bound == "0")
     target_factor: Real = Field(default="1", exclude_if=lambda factor: factor == "1")
+    features_basis: tuple[tuple[Real, ...], ...] | None = Field(
+        default=None, max_length=512, exclude_if=lambda basis: basis is None
+    )
 
     allows: ClassVar[frozenset[str]] = frozenset(
         {"contributors", "persons", "clip counter", "dither", "server noise", "floor"}
@@ -195,7 +199,8 @@ class SecondMoment(Mechanism):
             bound = float(fraction(self.target_bound))
             factor = dithered_norm(self.squared_bound, num_columns + 1) / sqrt(2) / (bound * unit)
         constant = float(fraction(self.intercept))
-        return RowWeights(self.row_weights, constant, self.target, bound, factor, unit)
+        basis = None if self.features_basis is None else turning(self.features_basis)
+        return RowWeights(self.row_weights, constant, self.target, bound, factor, unit, basis)
 
     def with_centre_for_missing(self, rows: FloatArray) -> FloatArray:
         """Return rows of shape `(n, d)` with centres for missing numbers; with row weights as they are."""
@@ -239,7 +244,8 @@ class SecondMoment(Mechanism):
             farther = "its features lie" if self.row_weights == "features" else "its features or its target lie"
             moved = f", and the target is moved to at most {self.target_bound} from its centre"
             counted = f"a row counts less the farther {farther} from the centre (norm {self.row_bound})"
-            return counted + moved * (self.row_weights == "features")
+            turns = ", after the features were turned by a public matrix" * (self.features_basis is not None)
+            return counted + turns + moved * (self.row_weights == "features")
         rule = super().clipping_rule(setting)
         return rule if self.basis is None else f"{rule}, taken along public directions, and shrunk to it again"
 
@@ -323,8 +329,10 @@ class SecondMoment(Mechanism):
     def _check_weights(self, num_columns: int) -> None:
         bound, factor = fraction(self.target_bound), fraction(self.target_factor)
         if self.row_weights is None:
-            if self.target is not None or bound or factor != 1:
-                raise InvalidTaskError("target, target_bound and target_factor belong to row_weights; leave them out")
+            if self.target is not None or bound or factor != 1 or self.features_basis is not None:
+                raise InvalidTaskError(
+                    "target, target_bound, target_factor and features_basis belong to row_weights; leave them out"
+                )
             return
         if self.rounding != "dithered":
             raise InvalidTaskError(
@@ -345,6 +353,19 @@ class SecondMoment(Mechanism):
                 "row_weights 'all': nothing bounds the target, so leave target_bound out; target_factor, above 0, "
                 "needs a target"
             )
+        self._check_turning(num_columns - (self.target is not None))
+
+    def _check_turning(self, num_features: int) -> None:
+        if self.features_basis is None:
+            return
+        if any(len(row) != num_features for row in (self.features_basis, *self.features_basis)):
+            raise InvalidTaskError(
+                f"features_basis: {num_features} rows of {num_features} numbers turn {num_features} features"
+            )
+        if any(abs(fraction(entry)) > LARGEST_TURN for row in self.features_basis for entry in row):
+            raise InvalidTaskError(f"features_basis: no number is larger than {LARGEST_TURN}")
+        if np.linalg.matrix_rank(turning(self.features_basis)) < num_features:
+            raise InvalidTaskError("features_basis: a matrix that has no inverse loses features; use another one")
 
     def check_grid(self, num_columns: int, setting: Setting) -> None:
         """Raise InvalidTaskError for a grid on which joined words may overflow, or the intercept is nothing."""

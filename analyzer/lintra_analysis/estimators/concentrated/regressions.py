@@ -113,6 +113,8 @@ class Regression:
     def widest_spread(self) -> float:
         """The largest n R^2 I beside X^T X, R the norm that no row exceeds: sum e^2 x x^T is at most RSS R^2 I."""
         gram = self.design.gram
+        if self.design.turn is not None:
+            return gram.num_rows * gram.row_bound**2
         corner = sum(column.farthest**2 for column in gram.columns[:-1])
         return gram.num_rows * min(gram.row_bound**2, corner)
 
@@ -151,7 +153,8 @@ class Regression:
     @property
     def undetermined(self) -> tuple[str, ...]:
         """The features that make up the direction that is told least, most first."""
-        columns, direction = self.design.gram.columns[:-1], np.abs(self._infinity[1])
+        columns = self.design.gram.columns[:-1]
+        direction = np.abs(self.design.of_features(self._infinity[1][: len(columns), np.newaxis])[:, 0])
         direction = np.where([column.constant is None for column in columns], direction, 0.0)
         order = np.argsort(-direction, kind="stable")
         return tuple(columns[i].name for i in order if direction[i] >= direction.max() / 2 > 0)

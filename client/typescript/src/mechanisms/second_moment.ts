@@ -62,6 +62,7 @@ export const secondMoment: Kind<SecondMoment> = {
     basis: notYet, after: notYet, targets: notYet,
     row_weights: optional(oneOf("features", "all")), target: optional(integer(0, 2 ** 20 - 1)),
     target_bound: optional(real, "0"), target_factor: optional(real, "1"),
+    features_basis: notYet,
   },
   allows: { clipCounter: true, dither: true, serverNoise: true },
   leavesOut: ({ count, row_weights }) => count === "noisy" || row_weights !== undefined,

@@ -6,13 +6,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from typer.testing import CliRunner
 
+from lintra_analysis import regression
+from lintra_analysis.estimators.design import design
 from lintra_analysis.spec.specification import Specification
 from lintra_analysis.trial.collection import collect
 from lintra_analysis.trial.default_spec import proposed_document
 from lintra_analysis.trial.files.bounds import bounds_of
-from lintra_analysis.trial.files.table import FileTable, read_table
+from lintra_analysis.trial.files.table import FileColumn, FileTable, read_table
 from lintra_analysis.trial.row_weights import chosen_on
 from lintra_protocol.command import build
 from lintra_protocol.crypto.randomness import keystream
@@ -74,6 +77,43 @@ def test_rows_are_weighted_by_the_rule_for_the_target_that_is_named(tmp_path: Pa
     assert (task.mechanism.row_weights, task.mechanism.target) == (rule.by, place)
     assert float(task.mechanism.row_bound) == pytest.approx(rule.row_bound, rel=2e-3)
     assert float(task.mechanism.intercept) == pytest.approx(rule.constant, rel=2e-3)
+
+
+def test_a_sample_turns_features_that_nearly_agree_and_the_task_tells_their_slopes(tmp_path: Path) -> None:
+    generator = np.random.default_rng(3)
+    common = generator.normal(size=1000)
+    near = common + 0.2 * generator.normal(size=1000)
+    y = common - 0.5 * near + 0.1 * generator.normal(size=1000)
+    names, columns = ["a", "y", "b"], (common, y, near)
+    table = FileTable(tuple(FileColumn(*pair) for pair in zip(names, ["real"] * 3, columns, strict=True)), 1000, {})
+    study = BARE | {"min_clients": 1000, "columns": [{"name": name} for name in names]}
+    found, least = {}, {}
+    for turned in (False, True):
+        mechanism = {"kind": "second_moment", "target": "y", "turned": turned}
+        spec = proposed_document(study | {"mechanism": mechanism}, table)
+        collected = collect(spec | {"epsilon": "8"}, table.block(), NOW, keystream(bytes(32)))
+        found[turned] = regression(collected.release, "y", of="cohort")
+        gram = design(collected.release, "y").gram
+        least[turned] = float(np.linalg.eigvalsh(gram.matrix[:-1, :-1])[0]) / float(gram.errors.spectral_sigma or 0)
+    basis = collected.task.mechanism.features_basis
+    assert basis is not None
+    values = np.array([[float(entry) for entry in row] for row in basis])
+    rows = collected.task.schema_arrays.normalise(table.block())
+    # The turned features of the sample are uncorrelated, of deviation 1.
+    assert_allclose(np.cov((np.clip(rows, -9, 9)[:, [0, 2]] @ values.T).T), np.eye(2), atol=0.02)
+    assert float(collected.task.mechanism.intercept) == 1
+    assert least[True] > 3 * least[False]
+    # Slopes are those of the weighted regression, in the columns' own units.
+    assert [one.name for one in found[True].coefficients] == ["a", "b"]
+    for one, truth in zip(found[True].coefficients, (1.0, -0.5), strict=True):
+        assert one.interval is not None
+        assert one.raw == pytest.approx(truth, abs=0.3)
+
+
+def test_features_are_turned_by_a_sample_alone() -> None:
+    study = BARE | {"columns": [{"name": name, "lower": 0, "upper": 1} for name in ("a", "b")]}
+    with pytest.raises(InvalidTaskError, match="turned by the covariance of a public sample"):
+        proposed_document(study | {"mechanism": {"kind": "second_moment", "target": "a", "turned": True}}, None)
 
 
 def test_a_two_valued_target_has_weights_by_features_and_the_author_may_choose(tmp_path: Path) -> None:

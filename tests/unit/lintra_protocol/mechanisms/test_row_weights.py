@@ -26,6 +26,12 @@ MODES: dict[str, dict[str, object]] = {
     "features": {"row_weights": "features", "target": 1, "target_bound": "2"},
     "all": {"row_weights": "all", "target": 1},
     "no target": {"row_weights": "all"},
+    "turned": {
+        "row_weights": "features",
+        "target": 1,
+        "target_bound": "2",
+        "features_basis": (("1.5", "-0.7"), ("0.2", "30")),
+    },
 }
 
 
@@ -170,11 +176,17 @@ def test_dither_after_the_clip_leaves_the_ball_and_is_found() -> None:
     assert (lengths > 400).mean() > 0.3
 
 
+TURN = np.array([[1.5, -0.7], [0.2, 30.0]])
+"""The matrix of the mode "turned"."""
+
+
 def shrunk_by(mode: str, rows: FloatArray, factor: float) -> FloatArray:
     """Return the weights t^2 of rows of three columns at R = 2.5, c = 1; `factor` is k, Y = 2."""
-    target = np.clip(rows[:, 1], -2, 2) * factor if mode == "features" else rows[:, 1] * factor
+    target = np.clip(rows[:, 1], -2, 2) * factor if mode in ("features", "turned") else rows[:, 1] * factor
     features = 1 + np.square(rows[:, [0, 2]]).sum(axis=1)
-    if mode == "features":
+    if mode == "turned":
+        features = 1 + np.square(rows[:, [0, 2]] @ TURN.T).sum(axis=1)
+    if mode in ("features", "turned"):
         return np.minimum(1, 2.5**2 / 2 / features)
     return np.minimum(1, 2.5**2 / (features + target**2))
 
@@ -185,10 +197,13 @@ def test_products_are_those_of_rows_with_the_weights_of_the_formula(mode: str) -
     rows = np.random.default_rng(7).normal(size=(400, 3)) * 1.5
     measurement = measurement_of(mechanism, 3)
     factor = mechanism.weights(3).target_factor
-    expected = 2.5 / sqrt(2) / 2 if mode == "features" else 1.0
+    by_features = mode in ("features", "turned")
+    expected = 2.5 / sqrt(2) / 2 if by_features else 1.0
     assert factor == pytest.approx(expected, rel=1e-5)
     vectors = np.column_stack([np.ones(400), rows])
-    vectors[:, 2] = (np.clip(rows[:, 1], -2, 2) if mode == "features" else rows[:, 1]) * factor
+    vectors[:, 2] = (np.clip(rows[:, 1], -2, 2) if by_features else rows[:, 1]) * factor
+    if mode == "turned":
+        vectors[:, [1, 3]] = rows[:, [0, 2]] @ TURN.T
     exact = measurement.exact_reports(rows, None, source("weights")).sum(axis=0, keepdims=True)
     products = vectors.T @ (vectors * shrunk_by(mode, rows, factor)[:, None])
     assert_allclose(measurement.decode(exact), products, atol=0.01)
@@ -255,6 +270,11 @@ def test_the_words_are_the_triangle_with_the_constant_the_trace_and_a_count() ->
         ({"target_bound": "2"}, "leave target_bound out"),
         ({"target": None, "target_factor": "1.4"}, "needs a target"),
         ({"row_weights": None}, "belong to row_weights"),
+        ({"features_basis": (("1", "0"), ("0", "1"))}, "1 rows of 1 numbers turn 1 features"),
+        ({"features_basis": (("1", "0"),)}, "1 rows of 1 numbers turn 1 features"),
+        ({"features_basis": (("0",),)}, "no inverse"),
+        ({"features_basis": (("1000001",),)}, "no number is larger than 1000000"),
+        ({"target": None, "features_basis": (("1", "2"), ("2", "4"))}, "no inverse"),
     ],
 )
 def test_options_that_do_not_fit_are_refused_in_words(changes: dict[str, object], words: str) -> None:
@@ -273,6 +293,30 @@ def test_weights_are_left_out_of_documents_that_have_none() -> None:
 def test_a_row_of_any_size_stays_in_the_ball(mode: str, size: float) -> None:
     """A factor in steps once became infinite, and infinity times 0 an integer whose square wraps to 0."""
     mechanism = weighted(mode, row_bound="10", fraction_bits=6)
-    rows = np.array([[size, -size], [0.0, size], [-size, 1.0]])
+    rows = np.array([[size, -size, size], [0.0, size, -size], [-size, 1.0, size]])
     steps = mechanism.clip(rows, Setting(), system_randomness)
     assert max(sum(int(step) ** 2 for step in row) for row in steps) <= mechanism.squared_bound
+
+
+def test_products_of_turned_rows_are_straightened_to_those_of_the_columns() -> None:
+    mechanism = weighted("turned", row_bound="100", fraction_bits=16)
+    rows = np.random.default_rng(8).normal(size=(50, 3))
+    measurement = measurement_of(mechanism, 3)
+    collected = measurement.decode(measurement.exact_reports(rows, None, source("turn")).sum(axis=0, keepdims=True))
+    straightening = mechanism.weights(3).straightening(3)
+    assert straightening is not None
+    own = mechanism.weights(3).target_factor
+    vectors = np.column_stack([np.ones(50), rows]) * [1, 1, own, 1]
+    vectors[:, 2] = np.clip(vectors[:, 2], -2 * own, 2 * own)
+    weights = np.minimum(1, 100**2 / 2 / (1 + np.square(rows[:, [0, 2]] @ TURN.T).sum(axis=1)))
+    assert_allclose(straightening.T @ collected @ straightening, vectors.T @ (vectors * weights[:, None]), rtol=1e-3)
+
+
+def test_a_turned_row_is_bounded_after_it_was_turned() -> None:
+    """A row within the ball leaves it where it is turned by 30; bounding it before would break the promise."""
+    mechanism = weighted("turned", row_bound="10", fraction_bits=6)
+    row = np.array([[0.0, 0.0, 4.0]])
+    steps = mechanism.clip(row, Setting(), source("after"))
+    assert (steps**2).sum() <= mechanism.squared_bound
+    turned = mechanism.weights(3).vectors(row)
+    assert (turned**2).sum() > 100 * mechanism.squared_bound
