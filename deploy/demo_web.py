@@ -1,7 +1,8 @@
 """A form in a page, three servers and an analyzer, all on this machine: fill it, add people, release, and compare.
 
 `make demo-web` prints a link. Open it in as many private windows as you like; each is a person of its own. The page
-shows how many bytes went to each server, and how they end. A button adds 500 simulated people, whose answers this
+shows the row, its integers, their noise, and what the one server that you choose has of it; and how many bytes went to
+each server, and how they end. A button adds 500 simulated people, whose answers this
 program knows, so that the released means can stand beside the true ones.
 """
 
@@ -42,12 +43,15 @@ TASK: dict[str, Any] = {
 
 PAGE = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><title>Lintra: a form</title>
-<script type="module" src="element.js"></script><script type="module" src="demo.js"></script>
+<script type="module" src="demo.js"></script><script type="module" src="element.js"></script>
 <style>body {{ font: 1rem/1.5 system-ui; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }}
 pre {{ overflow-x: auto; background: #8881; padding: 0.5rem; }}
 td, th {{ padding: 0 1rem 0 0; text-align: right; }}</style>
 <h1>A form whose answers nobody sees</h1>
 <lintra-form task="{task}" servers="{servers}"></lintra-form>
+<h2>What became of your answers</h2>
+<p>This page shows it, since it serves the form's code, and so can read what you type. Whoever serves a form can.</p>
+<div id="row">Nothing was sent so far.</div>
 <h2>What left this page</h2><div id="left">Nothing so far.</div>
 <h2>The others</h2>
 <p><button id="people">Add 500 simulated people</button> <button id="release">Release</button></p>
@@ -56,9 +60,55 @@ td, th {{ padding: 0 1rem 0 0; text-align: right; }}</style>
 """
 
 PROGRAM = """
-const plain = globalThis.fetch, left = document.querySelector("#left"), said = document.querySelector("#said");
+import { Task, canonicalBytes, explained } from "./testing.js";
+const [left, said, shown] = ["left", "said", "row"].map(id => document.querySelector("#" + id));
+const plain = globalThis.fetch, attach = Element.prototype.attachShadow, draw = crypto.getRandomValues.bind(crypto);
 const made = (name, text) => Object.assign(document.createElement(name), { textContent: text });
-globalThis.fetch = (url, init) => {
+let root, task, bytes = [];
+// A page can open what its own elements close, and hear what its own generator draws.
+Element.prototype.attachShadow = function (init) { return (root = attach.call(this, init)); };
+crypto.getRandomValues = array => {
+  draw(array);
+  bytes.push(...array);
+  return array;
+};
+document.addEventListener("click", () => { bytes = []; }, { capture: true });
+const answers = () => {
+  const fields = [...root.querySelectorAll("input:not([type=checkbox]), select")];
+  return Object.fromEntries(task.definition.columns.map(({ name, levels }, place) => {
+    const { value, valueAsNumber } = fields[place];
+    if (value === "") return [name, null];
+    return [name, valueAsNumber ?? (levels ?? [true, false])[Number(value)]];
+  }));
+};
+const tableOf = lines => {
+  const table = document.createElement("table");
+  for (const [name, cells] of lines) {
+    const line = document.createElement("tr");
+    line.append(made("th", name), ...cells.map(cell => made("td", String(cell))));
+    table.append(line);
+  }
+  return table;
+};
+document.querySelector("lintra-form").addEventListener("lintra-sent", ({ detail }) => {
+  if (detail.repeated) return shown.replaceChildren("An earlier report was completed.");
+  const row = answers(), { exact, noise, sent, shares, together } = explained(task, row, Uint8Array.from(bytes));
+  const choice = document.createElement("select"), place = document.createElement("div");
+  choice.append(...shares.map((_, server) => made("option", `server ${server + 1}`)));
+  const show = () => place.replaceChildren(tableOf([
+    ["your answers as integers", exact], ["the noise of this device", noise], ["what is sent", sent],
+    [`what ${choice.value} has of it`, shares[choice.selectedIndex]], ["all servers' shares added up", together],
+  ]));
+  choice.onchange = show;
+  show();
+  shown.replaceChildren(made("pre", JSON.stringify(row)), made("label", "Open the share of "), choice, place);
+});
+globalThis.fetch = async (url, init) => {
+  if (/\\/v1\\/tasks\\/[^/]+$/.test(url)) {
+    const answer = await plain(url, init);
+    answer.clone().json().then(({ message }) => { task = Task.parse(canonicalBytes(message.definition)); });
+    return answer;
+  }
   if (init?.method === "POST" && String(url).endsWith("/reports")) {
     const bytes = new Uint8Array(init.body);
     const begin = [...bytes.slice(-96)].map(byte => byte.toString(16).padStart(2, "0")).join(" ");

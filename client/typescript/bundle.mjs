@@ -25,7 +25,7 @@ const said = (bytes) => ({
 rmSync("dist", { recursive: true, force: true });
 mkdirSync("dist");
 const files = {};
-for (const [name, entry] of [["lintra", "src/index.ts"], ["pure", "src/suites/pure.ts"], ["element", "src/element.ts"]]) {
+for (const [name, entry] of [["lintra", "src/index.ts"], ["pure", "src/suites/pure.ts"], ["element", "src/element.ts"], ["testing", "src/testing.ts"]]) {
   const bytes = await bundled(entry);
   writeFileSync(`dist/${name}.js`, bytes);
   files[`${name}.js`] = said(bytes);

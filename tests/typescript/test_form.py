@@ -4,6 +4,7 @@ import asyncio
 import json
 import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -57,19 +58,19 @@ def site(built: Path, task_id: str, servers: list[str]) -> Starlette:
     return Starlette(routes=[Route("/study.html", page), Mount("/", StaticFiles(directory=built / "dist"))])
 
 
-async def filled(page: Any, minutes: str) -> dict[str, Any]:
+async def filled(page: Any, answers: Sequence[str]) -> dict[str, Any]:
     """Fill the form by the keyboard, as its shadow root is closed, and return what it says at the end."""
-    sent = await begun(page, minutes)
+    sent = await begun(page, answers)
     found: dict[str, Any] = await asyncio.wait_for(sent, 60)
     return found
 
 
-async def begun(page: Any, minutes: str) -> "asyncio.Future[Any]":
+async def begun(page: Any, answers: Sequence[str]) -> "asyncio.Future[Any]":
     """Fill the form and press its button; what it says at the end comes later."""
     await page.wait_for_selector("lintra-form")
     sent: asyncio.Future[Any] = asyncio.ensure_future(page.locator("lintra-form").evaluate(WATCH))
     await asyncio.sleep(2)  # until the task is checked, which nothing outside the closed root shows
-    for typed in (minutes, "b", "y"):
+    for typed in answers:
         await page.keyboard.press("Tab")
         await page.keyboard.type(typed)
     for pressed in ("Tab", "Space", "Tab", "Enter"):
@@ -88,11 +89,11 @@ async def test_tabs_of_a_strict_page_send_reports_that_are_released(built: Path,
                 # A window without a past is a person of its own: its storage is fresh.
                 async with visiting(browser, origin) as visit:
                     await visit.page.goto(origin + "/study.html")
-                    sent.append(await filled(visit.page, str(20 * person)))
+                    sent.append(await filled(visit.page, (str(20 * person), "b", "y")))
                     assert visit.said == [], visit.said
                     if person == 0:
                         await visit.page.reload()
-                        again = await filled(visit.page, "100")
+                        again = await filled(visit.page, ("100", "b", "y"))
                         assert (again["reportId"], again["repeated"]) == (sent[0]["reportId"], True)
             assert [each["repeated"] for each in sent] == [False] * 6, json.dumps(sent)
             assert len({each["reportId"] for each in sent}) == 6
@@ -116,7 +117,7 @@ async def test_a_tab_that_is_closed_while_a_server_is_away_loses_nothing(built: 
             await visit.page.goto(origin + "/study.html")
             await asyncio.sleep(2)
             servers[2].kill()
-            sent = await begun(visit.page, "20")
+            sent = await begun(visit.page, ("20", "b", "y"))
             await asyncio.sleep(4)
             assert not sent.done(), "a server is away, so that the report is not complete"
             sent.cancel()
@@ -126,7 +127,7 @@ async def test_a_tab_that_is_closed_while_a_server_is_away_loses_nothing(built: 
             tabs = [await context.new_page() for _ in range(2)]
             for tab in tabs:
                 await tab.goto(origin + "/study.html")
-            found = [await filled(tab, "100") for tab in tabs]
+            found = [await filled(tab, ("100", "b", "y")) for tab in tabs]
         assert [each["repeated"] for each in found] == [True, True]
         assert found[0]["reportId"] == found[1]["reportId"]
         assert [len(each["receipts"]) for each in found] == [3, 3]

@@ -9,7 +9,7 @@ export const PRIMES = [107n, 179n, 279n, 395n].map((gap) => (1n << 60n) - gap);
 const ROOTS = [383824447308448458n, 131347044478969944n, 166254837967917052n, 564895608718700323n];
 const MASK = (1n << 60n) - 1n;
 const PADDING = 7;
-const WORD_BYTES = 10;
+export const WORD_BYTES = 10;
 const MAX_PADDED = 1 << 18;
 const MAX_SQUARED_BOUND = (1n << 62n) - 1n;
 
