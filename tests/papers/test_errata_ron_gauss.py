@@ -82,7 +82,7 @@ def test_projecting_lowers_the_signal_as_it_lowers_the_sensitivity() -> None:
     row /= np.linalg.norm(row)
     kept = [float(np.square(row @ orthonormal(100, 10, generator)).sum()) for _ in range(400)]
     assert np.mean(kept) == pytest.approx(0.1, abs=0.012)  # six deviations: false alarm below 1e-8
-    assert max(kept) < 1  # Lemma 3 says that the norm stays
+    assert max(kept) < 1  # as Lemma 3 says: at most 1
 
 
 def test_noise_that_is_not_symmetric_inflates_what_is_sampled() -> None:
