@@ -1,7 +1,6 @@
 """`newton_step`: gradient and Hessian of a logistic regression at a public parameter, and the round after a round."""
 
 import math
-from fractions import Fraction
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -24,12 +23,12 @@ from lintra_protocol.encoding.documents import Real, fraction, real, real_below
 from lintra_protocol.errors import InvalidAnalysisError, InvalidTaskError
 from lintra_protocol.fields.schema import Schema
 from lintra_protocol.mechanisms.measurement import Measurement
-from lintra_protocol.mechanisms.newton_step import MAX_PARAMETER, NewtonStep
+from lintra_protocol.mechanisms.newton_step import MAX_PARAMETER, START_DISTANCE, STEP_DISTANCE, NewtonStep
 from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.task import Task
 
-START_DISTANCE, STEP_DISTANCE = Fraction(25, 16), Fraction(4)
-"""Squared distances of the first round and of a later one, in the same unit; all rounds then have one noise."""
+_SPARE = 1 - 1e-6
+"""Of mu of a chain: what rounding one round's claim may take from another's part."""
 
 _DIGITS = 15
 
@@ -116,7 +115,7 @@ def claim_of_round(total: Claim, rounds: int, *, is_start: bool) -> Claim:
         return total
     own = START_DISTANCE if is_start else STEP_DISTANCE
     share = own / (START_DISTANCE + (rounds - 1) * STEP_DISTANCE)
-    return claim_with_mu(total, mu_of_rounds(total) * math.sqrt(float(share)))
+    return claim_with_mu(total, mu_of_rounds(total) * math.sqrt(float(share)) * _SPARE)
 
 
 def _parameter_after(first: FirstRound) -> tuple[Real, ...]:

@@ -26,7 +26,7 @@ from lintra_client.ledger.entries import (
 )
 from lintra_client.ledger.file import LedgerFile
 from lintra_client.ledger.outbox import Outbox
-from lintra_client.ledger.prices import Balance, price_of, set_aside_by
+from lintra_client.ledger.prices import Balance, price_of, set_aside_by, task_before
 from lintra_protocol.errors import LedgerRefusedError
 from lintra_protocol.messages.documents import BATCH
 from lintra_protocol.privacy.composition import Spending
@@ -169,9 +169,9 @@ class Ledger:
                 self._prices.clear()
             self._prices[task.task_id] = set_aside_by(task), price_of(task)
         main, price = self._prices[task.task_id]
-        pilot = None if task.study is None else task.study.pilot
-        most = task.reports_per_source
-        return self.charge(task.task_id, price, reports, batch, main=main, pilot=pilot, most=most)
+        most, is_round = task.reports_per_source, task.mechanism.round_before is not None
+        before = task_before(task)
+        return self.charge(task.task_id, price, reports, batch, main=main, pilot=before, most=most, is_round=is_round)
 
     def charge(
         self,
@@ -183,6 +183,7 @@ class Ledger:
         main: Spending | None = None,
         pilot: str | None = None,
         most: int = 1,
+        is_round: bool = False,
     ) -> dict[bytes, LedgerRefusedError]:
         """Charge reports that are about to leave, all in one transaction that is on disk when this returns.
 
@@ -194,6 +195,7 @@ class Ledger:
             main: of a pilot: what is charged with it, and set aside for the main task of its study.
             pilot: of a main task: its pilot. Whose report was charged there pays nothing more.
             most: in how many batches of the task a source may have a report.
+            is_round: whether the pilot is the round before, in which every source must have taken part.
 
         Returns:
             The reports that must not leave; nothing was charged for them. Those that are not in it may.
@@ -212,7 +214,7 @@ class Ledger:
             book = Book(db, task_id, batch)
             for report_id, source in reports.items():
                 try:
-                    self._charge(book, _Charge(price, main, pilot, most), report_id, source)
+                    self._charge(book, _Charge(price, main, pilot, most, is_round), report_id, source)
                 except LedgerRefusedError as error:
                     if isinstance(source, Vouched):
                         raise
@@ -308,12 +310,19 @@ class Ledger:
 
     def _entered(self, book: Book, wanted: "_Charge", source: Source) -> int:
         """Return a new charge of a source in this task."""
-        covering = None if wanted.pilot is None else book.covering(wanted.pilot, source, wanted.price)
+        price = wanted.price if wanted.main is None else sum_of((wanted.price, wanted.main))
+        covering = None if wanted.pilot is None else book.covering(wanted.pilot, source, price)
         if covering is not None:
             charge = book.enter(source, Spending.zero())
             book.cover(charge, covering)
+            if wanted.main is not None:
+                book.set_aside(charge, wanted.main)
             return charge
-        price = wanted.price if wanted.main is None else sum_of((wanted.price, wanted.main))
+        if wanted.is_round:
+            raise LedgerRefusedError(
+                f"the task is a later round of {wanted.pilot}, in which this source took no part; only those answer it "
+                "whose first report has paid for all rounds"
+            )
         for total in book.totals(source):
             self._require_room(total, price)  # (2)
         charge = book.enter(source, price)
@@ -371,12 +380,16 @@ class Ledger:
 
 @dataclass(frozen=True)
 class _Charge:
-    """What a task costs, what it sets aside for the main task of its study, its pilot, and how often it is charged."""
+    """What a task costs, what it sets aside for the main task of its study, its pilot, and how often it is charged.
+
+    `is_round` says whether the pilot is the round before, without which nothing is charged.
+    """
 
     price: Spending
     main: Spending | None
     pilot: str | None
     most: int
+    is_round: bool = False
 
 
 def default_path() -> Path:

@@ -1,12 +1,17 @@
 """The price of a task's report for the person whose facts it states, and what prices add up to."""
 
 from dataclasses import dataclass, replace
+from math import inf, sqrt
 
 from lintra_protocol.encoding.documents import fraction
 from lintra_protocol.errors import LedgerRefusedError
 from lintra_protocol.privacy.composition import Spending
-from lintra_protocol.privacy.statement import PrivacyStatement
+from lintra_protocol.privacy.gaussian import gaussian_mu
+from lintra_protocol.privacy.statement import MAX_SLACK, PrivacyStatement
 from lintra_protocol.task import Task
+
+_SPARE = 1e-7
+"""Of mu, for each later round: a claim has nine digits."""
 
 
 @dataclass(frozen=True)
@@ -54,10 +59,26 @@ def price_of(task: Task) -> Spending:
 
 
 def set_aside_by(task: Task) -> Spending | None:
-    """Return what a pilot sets aside for the main task of its study; None of any other task."""
+    """Return what a pilot sets aside for the main task of its study, or a round for all later ones; else None."""
+    if task.mechanism.rounds_after:
+        return _later_rounds(task)
     if task.study is None or task.study.pilot is not None:
         return None
     return _price(task, task.study.set_aside(task.worst_privacy())).with_alone(None)
+
+
+def task_before(task: Task) -> str | None:
+    """Return the task whose charge covers this one: the pilot of its study, or the round before; None of others."""
+    return task.mechanism.round_before or (None if task.study is None else task.study.pilot)
+
+
+def _later_rounds(task: Task) -> Spending:
+    """Return what the rounds after this one may cost together, by the claim and not by the noise, which rounds up."""
+    claim, left = task.claim, task.mechanism.rounds_after
+    mu = gaussian_mu(claim.float_epsilon, claim.noise_delta) * sqrt(task.mechanism.later_share) * (1 + left * _SPARE)
+    worst = task.worst_charge()
+    later = _price(task, replace(worst, epsilon=inf, mu=mu, slack=MAX_SLACK)).with_alone(None)
+    return sum((later for _ in range(left - 1)), later)
 
 
 def _price(task: Task, statement: PrivacyStatement) -> Spending:

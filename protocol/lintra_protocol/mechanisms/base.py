@@ -231,6 +231,21 @@ class Mechanism(Frozen, ABC):
         del claim, num_columns, setting
         return self
 
+    @property
+    def round_before(self) -> str | None:
+        """Return the task that the same people answered in the round before this one; None in a first or only round."""
+        return None
+
+    @property
+    def rounds_after(self) -> int:
+        """Return how many more rounds the same people may be asked for after this one, under one promise."""
+        return 0
+
+    @property
+    def later_share(self) -> Fraction:
+        """Return the part of mu^2 that each of those rounds has, over that of this round."""
+        return Fraction(1)
+
     def remark(self, privacy: PrivacyStatement) -> str:
         """Return what has to be said beside the privacy of a task or release, in one sentence; mostly nothing."""
         del privacy

@@ -34,6 +34,9 @@ MAX_PARAMETER = 10**6
 START_RATIO = 8
 """The largest beta of a round at the parameter 0, where every residual is one half."""
 
+START_DISTANCE, STEP_DISTANCE = Fraction(25, 16), Fraction(4)
+"""Squared distances of the first round, at beta = 8, and of a later one: mu^2 of a chain is shared like them."""
+
 _WORDS_OF_A_ROW = 3
 """Dither words: one each for the residual, for what multiplies the row, and for the weight."""
 
@@ -245,6 +248,21 @@ class NewtonStep(Mechanism):
         weights = largest_weights(self.residual_bits)[levels]
         pairs: list[tuple[int, int]] = list(zip(levels.tolist(), weights.tolist(), strict=True))
         return max(self.gradient_factor**2 * t**2 * square + c**2 * square**2 for t, c in pairs)
+
+    @property
+    def round_before(self) -> str | None:
+        """Return `after` where the same people answer several rounds; windows have people of their own."""
+        return None if self.rounds == 1 else self.after
+
+    @property
+    def rounds_after(self) -> int:
+        """Return how many of K rounds are left."""
+        return self.rounds - self.round_number
+
+    @property
+    def later_share(self) -> Fraction:
+        """Return 4 / 1.5625 in the first round, 1 later: all rounds have one noise in the gradient."""
+        return STEP_DISTANCE / START_DISTANCE if self.round_number == 1 else Fraction(1)
 
     def remark(self, privacy: PrivacyStatement) -> str:
         """Return, of one of several rounds, that this promise is not the whole of what the same people are promised."""
