@@ -11,6 +11,7 @@ from lintra_server.storage.database import Database
 from lintra_server.storage.history import History
 from lintra_server.storage.postgres import PostgresDatabase
 from lintra_server.storage.store import Store
+from lintra_server.storage.stream_memory import StreamMemory
 
 CAPACITY = 10**9
 
@@ -25,6 +26,7 @@ def new_store(folder: Path, url: str = "") -> Store:
         Notes(folder / "notes"),
         History(Journal(folder / "journal", bytes(32))),
         system_randomness,
+        StreamMemory(KeyFiles(folder / "streams", vault, "stream memory")),
     )
     store.add_task(bytes(32), b"{}", ends=2**32, retention=0)
     return store

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from lintra_protocol.cohort.report_ids import ReportIds
 from lintra_protocol.crypto.randomness import RandomBytes
-from lintra_protocol.crypto.ring import FloatArray, IntArray, RingArray, from_ring
+from lintra_protocol.crypto.ring import FloatArray, IntArray, RingArray, from_ring, to_ring
 from lintra_protocol.crypto.sharing import combine
 from lintra_protocol.fields.schema import Row
+from lintra_protocol.mechanisms.stream_noise import stream_noise
 from lintra_protocol.messages.documents import BATCH
 from lintra_protocol.privacy.statement import PrivacyStatement
 from lintra_protocol.report.report import Report, checks_of, make_report, share_words
@@ -76,11 +77,13 @@ def release(
     batch: int = BATCH,
     first: int | None = None,
     matrix_nonces: Sequence[bytes] = (),
+    memories: Sequence[dict[int, IntArray]] | None = None,
 ) -> IdealRelease:
     """Do what servers and analyzer do with the clients' reports of a batch (see `run` for the rest).
 
-    With `first` they are those of the windows from there to `batch`, merged. Raises ValueError if a server has no
-    source of smoothing noise, or of a verified task no second nonce.
+    With `first` they are those of the windows from there to `batch`, merged. In a stream `memories` are what each
+    server remembers, by window; that of this one is added. Raises ValueError if a server has no source of noise, or of
+    a verified task no second nonce.
     """
     if task.measurement.servers_add_noise and (smoothing is None or len(smoothing) != task.num_servers):
         raise ValueError(f"each of the {task.num_servers} servers needs a source of noise")
@@ -103,8 +106,13 @@ def release(
 
     drawn = draw_matrix(task, batch, root, nonces, len(reports), first)
     sketch_shares = [server_sketch_share(task, server, reports, drawn.matrix) for server in range(task.num_servers)]
-    for sketch_share, random_bytes in zip(sketch_shares, smoothing or (), strict=False):
-        task.measurement.add_server_noise(sketch_share, random_bytes)
+    for server, random_bytes in enumerate(smoothing or ()):
+        if task.stream is None:
+            task.measurement.add_server_noise(sketch_shares[server], random_bytes)
+        else:
+            memory = {} if memories is None else memories[server]
+            noise, memory[batch] = stream_noise(task.measurement, batch, memory, random_bytes)
+            sketch_shares[server] += to_ring(noise)
 
     # The analyzer: add up, lift, decode.
     sketch = from_ring(combine(np.stack(sketch_shares)))

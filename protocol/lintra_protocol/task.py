@@ -5,6 +5,7 @@ does not do is refused here, in words, and not skipped.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
 from math import inf
@@ -109,11 +110,18 @@ class Task(TaskTerms):
         """Return N."""
         return len(self.servers)
 
-    @property
+    @cached_property
     def setting(self) -> Setting:
         """Return what this task decides for its mechanism: who contributes, and who adds noise."""
         servers = {self.noise: self.num_servers}
-        return Setting(self.contributors, servers.get("servers", 0), servers.get("both", 0), self.max_merge > 1)
+        merges = self.max_merge > 1
+        return Setting(self.contributors, servers.get("servers", 0), servers.get("both", 0), merges, self.stream)
+
+    def read_with(self, draws: float) -> Self:
+        """Return this task for the reading of numbers that carry so many draws of a report's noise."""
+        copy = self.model_copy()
+        copy.__dict__["setting"] = replace(self.setting, released_draws=draws)
+        return copy
 
     # --- what the roles do with it -----------------------------------------------------------------------------
 
@@ -241,6 +249,11 @@ class Task(TaskTerms):
             raise UnsupportedFeatureError(f"unknown extension {self.extensions[0]!r}")
         if self.share_form == "spread" and self.verified is not None:
             raise UnsupportedFeatureError("share_form 'spread' is not available for verified reports; use 'seeded'")
+        if self.stream is not None and (self.noise != "servers" or "stream" not in self.mechanism.allows):
+            raise UnsupportedFeatureError(
+                f"windows.stream: servers remember only noise of their own in sums, not that of {self.mechanism.kind} "
+                f"with noise {self.noise!r}; use noise 'servers' with sum, second_moment or histogram"
+            )
         if self.noise == "servers":
             self._require_noise_of_servers()
 

@@ -19,6 +19,7 @@ from lintra_protocol.privacy.discrete import discrete_epsilon
 from lintra_protocol.privacy.gaussian import gaussian_mu
 from lintra_protocol.privacy.shares_seen import SharesSeen
 from lintra_protocol.privacy.statement import ALONE, MAX_SLACK, Claim, NoiseBy, PrivacyStatement
+from lintra_protocol.privacy.stream_matrix import StreamMatrix
 from lintra_protocol.privacy.study import Study
 from lintra_protocol.privacy.windows import repeated
 from lintra_protocol.transforms.base import PublicMatrix
@@ -64,6 +65,16 @@ class BatchTerms(Frozen):
     def max_merge(self) -> int:
         """Return how many windows in a row may be released together; 1 if each is released alone or not at all."""
         return 1 if self.windows is None else self.windows.max_merge
+
+    @cached_property
+    def stream(self) -> StreamMatrix | None:
+        """Return how the noise of windows hangs together; None where it is independent."""
+        return None if self.windows is None else self.windows.matrix
+
+    @property
+    def reports_per_claim(self) -> int:
+        """Return how many reports of a source the claim is about: all of a stream's, else one."""
+        return 1 if self.stream is None else self.reports_per_source
 
     def group(self, batch: int, first: int | None) -> range:
         """Return the batches that are released together as `batch`: from `first` to it, or it alone.
@@ -206,13 +217,11 @@ class TaskTerms(BatchTerms):
         """Return what shares of verified reports show; None without proofs, where shares say nothing at all."""
         if self.verified is None:
             return None
-        return SharesSeen.of(
-            self.verified.padded,
-            self.verified.squared_bound,
-            self.verified.word_bits,
-            self.max_clients,
-            clients_noise=self.noise != "servers",
+        verified, clients_noise = self.verified, self.noise != "servers"
+        seen = SharesSeen.of(
+            verified.padded, verified.squared_bound, verified.word_bits, self.max_clients, clients_noise=clients_noise
         )
+        return seen.of_reports(self.reports_per_claim)
 
     @cached_property
     def noise_claim(self) -> Claim:
@@ -279,16 +288,27 @@ class TaskTerms(BatchTerms):
         return self._worst_of(self.reports_per_source)
 
     def worst_charge(self) -> PrivacyStatement:
-        """Return what one report of a source costs it: as many of them as it may send cost `worst_together`."""
+        """Return what one report of a source costs it: as many of them as it may send cost `worst_together`.
+
+        Of a stream it is what all of them cost together: the first is charged that, and no later one anything.
+        """
         return self._worst_of(1)
+
+    def _claims_in(self, reports: int) -> int:
+        """Return how many times what is claimed so many reports cost: a stream's claim is about all of them."""
+        return reports if self.stream is None else 1
 
     def worst_alone(self, reports: int | None = None) -> PrivacyStatement | None:
         """Return `alone_privacy` of so many reports of a source, of all that it may send if not given."""
         alone = self.alone_privacy()
-        return None if alone is None else repeated(alone, reports or self.reports_per_source, self.max_merge)
+        return (
+            None
+            if alone is None
+            else repeated(alone, self._claims_in(reports or self.reports_per_source), self.max_merge)
+        )
 
     def _worst_of(self, reports: int) -> PrivacyStatement:
-        worst = repeated(self.worst_privacy(), reports, self.max_merge)
+        worst = repeated(self.worst_privacy(), self._claims_in(reports), self.max_merge)
         alone = None if self.claim.epsilon_alone is None else self.worst_alone(reports)
         return worst if alone is None else replace(worst, epsilon_alone=alone.epsilon)
 

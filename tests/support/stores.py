@@ -19,6 +19,7 @@ from lintra_server.storage.history import History
 from lintra_server.storage.postgres import PostgresDatabase
 from lintra_server.storage.raw_statement import KeptConnection
 from lintra_server.storage.store import Outcome, Store, StoredUpload
+from lintra_server.storage.stream_memory import StreamMemory
 from support import postgres
 
 KINDS = ("sqlite", "postgres")
@@ -48,7 +49,8 @@ class Stored:
         vault = Vault([bytes(32)], system_randomness)
         files = KeyFiles(self.folder / "batches", vault, "batch keys")
         notes = Notes(self.folder / "notes")
-        store = Store(self.database(), vault, files, notes, history, system_randomness)
+        memory = StreamMemory(KeyFiles(self.folder / "streams", vault, "stream memory"))
+        store = Store(self.database(), vault, files, notes, history, system_randomness, memory)
         store.add_task(bytes(32), b"{}", ends=9, retention=0)
         self.opened.append(store)
         return store

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
+from typing import cast
 
 from lintra_client import ClientPolicy
 from lintra_protocol.crypto.randomness import derive_seed
@@ -9,6 +10,7 @@ from lintra_protocol.crypto.sealing import SuiteName
 from lintra_protocol.encoding.canonical import base64url
 from lintra_protocol.encoding.documents import real
 from lintra_protocol.fields.schema import Column
+from lintra_protocol.fields.windows import Windows
 from lintra_protocol.mechanisms import AnyMechanism
 from lintra_protocol.mechanisms.measurement import Measurement
 from lintra_protocol.mechanisms.setting import Setting
@@ -126,6 +128,8 @@ def _calibrated(
     """Return a mechanism calibrated to what a task with these fields has to keep."""
     noise, verified = fields.get("noise", "clients"), fields.get("verification", "none") != "none"
     kept = claim_for_noise(claim, clients_noise=noise != "servers") if verified else claim
-    merges = getattr(fields.get("windows"), "max_merge", 1) > 1
-    setting = Setting(None, *(num_servers * (noise == each) for each in ("servers", "both")), merges)  # type: ignore[call-arg]
+    windows = cast("Windows | None", fields.get("windows"))
+    merges, stream = windows is not None and windows.max_merge > 1, None if windows is None else windows.matrix
+    counts = [num_servers * (noise == each) for each in ("servers", "both")]
+    setting = Setting(None, counts[0], counts[1], merges, stream)
     return Measurement(asked, columns, setting, kept).calibrated(max_clients).mechanism

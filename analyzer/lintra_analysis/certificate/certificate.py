@@ -179,6 +179,7 @@ class ServerPart(Frozen):
         left_out: how many of these are in no release, since some other server lacks them.
         lost: how many more it had acknowledged and lost, at most; left out if none is.
         witnessed: whether its inventory says that it had a witness; left out if not.
+        remembered: earlier windows whose remembered noise entered, in a stream; else left out.
     """
 
     server: ServerIndex
@@ -188,6 +189,7 @@ class ServerPart(Frozen):
     lost: Count = Field(default=0, exclude_if=lambda lost: lost == 0)
     witnessed: bool = Field(default=False, exclude_if=lambda witnessed: not witnessed)
     nonce: Key
+    remembered: tuple[Count, ...] | None = Field(default=None, exclude_if=lambda windows: windows is None)
     sketch_share: Key
 
 

@@ -19,6 +19,7 @@ from lintra_protocol.mechanisms.measurement import Measurement
 from lintra_protocol.mechanisms.noise_law import MIN_SIGMA
 from lintra_protocol.mechanisms.setting import Setting
 from lintra_protocol.privacy.statement import Claim, NoiseBy
+from lintra_protocol.privacy.stream_matrix import StreamMatrix
 from lintra_protocol.task import Task
 from lintra_protocol.task_terms import MAX_WORDS
 
@@ -63,6 +64,7 @@ class CalibrationContext(Generic[S]):
     num_servers: int = 3
     noise: NoiseBy = "clients"  #: who adds it
     merges: bool = False  #: whether a release may hold several reports of a source
+    stream: StreamMatrix | None = None  #: how the noise of windows hangs together
     missing: Sequence[str] = ()  #: the names of columns whose numbers are expected to be missing in some rows
     #: organisations that send one report each; None where every report is one row
     contributors: Contributors | None = None
@@ -120,7 +122,7 @@ class CalibrationContext(Generic[S]):
     def setting(self) -> Setting:
         """Return who contributes, and who adds the noise."""
         floor_servers = self.num_servers if self.noise == "both" else 0
-        return Setting(self.contributors, self.noising_servers, floor_servers, self.merges)
+        return Setting(self.contributors, self.noising_servers, floor_servers, self.merges, self.stream)
 
     def measured(self, mechanism: Mechanism, claim: Claim | None = None) -> Measurement:
         """Return a mechanism in this setting, whose noise has to keep a claim: that of the context if not given."""

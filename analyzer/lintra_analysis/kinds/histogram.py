@@ -39,6 +39,7 @@ class HistogramSpecification(MechanismSpecification):
     between the `edges` given for it, which begin and end at its bounds. A boolean or category has one cell a level.
     """
 
+    takes_server_noise: ClassVar[bool] = True
     takes_missing: ClassVar[bool] = True
     takes_contributors: ClassVar[bool] = True
     takes_proofs: ClassVar[bool] = True

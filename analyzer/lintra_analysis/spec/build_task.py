@@ -13,7 +13,13 @@ from lintra_analysis.kinds.options import MechanismSpecification
 from lintra_analysis.kinds.planned import MOST_CLIENTS
 from lintra_analysis.kinds.verified import in_words
 from lintra_analysis.releases.columns import INTERCEPT
-from lintra_analysis.spec.specification import ColumnSpecification, Specification
+from lintra_analysis.spec.specification import (
+    ColumnSpecification,
+    Specification,
+    StreamSpecification,
+    WindowsSpecification,
+)
+from lintra_analysis.spec.stream import gain_of, usual_damping
 from lintra_analysis.spec.verification import Verification, is_small, max_rejected, may_be_verified, measurement_of
 from lintra_protocol.crypto.randomness import RandomBytes
 from lintra_protocol.crypto.sealing import HYBRID, SuiteName
@@ -23,7 +29,7 @@ from lintra_protocol.errors import InvalidTaskError, LintraError
 from lintra_protocol.fields.contributors import Contributors
 from lintra_protocol.fields.missing_reports import least_max_missing, organisations_max_missing
 from lintra_protocol.fields.schema import Column
-from lintra_protocol.fields.windows import Windows
+from lintra_protocol.fields.windows import MAX_STREAM, Stream, Windows
 from lintra_protocol.privacy.statement import MAX_SLACK, Claim
 from lintra_protocol.privacy.study import Study
 from lintra_protocol.rules.release import fewest_reports
@@ -134,6 +140,7 @@ def context_of(
         InvalidTaskError: numbers may be missing, organisations contribute or servers add the noise where they cannot.
     """
     claim, columns = claim_of(asked), columns_of(asked)
+    windows = _windows(asked)
     missing = [column.name for column in asked.columns if column.missing and column.kind != "category"]
     if missing and not asked.mechanism.takes_missing:
         raise InvalidTaskError(
@@ -152,6 +159,7 @@ def context_of(
         num_servers=num_servers,
         noise=asked.noise_by,
         merges=asked.windows is not None and asked.windows.max_merge > 1,
+        stream=None if windows is None else windows.matrix,
         missing=missing,
         contributors=contributors,
     )
@@ -163,7 +171,9 @@ def warnings_of(task: Task) -> list[str]:
     remark = mechanism.remark(task.privacy(task.claim.min_clients))
     found = [remark] if remark else []
     found += KINDS[mechanism.kind].warnings(task, mechanism)
-    if task.windows is not None:
+    if task.stream is not None:
+        found += gain_of(task.stream).lines(task.stream)
+    elif task.windows is not None:
         together = task.worst_together()
         found.append(
             f"epsilon {task.claim.epsilon} is that of one window; all {task.reports_per_source} reports that one "
@@ -234,7 +244,8 @@ def _check_server_noise(asked: Specification) -> None:
         return
     if not asked.mechanism.takes_server_noise:
         raise InvalidTaskError(
-            f"noise: servers add it to sum, osnap or second_moment, not to {asked.mechanism.kind}; use clients"
+            f"noise: servers add it to sum, osnap, second_moment or histogram, not to {asked.mechanism.kind}; use "
+            "clients"
         )
     if asked.contributors is not None or asked.study is not None:
         raise InvalidTaskError("noise: that of organisations and of studies is their own so far; use clients")
@@ -256,13 +267,31 @@ def _windows(asked: Specification) -> Windows | None:
     for name in ("window_seconds", "grace_seconds"):
         if getattr(asked.windows, name) % unit:
             raise InvalidTaskError(f"windows.{name}: a multiple of time_precision, {unit} seconds")
+    stream = asked.windows.stream
+    if stream is not None and asked.noise_by != "servers":
+        raise InvalidTaskError("windows.stream: servers remember only noise of their own; use noise servers")
     return Windows(
         window=asked.windows.window_seconds // unit,
         grace=asked.windows.grace_seconds // unit,
         max_windows=asked.windows.max_windows,
         reports_per_source=asked.reports_per_source,
         max_merge=asked.windows.max_merge,
+        stream=None if stream is None else _stream(asked.windows, stream, asked.reports_per_source),
     )
+
+
+def _stream(windows: WindowsSpecification, asked: StreamSpecification, reports: int) -> Stream:
+    """Return the stream that was asked for, with the usual damping if none was given."""
+    damping = asked.damping
+    if damping is None:
+        usual = usual_damping(min(windows.max_windows, MAX_STREAM), reports, fraction(asked.blur), asked.memory)
+        damping = real(float(usual))
+        if not usual:
+            raise InvalidTaskError(
+                f"windows.stream: with {reports} of {windows.max_windows} windows for each source nothing is gained; "
+                "leave it out, or lower reports_per_source"
+            )
+    return Stream(damping=damping, blur=asked.blur, memory=asked.memory)
 
 
 def claim_of(asked: Specification) -> Claim:

@@ -24,7 +24,7 @@ from lintra_protocol.encoding.documents import real
 from lintra_protocol.fields.code_book import CodeBook
 from lintra_protocol.fields.contributors import MAX_ROWS, MAX_ROWS_PER_PERSON, Contributors
 from lintra_protocol.fields.schema import OTHER, Kind, Name
-from lintra_protocol.fields.windows import MAX_MERGE, MAX_WINDOWS
+from lintra_protocol.fields.windows import MAX_MERGE, MAX_STREAM, MAX_WINDOWS
 from lintra_protocol.privacy.statement import Neighbours, NoiseBy, Threat
 
 
@@ -135,6 +135,22 @@ class StudySpecification(SpecPart):
     pilot: str | None = Field(default=None, description="the pilot's task identifier; only in the main task")
 
 
+class StreamSpecification(SpecPart):
+    """Windows whose servers take back, later, what they added before, so that totals stay sharp."""
+
+    damping: Number | None = Field(
+        default=None,
+        description="how much is taken back, above 0 and at most 1; if not given, the largest multiple of 0.05 at "
+        "which a single window has at most 1.25 times the noise of a plain one",
+    )
+    blur: Number = Field(
+        default="0.1", description="servers remember their noise under noise of this part of its deviation"
+    )
+    memory: Whole | None = Field(
+        default=None, ge=2, le=MAX_STREAM, description="for how many windows, its own included; for all if not given"
+    )
+
+
 class WindowsSpecification(SpecPart):
     """How a task is cut into windows; lengths are multiples of its `time_precision`, and its duration follows."""
 
@@ -149,6 +165,11 @@ class WindowsSpecification(SpecPart):
         le=MAX_MERGE,
         description="how many windows in a row may be released together where the first ones have too few reports; "
         "a source's reports then cost more, whether or not it happens",
+    )
+    stream: StreamSpecification | None = Field(
+        default=None,
+        description="totals of many windows have less noise, and single windows a little more, where a source answers "
+        "few of them; servers add all noise, and the claim is about all that a source may send",
     )
 
 
@@ -249,8 +270,8 @@ class Specification(SpecPart):
     noise: NoiseBy | None = Field(
         default=None,
         description="with servers reports carry no noise, and every server adds enough of it to its share of the "
-        "release; for sum, osnap and second_moment. With both clients add theirs and every server a floor, which hides "
-        "a client even if all others are invented. If not given, both wherever it is offered, else clients",
+        "release; for sum, osnap, second_moment and histogram. With both clients add theirs and every server a floor, "
+        "which hides a client even if all others are invented. If not given, both wherever it is offered, else clients",
     )
     epsilon_alone: Number | None = Field(
         default=None,
@@ -269,6 +290,8 @@ class Specification(SpecPart):
         """Return who adds the noise: as asked; both where a floor is offered and t leaves anybody to invent."""
         if self.noise is not None:
             return self.noise
+        if self.windows is not None and self.windows.stream is not None:
+            return "servers"
         corrupt = self.max_corrupt_clients
         if corrupt is None:
             corrupt = 0 if self.contributors is None else self.min_clients - 1

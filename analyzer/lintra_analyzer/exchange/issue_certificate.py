@@ -68,6 +68,7 @@ def certify(
                 lost=inventory.message.lost,
                 witnessed=inventory.message.witnessed,
                 nonce=nonce,
+                remembered=share.remembered,
                 sketch_share=share.sealed,
             )
             for entry, inventory, nonce, share in parts

@@ -20,7 +20,14 @@ from lintra_protocol.messages.documents import Cohort, Inventory, Signed, Sketch
 from lintra_protocol.messages.verification import Verdict
 from lintra_protocol.privacy.statement import PrivacyStatement
 from lintra_protocol.report import wire
-from lintra_protocol.rules.release import aggregate_context, check_cohort, draw_matrix, verify_cohorts, verify_list
+from lintra_protocol.rules.release import (
+    aggregate_context,
+    check_cohort,
+    check_remembered,
+    draw_matrix,
+    verify_cohorts,
+    verify_list,
+)
 from lintra_protocol.rules.verification import Judgement, require_frozen
 from lintra_protocol.task import Task
 
@@ -168,9 +175,11 @@ def _require_record(
         seed=base64url(cohort.seed),
         rows=task.mechanism.num_rows,
         words=task.sketch_words,
+        remembered=record.remembered,
         sealed=base64url(domain_hash("sealed sketch share", sealed)),
     )
     if record == expected:
+        check_remembered(task, batch, record.remembered)
         return
     differing = [name for name, value in expected if getattr(record, name) != value]
     raise InvalidReleaseError(f"the sketch share of server {server} differs in {', '.join(differing)}")

@@ -182,6 +182,8 @@ class Schedule:
             if self._jobs.num_running >= MOST_AT_ONCE:
                 break
             job = known.get(batch)
+            if progress.task.stream is not None and batch > progress.first:
+                break  # a server gives up an earlier window when it releases a later one of the stream
             if progress.task.max_merge > 1 and self._is_settled(job):
                 continue
             if progress.task.max_merge > 1 and job is not None and waits_for_next(job):

@@ -103,6 +103,12 @@ class Book:
                 f"reports_per_source of task {self._batch[0]} is {most}, and this source has, or may have, as many"
             )
 
+    def has_paid(self, source: Source) -> bool:
+        """Return whether a source has, for certain, a charge in any batch of this task."""
+        found = "SELECT 1 FROM charges WHERE +task_id = ? AND source IN (?, ?) LIMIT 1"
+        name = _EVERYBODY if isinstance(source, Vouched) else source
+        return self._db.execute(found, (self._batch[0], name, _EVERYBODY)).fetchone() is not None
+
     def totals(self, source: Source) -> Iterator[Spending]:
         """Yield what a source has spent; for sources that are not named, everything that one of them may have spent."""
         if not isinstance(source, Vouched):

@@ -139,11 +139,7 @@ class Ledger:
         return self._file.path.with_name(self._file.path.name + ".outbox")
 
     def open_outbox(self) -> Outbox:
-        """Open the outbox beside this ledger, or begin it.
-
-        Raises:
-            LedgerRefusedError: it cannot be used.
-        """
+        """Open the outbox beside this ledger, or begin it; raise LedgerRefusedError if it cannot be used."""
         return Outbox(self.outbox_path, self._file.names)
 
     def pseudonym(self, source: object) -> str:
@@ -170,8 +166,10 @@ class Ledger:
             self._prices[task.task_id] = set_aside_by(task), price_of(task)
         main, price = self._prices[task.task_id]
         most, is_round = task.reports_per_source, task.mechanism.round_before is not None
-        before = task_before(task)
-        return self.charge(task.task_id, price, reports, batch, main=main, pilot=before, most=most, is_round=is_round)
+        before, once = task_before(task), task.stream is not None
+        return self.charge(
+            task.task_id, price, reports, batch, main=main, pilot=before, most=most, is_round=is_round, once=once
+        )
 
     def charge(
         self,
@@ -184,6 +182,7 @@ class Ledger:
         pilot: str | None = None,
         most: int = 1,
         is_round: bool = False,
+        once: bool = False,
     ) -> dict[bytes, LedgerRefusedError]:
         """Charge reports that are about to leave, all in one transaction that is on disk when this returns.
 
@@ -196,6 +195,7 @@ class Ledger:
             pilot: of a main task: its pilot. Whose report was charged there pays nothing more.
             most: in how many batches of the task a source may have a report.
             is_round: whether the pilot is the round before, in which every source must have taken part.
+            once: whether the price is that of all of them, so that a later report of a source costs nothing.
 
         Returns:
             The reports that must not leave; nothing was charged for them. Those that are not in it may.
@@ -214,7 +214,7 @@ class Ledger:
             book = Book(db, task_id, batch)
             for report_id, source in reports.items():
                 try:
-                    self._charge(book, _Charge(price, main, pilot, most, is_round), report_id, source)
+                    self._charge(book, _Charge(price, main, pilot, most, is_round, once), report_id, source)
                 except LedgerRefusedError as error:
                     if isinstance(source, Vouched):
                         raise
@@ -323,6 +323,8 @@ class Ledger:
                 f"the task is a later round of {wanted.pilot}, in which this source took no part; only those answer it "
                 "whose first report has paid for all rounds"
             )
+        if wanted.once and book.has_paid(source):
+            return book.enter(source, Spending.zero())
         for total in book.totals(source):
             self._require_room(total, price)  # (2)
         charge = book.enter(source, price)
@@ -353,12 +355,7 @@ class Ledger:
             return reports_of(db, task_id, whose)
 
     def entries(self, source: str | None = None) -> list[Entry]:
-        """Return all charges, or those that count for one source, oldest first.
-
-        Raises:
-            ValueError: the name cannot be one.
-            LedgerRefusedError: the file cannot be used.
-        """
+        """Return all charges, or those that count for one source, oldest first (see `spent` for errors)."""
         whose = None if source is None else self.pseudonym(source)
         with self._file.transaction() as db:
             found = [Entry(*values) for values in all_charges(db)]
@@ -382,7 +379,8 @@ class Ledger:
 class _Charge:
     """What a task costs, what it sets aside for the main task of its study, its pilot, and how often it is charged.
 
-    `is_round` says whether the pilot is the round before, without which nothing is charged.
+    `is_round` says whether the pilot is the round before, without which nothing is charged. `once` says whether the
+    first of these charges pays for all.
     """
 
     price: Spending
@@ -390,6 +388,7 @@ class _Charge:
     pilot: str | None
     most: int
     is_round: bool = False
+    once: bool = False
 
 
 def default_path() -> Path:

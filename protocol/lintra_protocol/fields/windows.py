@@ -8,12 +8,38 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
-from lintra_protocol.encoding.documents import Frozen
+from lintra_protocol.encoding.documents import Frozen, Real, fraction
+from lintra_protocol.privacy.stream_matrix import StreamMatrix
 
 MAX_WINDOWS = 2**20
 
 MAX_MERGE = 16
 """Most windows that a task may merge: beyond that the claim says little, and longer windows cost nothing."""
+
+MAX_STREAM = 10_000
+"""Most windows of a stream."""
+
+
+class Stream(Frozen):
+    """How servers take back, in later windows, what they added to earlier ones (docs/proofs/together.md#streams).
+
+    Attributes:
+        damping: w, above 0 and at most 1: how much of it they take back.
+        blur: rho: a server remembers its noise under noise of this part of its deviation.
+        memory: for how many windows, its own included, noise is remembered; left out for all.
+    """
+
+    damping: Real
+    blur: Real = "0.1"
+    memory: int | None = Field(default=None, ge=2, le=MAX_STREAM, exclude_if=lambda memory: memory is None)
+
+    @model_validator(mode="after")
+    def _in_range(self) -> Self:
+        if not 0 < fraction(self.damping) <= 1:
+            raise ValueError(f"damping lies in (0, 1], got {self.damping}")
+        if not 0 <= fraction(self.blur) <= 1:
+            raise ValueError(f"blur lies in [0, 1], got {self.blur}")
+        return self
 
 
 class Windows(Frozen):
@@ -25,6 +51,7 @@ class Windows(Frozen):
         max_windows: how many there are; the task ends with the last.
         reports_per_source: in how many windows one source may answer, once in each.
         max_merge: most windows in a row whose reports may be released together; the first of them were too small.
+        stream: how the noise of windows hangs together; left out where it is independent.
     """
 
     window: int = Field(ge=1, lt=2**31)
@@ -32,6 +59,7 @@ class Windows(Frozen):
     max_windows: int = Field(ge=1, le=MAX_WINDOWS)
     reports_per_source: int = Field(ge=1, le=MAX_WINDOWS)
     max_merge: int = Field(default=1, ge=1, le=MAX_MERGE, exclude_if=lambda most: most == 1)
+    stream: Stream | None = Field(default=None, exclude_if=lambda stream: stream is None)
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -41,7 +69,19 @@ class Windows(Frozen):
             )
         if self.max_merge > self.max_windows:
             raise ValueError(f"max_merge {self.max_merge} is more than the {self.max_windows} windows there are")
+        if self.stream is not None and self.max_windows > MAX_STREAM:
+            raise ValueError(f"a stream has at most {MAX_STREAM} windows, got {self.max_windows}")
+        if self.stream is not None and self.max_merge > 1:
+            raise ValueError("windows of a stream are never merged: use max_merge 1")
         return self
+
+    @property
+    def matrix(self) -> StreamMatrix | None:
+        """Return the matrix of the stream; None where noise is independent."""
+        if self.stream is None:
+            return None
+        blur, damping = fraction(self.stream.blur), fraction(self.stream.damping)
+        return StreamMatrix(self.max_windows, self.reports_per_source, damping, blur, self.stream.memory)
 
     @property
     def units(self) -> int:

@@ -64,8 +64,9 @@ class Mechanism(Frozen, ABC):
 
     allows: ClassVar[frozenset[str]] = frozenset()
     """What a task of this kind may have: "contributors", "persons" (all rows of a person are clipped together),
-    "clip counter", "server noise", "floor" (noise of servers beside that of clients), "dither" (`rounding` may be
-    dithered), "levels" (a category enters as the number of its level, and not as indicators)."""
+    "clip counter", "server noise", "floor" (noise of servers beside that of clients), "stream" (windows whose noise
+    hangs together), "dither" (`rounding` may be dithered), "levels" (a category enters as the number of its level, and
+    not as indicators)."""
 
     start_bits: ClassVar[int]
     """Bits of the norm bound, in integer steps, that calibration tries first."""

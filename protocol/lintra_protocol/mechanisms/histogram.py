@@ -49,7 +49,7 @@ class Histogram(Mechanism):
     levels: tuple[Annotated[int, Field(ge=0, le=1024)], ...]
     indicator: int = Field(default=4096, ge=1, le=2**30)
 
-    allows: ClassVar[frozenset[str]] = frozenset({"contributors", "levels", "floor"})
+    allows: ClassVar[frozenset[str]] = frozenset({"contributors", "levels", "server noise", "floor", "stream"})
     start_bits: ClassVar[int] = 0
 
     @model_validator(mode="after")

@@ -323,7 +323,7 @@ class Layout:
         first: FloatArray = self.values(sketch, name)[0]
         return first
 
-    def deviation(self, name: str, draws: int, servers_variance: float = 0.0) -> FloatArray:
+    def deviation(self, name: str, draws: float, servers_variance: float = 0.0) -> FloatArray:
         """Return the deviation of a block's released numbers, in normalised units; shape `(size,)` or `()`.
 
         Args:
@@ -340,13 +340,13 @@ class Layout:
         """Return the same of the noise of one report alone, of shape `(size,)` or `()`."""
         return replace(self, floor=NO_FLOOR).deviation(name, 1)
 
-    def product_deviations(self, name: str, draws: int) -> tuple[float, float]:
+    def product_deviations(self, name: str, draws: float) -> tuple[float, float]:
         """Return the deviations of a product and of a square in a released block of products, in normalised units."""
         sigmas, step = cast("Triangle", self[name].sigma), float(self[name].steps)
         product, square = self._summed(np.array([sigmas.product, sigmas.square]), draws)
         return float(product * step), float(square * step)
 
-    def _summed(self, sigmas: IntArray, draws: int, servers_variance: float = 0.0) -> FloatArray:
+    def _summed(self, sigmas: IntArray, draws: float, servers_variance: float = 0.0) -> FloatArray:
         """Return the deviation of words to which so many draws are added, and what servers add, in ring units."""
         if not (servers_variance or self.floor.deviation):
             return sqrt(draws) * sigmas.astype(np.float64)
@@ -358,7 +358,7 @@ class Layout:
         """Return how many rows the counter counts, with its noise, from released integers of shape `(m, w)`."""
         return float(self.integers(sketch, self.counter)[0].sum()) / self.rows_per_count
 
-    def count_deviation(self, draws: int) -> float:
+    def count_deviation(self, draws: float) -> float:
         """Return the deviation, in rows, of the counter that carries so many draws of a report's noise."""
         return float(np.linalg.norm(self._summed(self[self.counter].sigmas, draws))) / self.rows_per_count
 

@@ -15,7 +15,7 @@ from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.mechanisms.base import LOG_MAX_WRAP, Mechanism
 from lintra_protocol.mechanisms.grid import FINE_SIGMA, grids, no_grid
 from lintra_protocol.mechanisms.layout import CLIPPED, ROWS, Layout, Products, Words
-from lintra_protocol.mechanisms.noise_law import GaussianLaw, drawn_together
+from lintra_protocol.mechanisms.noise_law import GaussianLaw, drawn_together, upper_root
 from lintra_protocol.mechanisms.persons import check_rows, clipped_together
 from lintra_protocol.mechanisms.row_quota import block_quota
 from lintra_protocol.mechanisms.setting import Setting
@@ -236,6 +236,8 @@ class Measurement:
         It is that of their reports, unless servers noise a sketch, in which a report stands in s rows. It is the same
         for every matrix (docs/proofs/servers.md#noise-by-servers).
         """
+        if self.setting.stream is not None:
+            return Fraction(self.setting.stream.distance(upper_root(self.squared_distance), self.shifted_words)) ** 2
         if not (self.setting.noising_servers and self.mechanism.row_blocks):
             return self.squared_distance
         return self.mechanism.row_blocks * self._one_change + self._squared_counter
@@ -250,10 +252,13 @@ class Measurement:
 
     @property
     def shifted_words(self) -> int:
-        """Return how many released words one report moves: in a sketch those of s rows, and of a total once."""
+        """Return how many released words one report moves: in a sketch those of s rows, and of a total once.
+
+        A stream's later windows move, too: it is the words of all of them.
+        """
         times = max(self.mechanism.row_blocks, 1)
         sizes = (block.size * (1 if block.is_total else times) for block in self.layout.blocks if block.name != ROWS)
-        return sum(sizes)
+        return sum(sizes) * self.setting.rows_of_stream
 
     @property
     def squared_length(self) -> int | None:
@@ -316,11 +321,7 @@ class Measurement:
     # --- what a task may say -----------------------------------------------------------------------------------
 
     def check(self, max_clients: int) -> None:
-        """Refuse parameters that break the claim or may overflow the ring.
-
-        Raises:
-            InvalidTaskError, RowUnderfilledError, FalseClaimError: see `Task.check`.
-        """
+        """Refuse parameters that break the claim or may overflow the ring (see `Task.check` for errors)."""
         mechanism, bits = self.mechanism, self.mechanism.fraction_bits
         mechanism.check_options(self.claim, self.num_columns, self.setting)
         mechanism.check_grid(self.num_columns, self.setting)

@@ -251,7 +251,10 @@ class GaussianLaw:
             total = behind * setting.rows_per_report * max(block.bound for block in blocks)
             sigma = max(block.largest_sigma for block in blocks)
             of_servers = MAX_SERVERS * self.smoothing(setting) ** 2 + measured.layout.floor.largest_variance(sigma)
-            variance = setting.draws(behind) * float(sigma) ** 2 + of_servers
+            draws = setting.draws(behind)
+            if setting.stream is not None:
+                draws = setting.noising_servers * setting.stream.headroom_variance
+            variance = draws * float(sigma) ** 2 + of_servers
             entries = measured.num_rows * sum(block.size for block in blocks)
             found = log_wrap_probability(entries, total, variance, RING_BITS)
             log_chance = float(np.logaddexp(log_chance, found))
@@ -287,7 +290,7 @@ def drawn_together(runs: Sequence[tuple[int, IntArray]], shape: tuple[int, int],
     return result
 
 
-def summed_deviation(sigma: int, draws: int, servers_variance: int = 0, rows: int = 1) -> float:
+def summed_deviation(sigma: int, draws: float, servers_variance: int = 0, rows: int = 1) -> float:
     """Return the deviation, in ring units, of a word to which so many draws of deviation `sigma` are added.
 
     `servers_variance` is that of `Layout.deviation`; a release is divided by the root of `rows`, those of a report.

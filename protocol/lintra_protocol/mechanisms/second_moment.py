@@ -69,7 +69,7 @@ class SecondMoment(Mechanism):
     )
 
     allows: ClassVar[frozenset[str]] = frozenset(
-        {"contributors", "persons", "clip counter", "dither", "server noise", "floor"}
+        {"contributors", "persons", "clip counter", "dither", "server noise", "floor", "stream"}
     )
     start_bits: ClassVar[int] = 12
 

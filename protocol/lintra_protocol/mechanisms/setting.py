@@ -7,6 +7,7 @@ from lintra_protocol.encoding.documents import fraction
 from lintra_protocol.fields.contributors import Contributors
 from lintra_protocol.noise.clipping import squared_integer_bound
 from lintra_protocol.privacy.statement import NoiseBy
+from lintra_protocol.privacy.stream_matrix import StreamMatrix
 
 
 @dataclass(frozen=True)
@@ -19,12 +20,21 @@ class Setting:
             reports (docs/proofs/servers.md#noise-by-servers).
         floor_servers: N where every server adds a floor of noise to that of clients (#two-layers); 0 for one layer.
         merges: whether a release may hold several reports of a source.
+        stream: how the noise of windows hangs together; None where it is independent.
+        released_draws: how many draws of noise a number carries that is read; None for what is planned.
     """
 
     contributors: Contributors | None = None
     noising_servers: int = 0
     floor_servers: int = 0
     merges: bool = False
+    stream: StreamMatrix | None = None
+    released_draws: float | None = None
+
+    @property
+    def rows_of_stream(self) -> int:
+        """Return how many windows are promised together; 1 where each is promised alone."""
+        return 1 if self.stream is None else self.stream.rows
 
     @property
     def count(self) -> Literal["exact", "noisy"] | None:
@@ -72,9 +82,15 @@ class Setting:
         """Return who adds the noise."""
         return "servers" if self.noising_servers else "both" if self.floor_servers else "clients"
 
-    def draws(self, num_reports: int) -> int:
-        """Return how many draws of a report's noise a released number carries that adds up so many reports."""
-        return self.noising_servers or num_reports
+    def draws(self, num_reports: int) -> float:
+        """Return how many draws of a report's noise a released number carries that adds up so many reports.
+
+        Of a window of a stream it is what the noisiest has, unless it is known which is read.
+        """
+        if self.released_draws is not None:
+            return self.released_draws
+        each = 1 if self.stream is None else self.stream.window_variance
+        return self.noising_servers * each or num_reports
 
     def honest_draws(self, honest_reports: int) -> int:
         """Return how many of them nobody knows, if so many reports are honest: these, or that of one server."""

@@ -28,7 +28,7 @@ class Sum(Mechanism):
     count: Literal["exact", "noisy"] = Field(default="exact", exclude_if=lambda count: count == "exact")
 
     allows: ClassVar[frozenset[str]] = frozenset(
-        {"contributors", "persons", "clip counter", "dither", "server noise", "floor"}
+        {"contributors", "persons", "clip counter", "dither", "server noise", "floor", "stream"}
     )
     start_bits: ClassVar[int] = 24
 

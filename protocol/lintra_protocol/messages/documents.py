@@ -154,6 +154,7 @@ class SketchShareRecord(Frozen):
     """What a sealed sketch share is: whose, of which cohort, under which seed, of what shape.
 
     `seed` is the late seed that the public matrix was drawn from; `sealed` is H("sealed sketch share", ciphertext).
+    `remembered` are earlier windows whose remembered noise entered, ascending; left out where windows are no stream.
     """
 
     kind: Literal["sketch_share"] = "sketch_share"
@@ -165,6 +166,7 @@ class SketchShareRecord(Frozen):
     seed: Key
     rows: Count
     words: Count
+    remembered: tuple[Count, ...] | None = Field(default=None, exclude_if=lambda windows: windows is None)
     sealed: Key
 
 

@@ -60,6 +60,10 @@ class SharesSeen:
         """Return what is left where no other client's noise counts: none is given away."""
         return replace(self, several=Fraction(0), given_away=0)
 
+    def of_reports(self, reports: int) -> "SharesSeen":
+        """Return what the shares of so many reports of a source show together."""
+        return replace(self, shifted=reports * self.shifted, several=reports * self.several)
+
     @property
     def twice(self) -> Fraction:
         """Return (n eta')^2, a bound of the chance that two clients or more have such shares."""

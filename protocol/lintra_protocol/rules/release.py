@@ -342,3 +342,18 @@ def aggregate_context(
     """Return the parts that a sealed sketch share is bound to, framed (R11); with windows the batch is one of them."""
     numbers = () if task.windows is None else batch_parts(batch, first)
     return framed("aggregate", task.id_bytes, server.to_bytes(2, "big"), cohort_root, seed, *numbers)
+
+
+def check_remembered(task: Task, batch: int, remembered: Sequence[int] | None) -> None:
+    """Check which windows' memory a server says that it used: earlier ones, each once, in a stream only (R-S5).
+
+    Raises:
+        InvalidMessageError: none of a stream, some of another task, or windows that cannot have entered.
+    """
+    if (task.stream is None) != (remembered is None):
+        raise InvalidMessageError("the windows whose remembered noise entered are named in a stream, and nowhere else")
+    if task.stream is None or remembered is None:
+        return
+    possible = set(task.stream.remembered_by(batch))
+    if list(remembered) != sorted(set(remembered)) or not possible.issuperset(remembered):
+        raise InvalidMessageError(f"windows {list(remembered)} cannot have entered window {batch}, in this order")

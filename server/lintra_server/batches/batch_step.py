@@ -37,7 +37,10 @@ class BatchSteps:
         if batch.state == "abandoned" and batch.ended_by == TooManyRejectedError.token:
             raise TooManyRejectedError("this was decided when they were checked, and is final")
         if batch.state == "abandoned":
-            raise AbandonedError("its task ended long ago and nobody released it, or the server's disk was restored")
+            raise AbandonedError(
+                "its task ended long ago and nobody released it, or a later window of "
+                "its stream was released, or the server's disk was restored"
+            )
         if batch.state == "merged":
             raise AbandonedError(f"window {held.batch} was merged into a later one, and is never released alone")
         return batch

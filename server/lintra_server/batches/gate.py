@@ -49,6 +49,7 @@ from lintra_server.batches.id_lists import BatchLists
 from lintra_server.batches.merged_batches import share_of
 from lintra_server.batches.reasons import lost, not_open, not_yet, require_own, same_request, same_windows
 from lintra_server.batches.registry import RegisteredBatch
+from lintra_server.batches.stream_rows import StreamRows
 from lintra_server.durability.disk_reserve import is_full
 from lintra_server.durability.journal import BatchId
 from lintra_server.storage.batch_states import BatchStates
@@ -101,6 +102,7 @@ class Gate(BatchSteps):
         self._lists = lists
         self._identity = identity
         self._random_bytes = random_bytes
+        self._streams = StreamRows(store.history, stepper, store.stream_memory, random_bytes)
         self._now = now
 
     # --- (R6) inventory ----------------------------------------------------------------------------------------
@@ -247,14 +249,16 @@ class Gate(BatchSteps):
             drawn = draw_matrix(
                 held.task, held.batch, agreed.root, agreed.nonces, agreed.count, batch.first
             )  # (4), (5)
-            aggregate = self._sealed(held, drawn, agreed.root, batch.first, tell)  # (6), (7)
-            values: Values = {
-                "state": "released",
-                "request_hash": request_hash,
-                "aggregate": aggregate,
-                "released_at": int(self._now()),
-            }
-            self._perform(held, "released", agreed.before, values, batch.first)  # (8)
+            with self._streams.turn(held):
+                aggregate = self._sealed(held, drawn, agreed.root, batch.first, tell)  # (6), (7)
+                values: Values = {
+                    "state": "released",
+                    "request_hash": request_hash,
+                    "aggregate": aggregate,
+                    "released_at": int(self._now()),
+                }
+                self._perform(held, "released", agreed.before, values, batch.first)  # (8)
+                self._streams.forget_used(held)
             return self._alone(held, aggregate)  # (9)
 
     def aggregate(self, held: RegisteredBatch) -> bytes:
@@ -348,7 +352,7 @@ class Gate(BatchSteps):
         task, matrix = held.task, drawn.matrix
         members = self._store.history.members(held.number)
         share = share_of(self._store, self._executor, task, held.server, drawn, members, tell)
-        task.measurement.add_server_noise(share, self._random_bytes)
+        noise = self._streams.add_noise(held, share)
         context = aggregate_context(task, held.batch, held.server, root, drawn.seed, first)
         sealed = seal(ring_bytes(share), task.suite, parse_base64url(task.analyzer.sealing_key), context)
         record = SketchShareRecord(
@@ -360,9 +364,12 @@ class Gate(BatchSteps):
             seed=base64url(drawn.seed),
             rows=matrix.rows,
             words=task.sketch_words,
+            remembered=noise.remembered,
             sealed=base64url(domain_hash("sealed sketch share", sealed)),
         )
-        return encode_sealed_document(sign(self._identity, record).canonical(), sealed)
+        released = encode_sealed_document(sign(self._identity, record).canonical(), sealed)
+        self._streams.remember(held, noise, released)
+        return released
 
 
 def _once_held(own: Inventory) -> int:

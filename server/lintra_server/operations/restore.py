@@ -105,6 +105,7 @@ def _begin_anew(
     All keys of batches are destroyed. The old database and the old journal stay beside the new ones.
     """
     now, given_up = clock.now(), folder.batch_keys(vault).destroy_all_but(())
+    folder.stream_memory(vault).forget_all()
     if settings.database_url is None:
         put_aside(settings)
     folder.new_notes().close()

@@ -178,6 +178,7 @@ def renew_keys(parts: ServerResources) -> int:
     if not parts.vault.is_changing:
         return 0  # there may be thousands of files, and all are under the only key
     done = sum(_renewed(parts, history.batch) for history in parts.history.batches.values() if not history.is_destroyed)
+    done += sum(parts.store.stream_memory.renew(history.batch) for history in parts.history.batches.values())
     done += sum(parts.sealing_keys.renew(name, name) for name in parts.sealing_keys.names())
     places = {task.place: task_id for task_id, task in parts.history.tasks.items()}
     with parts.database.writing() as connection:

@@ -16,6 +16,7 @@ from lintra_server.durability.journal import Journal
 from lintra_server.durability.key_files import KeyFiles
 from lintra_server.durability.notes import DamagedNotesError, Notes
 from lintra_server.durability.private_files import FILE_MODE, make_folder, replace, require_private, write_new
+from lintra_server.storage.stream_memory import StreamMemory
 from lintra_server.storage.transition_log import StepFiles
 from lintra_service.settings import InvalidSettingsError
 
@@ -77,6 +78,10 @@ class KeyFolder:
         """Return the files that hold the sealing keys."""
         return sealing_key_files(self.path, vault)
 
+    def stream_memory(self, vault: Vault) -> StreamMemory:
+        """Return what is remembered of the noise in windows of streams."""
+        return stream_memory(self.path, vault)
+
     def open_notes(self) -> Notes:
         """Read the notes of where batches end; they are begun if there are none (see `Notes` for errors)."""
         return Notes(self.path / NOTES_FILE)
@@ -134,6 +139,11 @@ class KeyFolder:
 def batch_key_files(folder: Path, vault: Vault) -> KeyFiles:
     """Return the files of a key folder that hold the keys of batches."""
     return KeyFiles(folder / "batches", vault, "batch keys")
+
+
+def stream_memory(folder: Path, vault: Vault) -> StreamMemory:
+    """Return what the files of a key folder remember of the noise in windows of streams."""
+    return StreamMemory(KeyFiles(folder / "streams", vault, "stream memory"))
 
 
 def sealing_key_files(folder: Path, vault: Vault) -> KeyFiles:

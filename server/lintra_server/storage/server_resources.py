@@ -155,7 +155,7 @@ def _opened(
         notes.close()
         raise
     batch_keys = folder.batch_keys(vault)
-    store = Store(database, vault, batch_keys, notes, history, random_bytes)
+    store = Store(database, vault, batch_keys, notes, history, random_bytes, folder.stream_memory(vault))
     reserve = Reserve([folder.path, settings.data_dir], settings.reserve_bytes)
     states = BatchStates(database, history, notes, journal)
     return ServerResources(

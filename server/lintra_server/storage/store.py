@@ -30,6 +30,7 @@ from lintra_server.storage.marks import BEGIN, BrokenChainError, End
 from lintra_server.storage.raw_statement import Direct
 from lintra_server.storage.report_index import KeyIndex
 from lintra_server.storage.segments import Written, drop_some, empty_some, merge_some, new_segments, write_segments
+from lintra_server.storage.stream_memory import StreamMemory
 from lintra_server.storage.tasks import enter
 from lintra_server.storage.transition_log import SET_BACK, ForkedError
 
@@ -96,8 +97,10 @@ class Store(BatchReader):
         notes: Notes,
         history: History,
         random_bytes: RandomBytes,
+        stream_memory: StreamMemory,
     ) -> None:
-        """Keep everything in one database (see `Tasks`)."""
+        """Keep everything in one database (see `Tasks`), and beside it what is remembered of noise in streams."""
+        self.stream_memory = stream_memory
         super().__init__(database, vault, key_files, notes, history, random_bytes)
         self._spent = KeyIndex(self.chains, random_bytes, "serials")
         self._known = KeyIndex(self.chains, random_bytes, "ids")

@@ -20,6 +20,7 @@ from lintra_client.ledger.file import LedgerFile
 from lintra_client.ledger.ledger import SELF, default_path
 from lintra_client.ledger.prices import price_of
 from lintra_protocol.errors import LedgerRefusedError
+from lintra_protocol.fields.windows import Stream, Windows
 from lintra_protocol.mechanisms import Osnap
 from lintra_protocol.privacy.composition import Spending
 from lintra_protocol.privacy.gaussian import gaussian_epsilon
@@ -484,3 +485,18 @@ def test_a_report_that_leaves_no_epsilon_for_what_shares_show_does_not_fit(tmp_p
         refused = ledger.charge(TASKS[1], big, {bytes([1] * 32): SELF})
         assert "would be inf" in refused[bytes([1] * 32)].detail
         assert len(ledger.entries()) == 1
+
+
+def test_a_stream_is_charged_whole_before_its_first_report_and_nothing_later(tmp_path: Path) -> None:
+    windows = Windows(window=1, grace=0, max_windows=6, reports_per_source=2, stream=Stream(damping="0.5"))
+    times = {"batches": "windowed", "windows": windows, "not_before": 1, "not_after": 7}
+    task = make_task("sum", noise="servers", **times)
+    ledger = Ledger(tmp_path / "ledger.sqlite", max_epsilon=2, delta=DELTA)
+    assert ledger.charge_task(task, {report(0): "alice"}, 0) == {}
+    spent = ledger.spent("alice").spent
+    assert spent == price_of(task)
+    assert ledger.charge_task(task, {report(1): "alice"}, 3) == {}
+    assert ledger.spent("alice").spent == spent
+    assert list(ledger.charge_task(task, {report(2): "alice"}, 4)) == [report(2)]  # a third one was never promised
+    assert ledger.charge_task(task, {report(3): "bob"}, 4) == {}
+    assert ledger.spent("bob").spent == spent

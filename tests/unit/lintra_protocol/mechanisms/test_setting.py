@@ -209,7 +209,7 @@ def test_a_verified_row_is_bounded_by_the_longest_honest_one_and_shares_cost_eta
     statement.require(task.claim)
 
 
-@pytest.mark.parametrize("kind", ["histogram", "range_finder", "ron_gauss"])
+@pytest.mark.parametrize("kind", ["range_finder", "ron_gauss"])
 def test_kinds_whose_noise_servers_cannot_add_are_refused(kind: str) -> None:
     plain = make_task(kind, min_clients=200, check=False)
     with pytest.raises(UnsupportedFeatureError, match="servers cannot add"):

@@ -1,0 +1,105 @@
+"""Streams in a plan: the damping that is chosen if none is given, and what a stream gains and costs.
+
+Deviations are those of a plain window, whose noise is independent, at the same promise for all that a source may send.
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import sqrt
+
+import numpy as np
+
+from lintra_protocol.crypto.ring import FloatArray
+from lintra_protocol.privacy.stream_matrix import StreamMatrix
+
+MOST_SINGLE = 1.25
+"""How much noise a single window may have, if no damping is given, in that of a plain window."""
+
+LEAST_GAIN = 0.1
+"""A total that is sharper by less than this part is not worth a stream."""
+
+MOVING = 4
+"""Windows of the moving sum that is predicted."""
+
+_STEP = Fraction(1, 20)
+
+
+@dataclass(frozen=True)
+class StreamGain:
+    """The noise of a stream beside that of plain windows.
+
+    Attributes:
+        single: of the noisiest window.
+        total: of the sum of all windows.
+        plain_total: the same of plain windows: the root of their number.
+        moving: of the noisiest sum of `MOVING` windows in a row, or of all if there are fewer.
+        plain_moving: the same of plain windows.
+        slope: of the change from window to window, of the line that fits best.
+        plain_slope: the same of plain windows.
+    """
+
+    single: float
+    total: float
+    plain_total: float
+    moving: float
+    plain_moving: float
+    slope: float
+    plain_slope: float
+
+    @property
+    def is_worthwhile(self) -> bool:
+        """Return whether the total gains at least a tenth."""
+        return self.total <= (1 - LEAST_GAIN) * self.plain_total
+
+    def lines(self, stream: StreamMatrix) -> list[str]:
+        """Return in words what the stream gains, and the advice not to use it where that is little."""
+        width = min(MOVING, stream.rows)
+        slope = self.slope / self.plain_slope if self.plain_slope else 1.0
+        gain = (
+            f"the windows are a stream of damping {float(stream.damping):g}: in units of the noise of a plain window, "
+            f"a window has {self.single:.2f} (plain 1), the sum of {width} in a row {self.moving:.2f} (plain "
+            f"{self.plain_moving:.2f}), the total of {stream.rows} has {self.total:.2f} (plain "
+            f"{self.plain_total:.2f}), and a slope {slope:.2f} times that of plain windows"
+        )
+        charged = (
+            f"the claim is about all {stream.reports} reports that one source may send, and its ledger is charged for "
+            "them with the first"
+        )
+        said = [gain, charged]
+        if not self.is_worthwhile:
+            said.append(
+                f"the total gains less than a tenth: a source may answer {stream.reports} of {stream.rows} windows; "
+                "leave windows.stream out, or let each source answer fewer"
+            )
+        return said
+
+
+def gain_of(stream: StreamMatrix) -> StreamGain:
+    """Return what a stream gains, by its law; at most some seconds at ten thousand windows."""
+    rows, price = stream.rows, sqrt(stream.squared_norm / stream.reports)
+    width, middle = min(MOVING, rows), (rows - 1) / 2
+    slope: FloatArray = (np.arange(rows) - middle) / max(float(np.sum((np.arange(rows) - middle) ** 2)), 1.0)
+    moving = np.zeros(rows)
+    moving[rows - width :] = 1.0
+
+    def deviation(weights: FloatArray) -> float:
+        return price * sqrt(stream.variance(weights))
+
+    return StreamGain(
+        single=price * sqrt(stream.window_variance),
+        total=deviation(np.ones(rows)),
+        plain_total=sqrt(rows),
+        moving=deviation(moving),
+        plain_moving=sqrt(width),
+        slope=deviation(slope),
+        plain_slope=float(np.linalg.norm(slope)),
+    )
+
+
+def usual_damping(rows: int, reports: int, blur: Fraction, memory: int | None) -> Fraction:
+    """Return the largest multiple of .05 at which a window has at most `MOST_SINGLE` times the noise; 0 if none."""
+    for times in range(20, 0, -1):
+        stream = StreamMatrix(rows, reports, times * _STEP, blur, memory)
+        if sqrt(float(stream.squared_norm) / reports * stream.window_variance) <= MOST_SINGLE:
+            return times * _STEP
+    return Fraction(0)
