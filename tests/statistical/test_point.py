@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from lintra_analysis.estimators.point import drawn_to_zero, released_means, with_intercept
-from lintra_analysis.trial.row_weights import row_weighting
+from lintra_analysis.trial.row_weights import chosen_on, row_weighting, turning_of
 from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.privacy.gaussian import gaussian_mu
 from support.pages import ROOT
@@ -73,6 +73,51 @@ def fits(rows: FloatArray, epsilon: float, *, raw: bool = False) -> tuple[FloatA
     design = np.column_stack([np.ones(len(rows)), rows[:, :-1]])
     left = rows[:, -1] - design @ np.linalg.lstsq(design, rows[:, -1], rcond=None)[0]
     return np.array(found), 1 - float(np.mean(left**2)) / spread
+
+
+def slope_error(rows: FloatArray, epsilon: float) -> float:
+    """Median over slopes of the printed point's distance to least squares, standardised; the median of many draws."""
+    rule, generator = row_weighting(rows, len(rows), gaussian_mu(epsilon, 1e-6)), np.random.default_rng(2)
+    vectors, root = rule.vectors(rows)
+    gram = (vectors * np.square(root)[:, np.newaxis]).T @ vectors
+    sigma, size = rule.row_bound**2 / gaussian_mu(epsilon, 1e-6), len(gram)
+    own = np.linalg.lstsq(np.column_stack([np.ones(len(rows)), rows[:, :-1]]), rows[:, -1], rcond=None)[0][1:]
+    errors = []
+    for _ in range(DRAWS):
+        noise = generator.normal(size=(size, size)) * sigma / np.sqrt(2)
+        matrix = gram + noise + noise.T
+        slopes = drawn_to_zero(matrix, sigma, released_means(matrix, sigma), np.zeros(1))[0][0] / rule.target_factor
+        errors.append(np.median(np.abs(slopes - own) * rows[:, :-1].std(axis=0)) / rows[:, -1].std())
+    return float(np.median(errors))
+
+
+@pytest.mark.parametrize(
+    ("name", "epsilon", "most"), [("power_19k", 0.3, 0.05), ("power_19k", 1.0, 0.035), ("uci_concrete", 3.0, 0.21)]
+)
+def test_the_printed_slopes_of_two_tables_are_as_near_the_truth_as_was_asked(
+    name: str, epsilon: float, most: float
+) -> None:
+    assert slope_error(normalised(TABLES[name]()), epsilon) <= most
+
+
+@pytest.mark.parametrize(
+    ("name", "epsilon", "least"),
+    [("power_19k", 0.3, 25), ("power_19k", 1.0, 40), ("uci_concrete", 1.0, 10), ("uci_concrete", 3.0, 30)],
+)
+def test_features_turned_by_half_of_a_table_stand_out_of_the_noise_and_others_do_not(
+    name: str, epsilon: float, least: float
+) -> None:
+    """The least eigenvalue of the features' products in units of sigma."""
+    rows, mu, found = normalised(TABLES[name]()), gaussian_mu(epsilon, 1e-6), []
+    turn = turning_of(rows[: len(rows) // 2, :-1])
+    for features, matrix in ((rows[:, :-1] @ turn.T, turn), (rows[:, :-1], None)):
+        target = rows[:, -1] / (rows[:, -1].std() if matrix is not None else 1)
+        both = np.column_stack([features, target])
+        rule = chosen_on(both, len(rows), mu, turn=matrix)
+        vectors, root = rule.vectors(both)
+        gram = (vectors * np.square(root)[:, np.newaxis]).T @ vectors
+        found.append(float(np.linalg.eigvalsh(gram[:-1, :-1])[0]) / (rule.row_bound**2 / mu))
+    assert found[0] >= least > 5 * found[1]
 
 
 def check(name: str, epsilon: float) -> None:

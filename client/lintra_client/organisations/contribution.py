@@ -47,7 +47,7 @@ class Account:
         missing: for each column, how many values are missing.
         others: for each category that reserves the level `OTHER`, how many rows have it, missing values included.
         left_out_rows: rows that are not counted since a value is missing; 0 under an exact count.
-        shrunk: persons whose rows were shrunk together, or rows that were shrunk one by one.
+        shrunk: persons whose rows were shrunk together, or rows that were shrunk one by one; 0 where rows are weighted.
         shrunk_to: the smallest part that is left of a person's length, 1 where nobody was shrunk; 0 if not known.
         count: how the number of rows is released: "exact" or "noisy".
         promise: in words.
@@ -229,7 +229,12 @@ def _account(
     if measurement.leaves_out:
         counts[lacking.any(axis=1)] = False
     beyond = ((values < schema.lower) | (values > schema.upper)) & counts[:, np.newaxis]
-    shrunk, part = _shrunk(task, normalised, persons, counts)
+    weighted = measurement.average_weight(normalised) is not None
+    # That a row counts less is no shrinking: only the target's bound then moves a value.
+    shrunk, part = (0, 1.0) if weighted else _shrunk(task, normalised, persons, counts)
+    if weighted:
+        target = [column.name == _target(task) for column in schema.columns]
+        beyond |= np.outer(measurement.is_clipped(normalised) & counts, target)
     sigmas = measurement.layout.sigmas
     noisy = sigmas > 0
     relative = sigmas[noisy] / np.maximum(np.abs(exact[noisy]), 1)
@@ -260,6 +265,12 @@ def _account(
         colluding=epsilons_if_colluding(measurement, claim),
         noise=float(np.median(relative)),
     )
+
+
+def _target(task: Task) -> str | None:
+    """Return the name of the column that row weights treat as the target; None without one."""
+    place: int | None = getattr(task.mechanism, "target", None)
+    return None if place is None else task.encoded_columns[place].name
 
 
 def _shrunk(task: Task, normalised: FloatArray, persons: IntArray, counts: NDArray[np.bool_]) -> tuple[int, float]:

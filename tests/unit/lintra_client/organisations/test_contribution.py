@@ -117,6 +117,18 @@ async def test_it_says_what_is_in_it_before_anything_leaves(tmp_path: Path) -> N
     assert network.nothing_left()
 
 
+async def test_where_rows_are_weighted_nobody_is_shrunk_and_only_the_targets_bound_moves_values(tmp_path: Path) -> None:
+    plain = task_of()
+    weights = {"row_weights": "features", "target": 0, "target_bound": "0.5", "row_bound": "1", "intercept": "0.5"}
+    weighted = plain.mechanism.model_copy(update=weights | {"rounding": "dithered", "trace": False})
+    network = Network(plain.model_copy(update={"mechanism": weighted}))
+    async with client(network, tmp_path) as one:
+        account = one.contribution(FRAME, person="who").account
+    # 1.0 twice beyond the target's .5, of rows that count; the last row's b of 3.0 lies beyond its column's bound.
+    assert (account.shrunk, account.shrunk_to, account.moved) == (0, 1.0, {"a": 2, "b": 1, "town": 0})
+    assert not any("shrunk" in line for line in lines_of(account, network.task))
+
+
 async def test_a_person_who_is_too_long_is_shrunk_with_all_of_her_rows(tmp_path: Path) -> None:
     network = Network(task_of(rows=1, count="exact"))
     narrow = network.task.mechanism.model_copy(update={"row_bound": "1", "intercept": "0.5"})
