@@ -17,8 +17,11 @@ if TYPE_CHECKING:
     from lintra_analysis.access.downloaded import open_release
     from lintra_analysis.access.rest_client import AnalyzerClient, connect
     from lintra_analysis.estimators.correlation import CorrelationEstimate, correlation
+    from lintra_analysis.estimators.feature_tests import FeatureTests, anova, f_test
+    from lintra_analysis.estimators.group_difference import DifferenceEstimate, difference
     from lintra_analysis.estimators.histogram import histogram
     from lintra_analysis.estimators.histogram_estimate import HistogramEstimate
+    from lintra_analysis.estimators.instruments import InstrumentEstimate, iv
     from lintra_analysis.estimators.linear_score import linear_score
     from lintra_analysis.estimators.linear_score_estimate import LinearScore
     from lintra_analysis.estimators.logit import logit
@@ -44,7 +47,10 @@ if TYPE_CHECKING:
 __all__ = [
     "AnalyzerClient",
     "CorrelationEstimate",
+    "DifferenceEstimate",
+    "FeatureTests",
     "HistogramEstimate",
+    "InstrumentEstimate",
     "LinearScore",
     "LogisticEstimate",
     "MeansEstimate",
@@ -58,9 +64,13 @@ __all__ = [
     "TrendEstimate",
     "WideComponents",
     "WideRidge",
+    "anova",
     "connect",
     "correlation",
+    "difference",
+    "f_test",
     "histogram",
+    "iv",
     "linear_score",
     "logit",
     "means",
@@ -82,7 +92,10 @@ __all__ = [
 _MODULES = {
     "AnalyzerClient": "access.rest_client",
     "CorrelationEstimate": "estimators.correlation",
+    "DifferenceEstimate": "estimators.group_difference",
+    "FeatureTests": "estimators.feature_tests",
     "HistogramEstimate": "estimators.histogram_estimate",
+    "InstrumentEstimate": "estimators.instruments",
     "LinearScore": "estimators.linear_score_estimate",
     "LogisticEstimate": "estimators.logit_estimate",
     "MeansEstimate": "estimators.means",
@@ -95,9 +108,13 @@ _MODULES = {
     "TrendEstimate": "estimators.trend",
     "WideComponents": "estimators.wide_estimate",
     "WideRidge": "estimators.wide_estimate",
+    "anova": "estimators.feature_tests",
     "connect": "access.rest_client",
     "correlation": "estimators.correlation",
+    "difference": "estimators.group_difference",
+    "f_test": "estimators.feature_tests",
     "histogram": "estimators.histogram",
+    "iv": "estimators.instruments",
     "linear_score": "estimators.linear_score",
     "logit": "estimators.logit",
     "means": "estimators.means",

@@ -93,9 +93,9 @@ def test_the_slopes_test_keeps_its_size_and_rejects_slopes_that_are_there() -> N
     null, there = [], []
     for _ in range(DRAWS):
         release = released(generator)
-        there.append(sets(release).slopes_test()[1] < 0.05)
+        there.append(sets(release).subspace_test(sets(release).design.names)[1] < 0.05)
         without = GramEstimate(release.columns, release.matrix - GRAM + flat, release.errors, CLIENTS, 2.0)
-        null.append(sets(without).slopes_test()[1] < 0.05)
+        null.append(sets(without).subspace_test(sets(without).design.names)[1] < 0.05)
     assert 0.01 <= np.mean(null) <= 0.09
     assert np.mean(there) > 0.9
 

@@ -81,3 +81,22 @@ def total(
 def with_constant(rows: FloatArray, named: tuple[ScaledColumn, ...]) -> tuple[FloatArray, tuple[ScaledColumn, ...]]:
     """Put a column that is 1 for everybody before the others."""
     return np.column_stack([np.ones(rows.shape[0]), rows]), (ScaledColumn("one", 0.0, 1.0, 1.0, 1.0), *named)
+
+
+def with_intercept(
+    rows: FloatArray,
+    sigma: float,
+    generator: np.random.Generator,
+    named: tuple[ScaledColumn, ...] | None = None,
+    constant: float = 1.0,
+) -> SecondMomentSum:
+    """Release the second moment of rows, shape `(n, d)`, behind an exact constant, tightened by the trace."""
+    count, size = rows.shape
+    whole = np.column_stack([np.full(count, constant), rows])
+    noise = symmetric_noise(size + 1, sigma, generator)
+    noise[0, 0] = 0.0
+    shift = np.trace(noise) / size * (1 - 1 / np.sqrt(size + 1))
+    noise[range(1, size + 1), range(1, size + 1)] -= shift
+    intercept = ScaledColumn("(intercept)", 0.0, 1 / constant, 1.0, 1.0)
+    held = (intercept, *(named or columns(size)))
+    return SecondMomentSum(held, whole.T @ whole + noise, sigma, count, 10.0, size, "(intercept)")

@@ -104,13 +104,13 @@ def with_point(
     them, shape `(k,)`.
     """
     units = to_units[:-1, -point.slopes.size :]
-    slopes = [_moved(one, float(value)) for one, value in zip(told[:-1], units @ point.slopes, strict=True)]
+    slopes = [at_point(one, float(value)) for one, value in zip(told[:-1], units @ point.slopes, strict=True)]
     moved = np.linalg.solve(units, np.array([one.value for one in slopes]))
     solution = with_intercept(moved[np.newaxis], point.means)[0]
-    return (*slopes, _moved(told[-1], float(to_units[-1] @ solution + offsets[-1])))
+    return (*slopes, at_point(told[-1], float(to_units[-1] @ solution + offsets[-1])))
 
 
-def _moved(one: Coefficient, value: float) -> Coefficient:
+def at_point(one: Coefficient, value: float) -> Coefficient:
     """Return a coefficient with another value, at the nearer end of its interval if that does not hold the value."""
     low, high = one.interval or (value, value)
     inside = min(max(value, low), high)

@@ -191,13 +191,13 @@ def _by_distance(sets: Regression, fit: Fit, point: Point) -> _Results:
     """Return what follows from the noise's own distance; errors are linearised about the raw matrix."""
     names, gram = _names(sets.design), sets.design.gram
     warnings = list(warnings_of(gram, fit, known=True, raised=point))
-    statistic, p_value = sets.slopes_test()
+    value, p_value = sets.subspace_test(sets.design.names)
     raw = raw_fit(sets)
     told = _Results(
         coefficients=sets.coefficients(names, None if raw is None else raw.parts),
         law=CONCENTRATED_LAW,
         warnings=(),
-        f_test=(statistic, None, p_value),
+        f_test=(value / len(sets.design.names), None, p_value),
         bounded=raw is not None,
         undetermined=() if raw is not None else sets.undetermined,
         penalised=_penalised(sets) if raw is None and sets.regularization == 0 else None,

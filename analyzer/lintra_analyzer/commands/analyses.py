@@ -46,7 +46,7 @@ def flags() -> list[Parameter]:
 def _flag(name: str, several: bool, kind: str, text: str, singular_is_another: bool) -> Parameter:
     words, type_ = name.replace("_", "-"), {"string": str, "number": float, "integer": int, "boolean": bool}[kind]
     spelled = [f"--{words}/--no-{words}" if kind == "boolean" else f"--{words}"]
-    if several and not singular_is_another:
+    if several and not singular_is_another and not words.endswith(("ss", "us")):
         spelled.append(f"--{words.removesuffix('s')}")
     annotation = Annotated[(list[type_] if several else type_) | None, typer.Option(*spelled, help=text)]  # type: ignore[valid-type]
     return Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=annotation)

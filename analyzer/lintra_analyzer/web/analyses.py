@@ -11,7 +11,11 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from lintra_analysis.certificate.certificate import ReleaseRecord
 from lintra_analysis.estimators.correlation import correlation
+from lintra_analysis.estimators.feature_tests import anova, f_test
+from lintra_analysis.estimators.group_difference import difference, groups_of
 from lintra_analysis.estimators.histogram import histogram
+from lintra_analysis.estimators.instruments import iv
+from lintra_analysis.estimators.known_noise import known_noise
 from lintra_analysis.estimators.linear_score import is_binary, linear_score
 from lintra_analysis.estimators.logit import logit
 from lintra_analysis.estimators.means import means
@@ -29,9 +33,13 @@ from lintra_analysis.synthetic.fidelity import FidelityReport, fidelity
 from lintra_analysis.synthetic.sampling import Space
 from lintra_analyzer.web.requests import (
     MAX_SYNTHETIC_NUMBERS,
+    AnovaRequest,
     CorrelationRequest,
+    DifferenceRequest,
     FidelityRequest,
+    FTestRequest,
     HistogramRequest,
+    InstrumentsRequest,
     LinearScoreRequest,
     LogitRequest,
     MeansRequest,
@@ -173,6 +181,26 @@ ANALYSES = {
             "regression", RegressionRequest, regression, _MOMENTS,
             Form("Regression", "How does one column change with others?",
                  _LINES, ("target", "features", "regularization", *_USUAL)),
+        ),
+        Analysis(
+            "difference", DifferenceRequest, difference, groups_of,
+            Form("Difference between groups", "How does the mean of a column differ between groups, as in an A/B test?",
+                 _LINES, ("target", "group", *_USUAL)),
+        ),
+        Analysis(
+            "anova", AnovaRequest, anova, known_noise,
+            Form("Analysis of variance", "Which columns and categories have a part in another column?",
+                 "", ("target", "features", "of")),
+        ),
+        Analysis(
+            "f-test", FTestRequest, f_test, known_noise,
+            Form("Test of a smaller model", "Is a regression worse without some of its columns?",
+                 "", ("target", "features", "less", "of")),
+        ),
+        Analysis(
+            "iv", InstrumentsRequest, iv, known_noise,
+            Form("Regression by instruments", "What does a column do that shares a cause with the one it explains?",
+                 _LINES, ("target", "endogenous", "instruments", "exogenous", *_USUAL)),
         ),
         Analysis(
             "regression-path", RegressionPathRequest, regression_path, _MOMENTS,

@@ -1,6 +1,6 @@
 """What can be asked of each analysis: every field but `kind` is an argument of its estimator."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -48,10 +48,13 @@ class _Asked(BaseModel):
     confidence: Number = Field(default=0.95, gt=0, lt=1, description="The confidence of intervals; 0.95 by default.")
 
 
+OF_BY_DEFAULT: Any = Field(default="population", description="Whom errors are about: population or cohort.")
+
+
 class _AskedOf(_Asked):
     """An analysis whose errors are about the population or about the cohort's own rows."""
 
-    of: Of = Field(default="population", description="Whom errors are about: population or cohort.")
+    of: Of = OF_BY_DEFAULT
 
 
 class RegressionRequest(_AskedOf):
@@ -64,6 +67,43 @@ class RegressionRequest(_AskedOf):
     intercept: Intercept = None
     simultaneous: bool = Field(default=False, description="Add bounds that hold for all regressions at once.")
     residuals: Residuals = Field(default="alike", description="What is assumed of their variances: alike or any.")
+
+
+class DifferenceRequest(_AskedOf):
+    """How the mean of a column differs between groups, and the means; the group is a boolean or a category."""
+
+    kind: Literal["difference"]
+    target: Target
+    group: str = Field(description="A boolean or a category, whose first level others are compared with.")
+
+
+class AnovaRequest(BaseModel):
+    """Tests of every term of a regression given all others; by default of one on all other columns."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: Literal["anova"]
+    target: Target
+    features: Features = None
+    intercept: Intercept = None
+    of: Of = OF_BY_DEFAULT
+
+
+class FTestRequest(AnovaRequest):
+    """The test of a smaller regression against a larger one."""
+
+    kind: Literal["f-test"]  # type: ignore[assignment]
+    less: list[str] = Field(default=[], description="The features of the smaller regression; by default none.")
+
+
+class InstrumentsRequest(_AskedOf):
+    """A regression on columns that share a cause with the target, by instruments that do not."""
+
+    kind: Literal["iv"]
+    target: Target
+    endogenous: list[str] = Field(min_length=1, description="The columns that share a cause with the target.")
+    instruments: list[str] = Field(min_length=1, description="The columns that move these and have no other part.")
+    exogenous: list[str] = Field(default=[], description="Other columns that explain the target; by default none.")
 
 
 class RegressionPathRequest(_Asked):

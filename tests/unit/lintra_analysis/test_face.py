@@ -23,9 +23,13 @@ from support.blocking import Bridge, Loop
 from support.example_releases import example_releases
 
 FUNCTIONS = {
+    "anova",
     "connect",
     "correlation",
+    "difference",
+    "f_test",
     "histogram",
+    "iv",
     "linear_score",
     "logit",
     "means",
@@ -46,7 +50,10 @@ FUNCTIONS = {
 TYPES = {
     "AnalyzerClient",
     "CorrelationEstimate",
+    "DifferenceEstimate",
+    "FeatureTests",
     "HistogramEstimate",
+    "InstrumentEstimate",
     "LinearScore",
     "LogisticEstimate",
     "MeansEstimate",

@@ -6,16 +6,69 @@ is a diagonal matrix plus few rank-one ones, so that a step takes O(q) operation
 """
 
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 
-from lintra_analysis.estimators.concentrated.equations import Equations, Local
+from lintra_analysis.estimators.concentrated.equations import Local
 from lintra_protocol.crypto.ring import FloatArray, IntArray
 
 MOST_STEPS = 25
 _CONVERGED = 1e-5
 _AT_ONCE = 1 << 17
 """Numbers of the directions that are worked on at once: enough to keep NumPy busy, few enough for the cache."""
+
+
+class Near(Protocol):
+    """Noisy equations about n directions of q coordinates, whose left sides have p entries."""
+
+    theta: FloatArray  #: the directions, shape `(n, q)`
+
+    @property
+    def distance(self) -> FloatArray:
+        """Return Q, shape `(n,)`."""
+        ...
+
+    @property
+    def gradient(self) -> FloatArray:
+        """Return the gradient of Q, shape `(n, q)`."""
+        ...
+
+    def image(self, vectors: FloatArray, /) -> FloatArray:
+        """Return E v, shape `(n, k, p)`, for vectors of shape `(n, k, q)`."""
+        ...
+
+    def solve(self, vectors: FloatArray, /) -> FloatArray:
+        """Return Sigma^-1 v for vectors of shape `(n, k, p)`."""
+        ...
+
+
+class Systems(Protocol):
+    """Noisy equations in a direction."""
+
+    def of(self, index: IntArray, /) -> "Systems":
+        """Return the systems at the positions `index`, shape `(n,)`, which may repeat."""
+        ...
+
+    def at(self, theta: FloatArray, /) -> Near:
+        """Return the equations about directions, shape `(n, q)`."""
+        ...
+
+
+class Subspaces(Protocol):
+    """Subspaces of directions, one for each problem."""
+
+    def of(self, index: IntArray, /) -> "Subspaces":
+        """Return those of the problems `index`, shape `(n,)`."""
+        ...
+
+    def dimension(self, size: int, /) -> int:
+        """Return that of the subspaces of `size` coordinates."""
+        ...
+
+    def step(self, local: Any, damping: FloatArray, /) -> FloatArray:
+        """Return one step of Levenberg and Marquardt for each direction, shape `(n, q)`; damping has shape `(n,)`."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +172,7 @@ class _SmallSystem:
 
 @dataclass(frozen=True, eq=False)
 class Planes:
-    """Directions in the span of one or two orthonormal vectors, shape `(n, k, q)`, in the eigenbasis."""
+    """Directions in the span of orthonormal vectors, shape `(n, k, q)`."""
 
     basis: FloatArray
 
@@ -132,7 +185,7 @@ class Planes:
         del size
         return int(self.basis.shape[1])
 
-    def step(self, local: Local, damping: FloatArray) -> FloatArray:
+    def step(self, local: Near, damping: FloatArray) -> FloatArray:
         """Return one step of Levenberg and Marquardt for each direction, shape `(n, q)`."""
         image = local.image(self.basis)
         curvature = 2 * image @ np.swapaxes(local.solve(image), 1, 2)
@@ -147,9 +200,7 @@ class Planes:
         return np.asarray(step)
 
 
-def minimise(
-    equations: Equations, subspaces: Hyperplanes | Planes, starts: FloatArray
-) -> tuple[FloatArray, FloatArray]:
+def minimise(equations: Systems, subspaces: Subspaces, starts: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Minimise Q over subspaces, from several starts each.
 
     `equations` are one system, or one for each of n problems; `subspaces` are as many. `starts` are directions in them,
@@ -165,9 +216,7 @@ def minimise(
     return np.concatenate([value for value, _ in found]), np.concatenate([theta for _, theta in found])
 
 
-def _minimised(
-    equations: Equations, subspaces: Hyperplanes | Planes, starts: FloatArray
-) -> tuple[FloatArray, FloatArray]:
+def _minimised(equations: Systems, subspaces: Subspaces, starts: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Minimise as many problems as are worked on at once."""
     count, tries, size = starts.shape
     which = np.repeat(np.arange(count), tries)

@@ -4,6 +4,7 @@ Intervals, tests and residuals are minima of Q (equations.py). Standard errors a
 belong to the answer only where the confidence sets are bounded.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -225,16 +226,19 @@ class Regression:
         most: FloatArray = self.widest_spread * np.sum(solved**2, axis=0) / stated
         return float(np.sqrt(most.max()))
 
-    def slopes_test(self) -> tuple[float, float]:
-        """Return the minimum of Q over the directions without slopes, per slope, and its p value."""
-        equations, slopes = self.equations, len(self.design.features)
-        kept = [i for i in range(equations.size - 1) if self.design.gram.columns[i].constant is not None]
+    def subspace_test(self, dropped: Collection[str]) -> tuple[float, float]:
+        """Return the minimum of Q over the directions without the features `dropped`, and its p value.
+
+        The law is chi-square with as many degrees of freedom as features are dropped.
+        """
+        equations, columns = self.equations, self.design.gram.columns
+        kept = [i for i in range(equations.size - 1) if columns[i].name not in dropped]
         basis = equations.vectors[np.newaxis, [*kept, equations.size - 1]]
         local = equations.at(self.statements.solutions)
         image = local.image(basis)
         directions = np.linalg.eigh(image[0] @ local.solve(image)[0].T)[1].T
         value = float(minimise(equations, Planes(basis), (directions @ basis)[:, :_DIRECTIONS])[0][0])
-        return value / slopes, float(special.chdtrc(slopes, value))
+        return value, float(special.chdtrc(len(dropped), value))
 
     @cached_property
     def residual(self) -> Interval:

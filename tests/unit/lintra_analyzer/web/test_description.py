@@ -17,10 +17,16 @@ from support.example_releases import released as released_rows
 
 OF_HISTOGRAM: dict[str, dict[str, Any]] = {"histogram": {}, "power-sums": {}}
 OF_RANGE: dict[str, dict[str, Any]] = {"wide-components": {}, "wide-variances": {}, "wide-ridge": {"target": "power"}}
-OF_A_BOOLEAN: dict[str, dict[str, object]] = {"linear-score": {"target": "ill"}}
 OF_NEWTON: dict[str, dict[str, object]] = {"logit": {}}
+OF_A_BOOLEAN: dict[str, dict[str, object]] = {
+    "linear-score": {"target": "ill"},
+    "difference": {"target": "age", "group": "ill"},
+    "iv": {"target": "age", "endogenous": ["ill"], "instruments": ["arm"]},
+}
 OF_RON_GAUSS: dict[str, dict[str, object]] = {"synthetic": {"num_rows": 3, "seed": 1}, "fidelity": {}}
-NEEDED: dict[str, dict[str, object]] = {kind: {"target": "a"} for kind in ("regression", "regression-path")}
+NEEDED: dict[str, dict[str, object]] = {
+    kind: {"target": "a"} for kind in ("regression", "regression-path", "anova", "f-test")
+}
 """The options without a default, of what a second moment answers; the lists above are about other releases."""
 
 
@@ -45,10 +51,11 @@ def answer_to(document: dict[str, Any], kind: str) -> dict[str, Any]:
 
 
 async def released_boolean(life: Life) -> str:
-    columns = [{"name": "age", "lower": 0, "upper": 2}, {"name": "ill", "kind": "boolean"}]
+    columns: list[dict[str, object]] = [{"name": "age", "lower": 0, "upper": 2}]
+    columns += [{"name": name, "kind": "boolean"} for name in ("ill", "arm")]
     mechanism = {"kind": "second_moment", "intercept": 1}
-    task = await life.create(epsilon=10, row_bound=1.5, columns=columns, mechanism=mechanism)
-    people = [np.array([1 + number % 2 / 2, number % 2]) for number in range(CLIENTS)]
+    task = await life.create(epsilon=10, row_bound=2, columns=columns, mechanism=mechanism)
+    people = [np.array([1 + number % 2 / 2, number % 2, number // 2 % 2]) for number in range(CLIENTS)]
     await life.upload(task, rows=[(person, seeded(f"person {number}")) for number, person in enumerate(people)])
     return f"/v1/releases/{await life.release(task)}/analyses"
 

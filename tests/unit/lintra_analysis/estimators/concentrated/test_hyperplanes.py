@@ -80,8 +80,8 @@ def differences(release: GramEstimate, of: Of, residuals: Residuals, *, penalise
     kept = [i for i, column in enumerate(chosen.gram.columns[:-1]) if column.constant is not None] + [size]
     basis = np.eye(size + 1)[np.newaxis][:, :, kept]
     starts = dense_sets.smallest_directions(equations, basis, oracle.point, 4)[0]
-    least = float(dense_sets.minimise(equations, basis, starts)[0][0]) / len(chosen.features)
-    found.append(abs(sets.slopes_test()[0] / least - 1))
+    least = float(dense_sets.minimise(equations, basis, starts)[0][0])
+    found.append(abs(sets.subspace_test(chosen.names)[0] / least - 1))
     if sets.bounded:
         before, now = oracle.intervals(LIMIT), sets.statements.intervals(LIMIT)
         assert (np.isfinite(before) == np.isfinite(now)).all()
