@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from lintra_analysis.access.downloaded import open_release
     from lintra_analysis.access.rest_client import AnalyzerClient, connect
+    from lintra_analysis.estimators.chi_square import ChiSquareEstimate, chi_square
     from lintra_analysis.estimators.correlation import CorrelationEstimate, correlation
     from lintra_analysis.estimators.feature_tests import FeatureTests, anova, f_test
     from lintra_analysis.estimators.group_difference import DifferenceEstimate, difference
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from lintra_analysis.estimators.power_sums_estimate import PowerSumsEstimate
     from lintra_analysis.estimators.regression import regression
     from lintra_analysis.estimators.regression_estimate import RegressionEstimate
+    from lintra_analysis.estimators.survival import LogrankEstimate, SurvivalEstimate, logrank, survival
     from lintra_analysis.estimators.trend import TrendEstimate, trend
     from lintra_analysis.estimators.wide import wide_components, wide_ridge, wide_variances
     from lintra_analysis.estimators.wide_estimate import WideComponents, WideRidge
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AnalyzerClient",
+    "ChiSquareEstimate",
     "CorrelationEstimate",
     "DifferenceEstimate",
     "FeatureTests",
@@ -53,6 +56,7 @@ __all__ = [
     "InstrumentEstimate",
     "LinearScore",
     "LogisticEstimate",
+    "LogrankEstimate",
     "MeansEstimate",
     "PcaEstimate",
     "PowerSumsEstimate",
@@ -60,11 +64,13 @@ __all__ = [
     "RegressionEstimate",
     "RegressionPath",
     "Release",
+    "SurvivalEstimate",
     "SyntheticRows",
     "TrendEstimate",
     "WideComponents",
     "WideRidge",
     "anova",
+    "chi_square",
     "connect",
     "correlation",
     "difference",
@@ -73,6 +79,7 @@ __all__ = [
     "iv",
     "linear_score",
     "logit",
+    "logrank",
     "means",
     "open_release",
     "ordinary_slopes",
@@ -81,6 +88,7 @@ __all__ = [
     "read_columns",
     "regression",
     "regression_path",
+    "survival",
     "synthesize",
     "trend",
     "trial",
@@ -91,6 +99,7 @@ __all__ = [
 
 _MODULES = {
     "AnalyzerClient": "access.rest_client",
+    "ChiSquareEstimate": "estimators.chi_square",
     "CorrelationEstimate": "estimators.correlation",
     "DifferenceEstimate": "estimators.group_difference",
     "FeatureTests": "estimators.feature_tests",
@@ -98,17 +107,20 @@ _MODULES = {
     "InstrumentEstimate": "estimators.instruments",
     "LinearScore": "estimators.linear_score_estimate",
     "LogisticEstimate": "estimators.logit_estimate",
+    "LogrankEstimate": "estimators.survival",
     "MeansEstimate": "estimators.means",
     "PcaEstimate": "estimators.pca_estimate",
     "PowerSumsEstimate": "estimators.power_sums_estimate",
     "RegressionEstimate": "estimators.regression_estimate",
     "RegressionPath": "estimators.path",
     "Release": "releases.release",
+    "SurvivalEstimate": "estimators.survival",
     "SyntheticRows": "synthetic.rows",
     "TrendEstimate": "estimators.trend",
     "WideComponents": "estimators.wide_estimate",
     "WideRidge": "estimators.wide_estimate",
     "anova": "estimators.feature_tests",
+    "chi_square": "estimators.chi_square",
     "connect": "access.rest_client",
     "correlation": "estimators.correlation",
     "difference": "estimators.group_difference",
@@ -117,6 +129,7 @@ _MODULES = {
     "iv": "estimators.instruments",
     "linear_score": "estimators.linear_score",
     "logit": "estimators.logit",
+    "logrank": "estimators.survival",
     "means": "estimators.means",
     "open_release": "access.downloaded",
     "ordinary_slopes": "estimators.ordinary_slopes",
@@ -126,6 +139,7 @@ _MODULES = {
     "read_columns": "trial.files.table",
     "regression": "estimators.regression",
     "regression_path": "estimators.path",
+    "survival": "estimators.survival",
     "synthesize": "synthetic.analysis",
     "trend": "estimators.trend",
     "trial": "trial.frame",

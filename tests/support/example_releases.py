@@ -46,6 +46,22 @@ def smokers() -> FloatArray:
     return np.column_stack([age, generator.random(PEOPLE) < (age - 10) / 80]).astype(np.float64)
 
 
+RELAPSES = [
+    {"name": "months", "lower": 0, "upper": 60},
+    {"name": "relapse", "kind": "boolean"},
+    {"name": "arm", "kind": "category", "levels": ["A", "B"]},
+]
+LIVES = {"kind": "histogram", "survival": {"time": "months", "event": "relapse", "end": 36}}
+
+
+def relapses() -> FloatArray:
+    """Return months until a relapse or the last visit, whether it was one, and the arm; relapses are rarer in arm B."""
+    generator = np.random.default_rng(6)
+    arm = generator.integers(0, 2, PEOPLE)
+    relapse, visit = generator.exponential(np.array([20, 60])[arm]), generator.uniform(6, 60, PEOPLE)
+    return np.column_stack([np.minimum(relapse, visit), relapse <= visit, arm]).astype(np.float64)
+
+
 WAVE = {"kind": "range_finder", "rank": 18, "intervals": True, "targets": [{"column": "power"}], "clip_count_weight": 0}
 SENSORS = [*({"name": f"sensor {i}", "lower": -1, "upper": 1} for i in range(35)), {"name": "power"}]
 SENSORS[-1] |= {"lower": -1, "upper": 1}
@@ -75,6 +91,7 @@ async def example_releases(life: Life) -> dict[str, str]:
     """Return the identifiers of the releases by the names that the examples have for them; `flights` is the newest."""
     return {
         "ages": await released(life, AGES, ages(), {"kind": "histogram", "cells": 12}),
+        "relapses": await released(life, RELAPSES, relapses(), LIVES),
         "people": await released(life, ADULTS, adults(), {"kind": "ron_gauss", "bins": 4}),
         "smokers": await released(life, AGES, smokers(), {"kind": "second_moment", "intercept": 0.8}),
         "smoking": await released(life, AGES, smokers(), {"kind": "newton_step", "rounds": 3}),

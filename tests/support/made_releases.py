@@ -100,3 +100,12 @@ def with_intercept(
     intercept = ScaledColumn("(intercept)", 0.0, 1 / constant, 1.0, 1.0)
     held = (intercept, *(named or columns(size)))
     return SecondMomentSum(held, whole.T @ whole + noise, sigma, count, 10.0, size, "(intercept)")
+
+
+def confounded(count: int, generator: np.random.Generator) -> FloatArray:
+    """Rows of an exogenous column, two instruments, an endogenous column and a target; shape `(n, 5)`."""
+    shared, exogenous = generator.normal(size=(2, count))
+    instruments = generator.normal(size=(count, 2))
+    endogenous = instruments @ [0.6, 0.4] + 0.3 * exogenous + shared + generator.normal(size=count)
+    target = 0.2 + 0.5 * endogenous - 0.4 * exogenous + 1.5 * shared + generator.normal(size=count)
+    return np.column_stack([exogenous, instruments, endogenous, target])

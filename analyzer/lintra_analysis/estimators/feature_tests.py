@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from lintra_analysis.estimators.concentrated.regressions import Regression
 from lintra_analysis.estimators.estimates import Of
-from lintra_analysis.estimators.known_noise import known_regression, tests_hold, weighted_words
+from lintra_analysis.estimators.known_noise import known_regression, weighted_words
 from lintra_analysis.estimators.notes import CONCENTRATED_LAW, ONE_VARIANCE, clients, listed
 from lintra_analysis.estimators.table import Estimate, Table
 from lintra_analysis.estimators.tabular import number
@@ -175,7 +175,7 @@ def _tested(sets: Regression, terms: Sequence[tuple[str, tuple[str, ...]]]) -> F
     chosen, tests = sets.design, []
     for term, dropped in terms:
         value, p_value = sets.subspace_test(dropped)
-        tests.append(TermTest(term, dropped, len(dropped), value, p_value if tests_hold(chosen.gram) else None))
+        tests.append(TermTest(term, dropped, len(dropped), value, p_value if chosen.gram.tests_hold else None))
     return FeatureTests(
         target=chosen.target.name,
         features=chosen.names,

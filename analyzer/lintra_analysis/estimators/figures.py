@@ -166,6 +166,28 @@ def draw_cells(
     axes.set_ylabel("share of the rows")
 
 
+def draw_curves(
+    axes: "Axes",
+    curves: Sequence[tuple[str, Sequence[float], Sequence[float], Sequence[Interval]]],
+    across: str,
+    title: str,
+) -> None:
+    """Draw falling curves as lines between their points, each with its band; they are names, times, shares, bands."""
+    for place, (name, times, shares, band) in enumerate(curves):
+        colour = f"C{place % 8}"
+        axes.plot(times, shares, color=colour, linewidth=2, label=f" {name}")
+        axes.fill_between(times, [low for low, _ in band], [high for _, high in band], color=colour, alpha=0.2)
+    axes.set_ylim(0, 1.02)
+    axes.set_xlim(left=0)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.set_xlabel(across, parse_math=False)
+    axes.set_ylabel("share without the event")
+    axes.set_title(title, parse_math=False)
+    if len(curves) > 1:
+        for text in axes.legend(fontsize=8).get_texts():
+            text.set_parse_math(False)
+
+
 def draw_windows(
     axes: "Axes", means: Sequence[tuple[int, float, Interval | None]], combined: float, title: str
 ) -> None:

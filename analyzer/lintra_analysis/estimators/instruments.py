@@ -19,16 +19,17 @@ from lintra_analysis.estimators.coefficients import (
     text_header,
     unit_map,
 )
-from lintra_analysis.estimators.concentrated.instruments import InstrumentEquations, InstrumentStatements
+from lintra_analysis.estimators.concentrated.instruments import InstrumentEquations, InstrumentSolution
 from lintra_analysis.estimators.design import INTERCEPT
 from lintra_analysis.estimators.estimates import Interval, Of, check_confidence, check_of
 from lintra_analysis.estimators.figures import Figure, Mark, intervals
-from lintra_analysis.estimators.known_noise import NEEDS_CONSTANT, known_noise, tests_hold, weighted_words
+from lintra_analysis.estimators.known_noise import NEEDS_CONSTANT, known_noise, weighted_words
 from lintra_analysis.estimators.notes import ONE_VARIANCE, apart_from_zero, clients, listed
 from lintra_analysis.estimators.table import Estimate, Table
 from lintra_analysis.estimators.tabular import number
 from lintra_analysis.releases.columns import ScaledColumn, listed_names, positions
 from lintra_analysis.releases.gram_error import GramEstimate, HasSecondMoment
+from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.errors import InvalidAnalysisError
 
 LAW = (
@@ -186,32 +187,19 @@ def iv(
     told = chosen.columns[-1]
     to_units = unit_map(explaining, told)
     offsets = np.append(np.zeros(len(to_units) - 1), told.center)
-    statements = InstrumentStatements.about(equations, to_units)
-    names = (*roles[0], *roles[1], INTERCEPT)
-    agreement = float(special.chdtrc(equations.surplus, statements.least)) if equations.surplus else None
-    limit, warnings = statements.limit(confidence), [*chosen.bound_notes, *chosen.count_notes]
+    statements = InstrumentSolution.about(equations, to_units)
+    limit = statements.limit(confidence)
     bounded = statements.at_infinity() > limit
+    doubts = [] if bounded else [WEAK]
+    if bounded and statements.least > limit:
+        doubts.append(CONTRADICTION)
+    names = (*roles[0], *roles[1], INTERCEPT)
+    ends = _intervals(statements, offsets, None if doubts else limit)
+    rows = _coefficients(statements, to_units, offsets, names, ends, of, confidence)
     if not bounded:
-        warnings.append(WEAK)
-    elif statements.least > limit:
-        warnings.append(CONTRADICTION)
-    found = LinearErrors(statements.parts, to_units, confidence, of).around(names, statements.values + offsets)
-    p_values = special.chdtrc(statements.degrees, statements.at(-offsets))
-    ends: list[Interval | None] = [None] * len(names)
-    if bounded and statements.least <= limit:
-        pairs = (statements.intervals(limit) + offsets[:, np.newaxis]).tolist()
-        ends = [(low, high) if np.isfinite([low, high]).all() else None for low, high in pairs]
-    rows = tuple(
-        replace(
-            one,
-            standard_error=one.standard_error if bounded else None,
-            statistic=one.statistic if bounded else None,
-            degrees_of_freedom=None,
-            interval=interval,
-            p_value=p_value if tests_hold(chosen) else None,
-        )
-        for one, interval, p_value in zip(found, ends, p_values.tolist(), strict=True)
-    )
+        rows = tuple(replace(one, standard_error=None, statistic=None) for one in rows)
+    if not chosen.tests_hold:
+        rows = tuple(replace(one, p_value=None) for one in rows)
     return InstrumentEstimate(
         target=target,
         endogenous=roles[1],
@@ -224,11 +212,37 @@ def iv(
         intercept=rows[-1],
         bounded=bounded,
         surplus=equations.surplus,
-        agreement=agreement,
+        agreement=float(special.chdtrc(equations.surplus, statements.least)) if equations.surplus else None,
         law=LAW + ("" if of == "cohort" else ONE_VARIANCE),
         notes=weighted_words(chosen),
-        warnings=tuple(warnings),
+        warnings=(*chosen.bound_notes, *chosen.count_notes, *doubts),
         scaled_columns=(*explaining[1:], told),
+    )
+
+
+def _intervals(statements: InstrumentSolution, offsets: FloatArray, limit: float | None) -> list[Interval | None]:
+    """Return the accepted values, with `offsets` added, shape `(k,)`; None where nothing is told, or without limit."""
+    if limit is None:
+        return [None] * offsets.size
+    pairs = (statements.intervals(limit) + offsets[:, np.newaxis]).tolist()
+    return [(low, high) if np.isfinite([low, high]).all() else None for low, high in pairs]
+
+
+def _coefficients(
+    statements: InstrumentSolution,
+    to_units: FloatArray,
+    offsets: FloatArray,
+    names: Sequence[str],
+    ends: Sequence[Interval | None],
+    of: Of,
+    confidence: float,
+) -> tuple[Coefficient, ...]:
+    """Return the statements as coefficients: `to_units` of shape `(k, s - 1)`, and `offsets` of shape `(k,)`."""
+    found = LinearErrors(statements.parts, to_units, confidence, of).around(names, statements.values + offsets)
+    p_values = special.chdtrc(statements.degrees, statements.at(-offsets)).tolist()
+    return tuple(
+        replace(one, degrees_of_freedom=None, interval=interval, p_value=p_value)
+        for one, interval, p_value in zip(found, ends, p_values, strict=True)
     )
 
 

@@ -57,8 +57,3 @@ def known_regression(
 def weighted_words(gram: GramEstimate) -> tuple[str, ...]:
     """Return what a regression on weighted rows is called and about; nothing where all count alike."""
     return () if gram.weighted is None else (gram.weighted.name(gram.clipped), gram.weighted.about)
-
-
-def tests_hold(gram: GramEstimate) -> bool:
-    """Return whether so few rows were clipped that p values are given."""
-    return gram.clipped is None or gram.clipped.tests_hold

@@ -74,11 +74,13 @@ def of_histogram(task: Task, mechanism: Histogram, sketch: IntArray, row_counts:
     """Return what is impossible about rows in cells, shape `(1, w)`, in words."""
     found, rows = of_count(task, sketch, row_counts), task.measurement.counted_rows(sketch)
     noise = DEVIATIONS * float(task.measurement.layout.deviation("cells", int(row_counts.sum())))
-    for column, cells in zip(task.columns, mechanism.by_column(task.measurement.decode(sketch)), strict=True):
+    names = [" and ".join(repr(each.name) for each in task.columns)] if mechanism.crossed else []
+    names = names or [repr(each.name) for each in task.columns]
+    for name, cells in zip(names, mechanism.by_column(task.measurement.decode(sketch)), strict=True):
         if float(cells.min()) < -noise:
-            found.append(f"a cell of {column.name!r} holds fewer than 0 rows")
+            found.append(f"a cell of {name} holds fewer than 0 rows")
         if abs(float(cells.sum()) - rows) > noise * math.sqrt(2 * cells.size):
-            found.append(f"the cells of {column.name!r} do not add up to the number of rows")
+            found.append(f"the cells of {name} do not add up to the number of rows")
     return found
 
 

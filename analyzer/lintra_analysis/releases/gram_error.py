@@ -68,6 +68,11 @@ class GramEstimate(HasRows):
         """What a sum of squares is divided by for a mean square: the rows, or their weights together, at least 1."""
         return self.num_rows if self.weighted is None else max(self.num_rows * self.weighted.average, 1.0)
 
+    @property
+    def tests_hold(self) -> bool:
+        """Whether so few rows were clipped that p values are given."""
+        return self.clipped is None or self.clipped.tests_hold
+
     def __repr__(self) -> str:
         law = type(self.errors).__name__
         return f"GramEstimate(columns={len(self.columns)}, errors={law}, num_clients={self.num_clients})"

@@ -9,6 +9,7 @@ from lintra_analysis.releases.centred_products import CentredProducts
 from lintra_analysis.releases.clipped import ClippedRows
 from lintra_analysis.releases.column_sums import Totals
 from lintra_analysis.releases.columns import ScaledColumn
+from lintra_analysis.releases.crossed_cells import CrossedCells
 from lintra_analysis.releases.directions import Directions
 from lintra_analysis.releases.gram_error import GramEstimate
 from lintra_analysis.releases.joint_sums import ProjectedSums
@@ -19,11 +20,23 @@ from lintra_analysis.releases.sketch import Sketch
 from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.errors import InvalidAnalysisError
 
-Part = SecondMomentSum | Sketch | Totals | CellCounts | RangeSums | ProjectedSums | CentredProducts | NewtonSums
-Name = Literal["moments", "totals", "cells", "range_sums", "joint_sums", "centred", "newton"]
+Part = (
+    SecondMomentSum
+    | Sketch
+    | Totals
+    | CellCounts
+    | CrossedCells
+    | RangeSums
+    | ProjectedSums
+    | CentredProducts
+    | NewtonSums
+)
+Name = Literal["moments", "totals", "cells", "crossed", "range_sums", "joint_sums", "centred", "newton"]
 
 REFUSALS = {
     "cells": "this release counts no rows in cells, so it holds no quantiles; release a histogram of these columns",
+    "crossed": "this release counts no combinations of columns; release a histogram with `crossed`, or with `survival`",
+    "pairs": "this release counts no two columns together; release a histogram with `crossed`, or ron_gauss with pairs",
     "range_sums": "this release is no range finder; ask for `pca` or `regression`, which need all second moments, or "
     "release a range_finder where columns are too many for that",
     "joint_sums": "synthetic rows need a release of the mechanism ron_gauss: class counts, sums, products and "
@@ -32,6 +45,8 @@ REFUSALS = {
     "moments of newton": "a newton_step holds sums at one parameter and no second moments; ask for `logit`",
     "moments of cells": "a histogram looks at each column alone and holds no second moments; ask for `histogram`, "
     "whose quantiles it does hold, or release a second moment or a sketch of these columns",
+    "moments of crossed": "a crossed histogram holds no second moments; ask for `survival`, `logrank` or `chi_square`, "
+    "or release a second moment of these columns",
     "moments of totals": "a sum of rows holds no second moments, so nothing about how columns vary together; release "
     "a second moment or a sketch of these columns instead",
     "moments of range_sums": "a range finder holds the leading directions of the second moments and not all of them; "
@@ -58,6 +73,7 @@ class Release:
         moments: a noisy sum of z z^T, or a sketch; both give `second_moment`.
         totals: a noisy sum of rows on their own. Moments with a constant column hold sums as products with it.
         cells: rows in each cell of each column.
+        crossed: rows in each combination of cells of all columns.
         range_sums: products of all columns with projected ones.
         joint_sums: what synthetic rows are modelled on.
         centred: products about class means, of a second round.
@@ -68,6 +84,7 @@ class Release:
     moments: SecondMomentSum | Sketch | None = None
     totals: Totals | None = None
     cells: CellCounts | None = None
+    crossed: CrossedCells | None = None
     range_sums: RangeSums | None = None
     joint_sums: ProjectedSums | None = None
     centred: CentredProducts | None = None
@@ -80,13 +97,16 @@ class Release:
     @property
     def _main(self) -> Part:
         """Return the part that has the number of rows, and is what a file holds."""
-        parts = (self.newton, self.centred, self.joint_sums, self.cells, self.range_sums, self.moments, self.totals)
+        names = ("newton", "centred", "joint_sums", "cells", "crossed", "range_sums", "moments", "totals")
+        parts: list[Part | None] = [getattr(self, name) for name in names]
         return next(part for part in parts if part is not None)
 
     @overload
     def need(self, name: Literal["moments"]) -> SecondMomentSum | Sketch: ...
     @overload
     def need(self, name: Literal["cells"]) -> CellCounts: ...
+    @overload
+    def need(self, name: Literal["crossed"]) -> CrossedCells: ...
     @overload
     def need(self, name: Literal["range_sums"]) -> RangeSums: ...
     @overload
@@ -112,7 +132,9 @@ class Release:
         if self.joint_sums is not None and self.centred is None:
             return self.joint_sums.obstacle
         return next(
-            name for name in ("newton", "centred", "cells", "range_sums", "totals") if getattr(self, name) is not None
+            name
+            for name in ("newton", "centred", "cells", "crossed", "range_sums", "totals")
+            if getattr(self, name) is not None
         )
 
     @property
@@ -159,7 +181,8 @@ class Release:
         """Return the released numbers for a file: the heading, of k names, and lines of shape `(r, k)`."""
         return self._main.table()
 
-    def _parts_of_columns(self) -> dict[str, SecondMomentSum | Sketch | Totals | CellCounts | RangeSums]:
+    def _parts_of_columns(self) -> dict[str, SecondMomentSum | Sketch | Totals | CellCounts | CrossedCells | RangeSums]:
         """Return the parts that are about single columns, at least one."""
-        parts = {"cells": self.cells, "range_sums": self.range_sums, "moments": self.moments, "totals": self.totals}
+        names = ("cells", "crossed", "range_sums", "moments", "totals")
+        parts = {name: getattr(self, name) for name in names}
         return {name: part for name, part in parts.items() if part is not None} or {"moments": self.need("moments")}

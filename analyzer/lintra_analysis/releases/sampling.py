@@ -6,7 +6,7 @@ privacy promise about the continuous law does not speak of the last bits.
 """
 
 import numpy as np
-from scipy.special import gammainccinv, ndtri
+from scipy.special import bdtrik, gammainccinv, ndtri
 
 from lintra_protocol.crypto.randomness import RandomBytes
 from lintra_protocol.crypto.ring import FloatArray
@@ -39,3 +39,33 @@ def chi_squares(dof: float, shape: tuple[int, ...], random_bytes: RandomBytes) -
         raise ValueError(f"degrees of freedom must be positive and finite, got {dof}")
     values = 2 * gammainccinv(dof / 2, uniforms(shape, random_bytes))
     return np.asarray(values, np.float64)
+
+
+_EXACT_BELOW = 25.0
+
+
+def binomials(trials: FloatArray, share: FloatArray, random_bytes: RandomBytes) -> FloatArray:
+    """Return binomial numbers of so many trials with these shares, in their common shape.
+
+    Where the variance is below 25 the law is exact. Elsewhere it is the normal one, rounded.
+    """
+    trials, share = np.broadcast_arrays(trials, np.clip(share, 0.0, 1.0))
+    uniform = uniforms(trials.shape, random_bytes)
+    middle, variance = trials * share, trials * share * (1 - share)
+    found = np.rint(middle + np.sqrt(variance) * ndtri(uniform))
+    small = (variance < _EXACT_BELOW) & (variance > 0)
+    exact = np.ceil(bdtrik(uniform[small], trials[small], share[small]))
+    # Where the inverse has no number the probability of 0 is larger than the uniform.
+    found[small] = np.where(np.isnan(exact), 0.0, exact)
+    return np.asarray(np.clip(found, 0.0, trials))
+
+
+def multinomials(count: int, total: float, shares: FloatArray, random_bytes: RandomBytes) -> FloatArray:
+    """Return `count` draws of `total` rows over k cells of these shares, which add up to 1; shape `(count, k)`."""
+    found = np.zeros((count, shares.size))
+    left, rest = np.full(count, total), 1.0
+    for cell, share in enumerate(shares.tolist()):
+        if share > 0:
+            found[:, cell] = binomials(left, np.array(min(share / rest, 1.0)), random_bytes)
+            left, rest = left - found[:, cell], max(rest - share, 1e-300)
+    return found

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from lintra_analysis.certificate.certificate import ReleaseRecord
+from lintra_analysis.estimators.chi_square import chi_square, counted_pairs
 from lintra_analysis.estimators.correlation import correlation
 from lintra_analysis.estimators.feature_tests import anova, f_test
 from lintra_analysis.estimators.group_difference import difference, groups_of
@@ -23,6 +24,7 @@ from lintra_analysis.estimators.path import regression_path
 from lintra_analysis.estimators.pca import pca
 from lintra_analysis.estimators.power_sums import power_sums
 from lintra_analysis.estimators.regression import regression
+from lintra_analysis.estimators.survival import logrank, survival
 from lintra_analysis.estimators.table import Estimate
 from lintra_analysis.estimators.wide import wide_components, wide_ridge, wide_variances
 from lintra_analysis.releases.clipped import FEW
@@ -34,6 +36,7 @@ from lintra_analysis.synthetic.sampling import Space
 from lintra_analyzer.web.requests import (
     MAX_SYNTHETIC_NUMBERS,
     AnovaRequest,
+    ChiSquareRequest,
     CorrelationRequest,
     DifferenceRequest,
     FidelityRequest,
@@ -42,11 +45,13 @@ from lintra_analyzer.web.requests import (
     InstrumentsRequest,
     LinearScoreRequest,
     LogitRequest,
+    LogrankRequest,
     MeansRequest,
     PcaRequest,
     PowerSumsRequest,
     RegressionPathRequest,
     RegressionRequest,
+    SurvivalRequest,
     SyntheticRequest,
     WideComponentsRequest,
     WideRidgeRequest,
@@ -170,6 +175,7 @@ class Request:
 
 _LINES = "Points are estimates, lines their intervals; a hollow point has none. The grey line is 0."
 _USUAL = ("of", "confidence")
+_CROSSED = methodcaller("need", "crossed")
 _MOMENTS, _CELLS = methodcaller("need", "moments"), methodcaller("need", "cells")
 _RANGE, _JOINT = methodcaller("need", "range_sums"), methodcaller("need", "joint_sums")
 _NEWTON = methodcaller("need", "newton")
@@ -240,6 +246,20 @@ ANALYSES = {
             Form("Histograms and quantiles", "How are the values of each column distributed?",
                  "Bars are the shares of the cells, lines the intervals of these shares.",
                  ("columns", "quantiles", *_USUAL)),
+        ),
+        Analysis(
+            "survival", SurvivalRequest, survival, _CROSSED,
+            Form("Survival curves", "What share of the rows is without the event as time goes by?",
+                 "Lines are curves, the shades around them bands that hold a whole curve at once.",
+                 ("time", "event", "group", *_USUAL)),
+        ),
+        Analysis(
+            "logrank", LogrankRequest, logrank, _CROSSED,
+            Form("Log-rank test", "Do the survival curves of groups differ?", "", ("time", "event", "group")),
+        ),
+        Analysis(
+            "chi-square", ChiSquareRequest, chi_square, counted_pairs,
+            Form("Independence of two columns", "Do two columns depend on each other?", "", ("target", "group")),
         ),
         Analysis(
             "power-sums", PowerSumsRequest, power_sums, _CELLS,

@@ -164,6 +164,40 @@ class HistogramRequest(_AskedOf):
     )
 
 
+Time = Annotated[str, Field(description="How long a row was observed: until the event, or until it was lost to sight.")]
+Event = Annotated[str, Field(description="Whether that ended with the event; a boolean.")]
+
+
+class SurvivalRequest(_AskedOf):
+    """Survival curves of a crossed `histogram` release with bands, one for each group if there is one."""
+
+    kind: Literal["survival"]
+    time: Time
+    event: Event
+    group: str | None = Field(default=None, description="A boolean or a category whose levels have a curve each.")
+
+
+class LogrankRequest(BaseModel):
+    """The log-rank test of groups having the same survival, of a crossed `histogram` release."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: Literal["logrank"]
+    time: Time
+    event: Event
+    group: str = Field(description="A boolean or a category whose levels are compared.")
+
+
+class ChiSquareRequest(BaseModel):
+    """A test of two columns being independent, from counts of both together."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: Literal["chi-square"]
+    target: str = Field(description="One column.")
+    group: str = Field(description="The other one.")
+
+
 class PowerSumsRequest(_Asked):
     """Sums of |x|^k over the cohort from a `histogram` release, by default for k = 1 to 4 of all numbers."""
 

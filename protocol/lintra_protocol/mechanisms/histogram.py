@@ -7,6 +7,7 @@ nothing has to be clipped, and the promise is exact (docs/reference/mechanisms/h
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from itertools import accumulate, pairwise
+from math import prod
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
@@ -39,6 +40,9 @@ class Histogram(Mechanism):
         levels: for each column how many levels it has, one cell each: those of a category, 2 of a boolean, 0 of a
             number.
         indicator: U, what a row adds to its cell; larger means finer noise.
+        crossed: whether there is one histogram, whose cells are all combinations of cells of the columns, those of the
+            last column next to each other, and one for rows in which any value is missing; left out of the document
+            where it is false.
         row_bound: "1", and `fraction_bits` 0: nothing is clipped or scaled.
     """
 
@@ -48,6 +52,7 @@ class Histogram(Mechanism):
     edges: tuple[Annotated[tuple[Real, ...], Field(max_length=MAX_CELLS + 1)], ...]
     levels: tuple[Annotated[int, Field(ge=0, le=1024)], ...]
     indicator: int = Field(default=4096, ge=1, le=2**30)
+    crossed: bool = Field(default=False, exclude_if=lambda crossed: not crossed)
 
     allows: ClassVar[frozenset[str]] = frozenset({"contributors", "levels", "server noise", "floor", "stream"})
     start_bits: ClassVar[int] = 0
@@ -61,6 +66,8 @@ class Histogram(Mechanism):
                 raise ValueError(f"column {column} has either at least 2 levels, or at least 2 edges")
             if any(fraction(low) >= fraction(high) for low, high in pairwise(ends)):
                 raise ValueError(f"the edges of column {column} do not increase")
+        if self.crossed and not (len(self.edges) >= 2 and prod(self.cells) <= MAX_CELLS):
+            raise ValueError(f"crossed columns are 2 or more, with at most {MAX_CELLS} cells together")
         return self
 
     @property
@@ -68,24 +75,30 @@ class Histogram(Mechanism):
         """Return how many cells each column has, that of missing values left out."""
         return tuple(n or len(ends) - 1 for n, ends in zip(self.levels, self.edges, strict=True))
 
+    @property
+    def counted_cells(self) -> tuple[int, ...]:
+        """Return how many cells each histogram has, that of missing values left out: of a column, or of all crossed."""
+        return (prod(self.cells),) if self.crossed else self.cells
+
     def blocks(self, num_columns: int, setting: Setting) -> Layout:
-        """Return one block: all cells, and one more of each column; those of a column add up to the rows."""
-        words = sum(self.cells) + len(self.cells)
+        """Return one block: all cells, and one more of each histogram; those of a histogram add up to the rows."""
+        words = sum(self.counted_cells) + len(self.counted_cells)
         cells = Block("cells", words, self.sigma, bound=self.indicator, per=self.indicator)
-        return Layout((cells,), counter="cells", rows_per_count=self.indicator * len(self.edges))
+        return Layout((cells,), counter="cells", rows_per_count=self.indicator * len(self.counted_cells))
 
     def squared_distance(self, neighbours: Neighbours, num_columns: int, setting: Setting) -> Fraction:
         """Return 2 H U^2 where one row is replaced, H U^2 where it becomes the null row, which lies in no cell.
 
-        A row has U in one cell of each of the H columns; that of another row differs from it in two words at most. Both
-        are attained, by rows that share no cell. Of r rows of a person it is r^2 times that.
+        A row has U in one cell of each of the H histograms, one for each column or a single crossed one; that of
+        another row differs from it in two words at most. Both are attained, by rows that share no cell. Of r rows of a
+        person it is r^2 times that.
         """
-        one = len(self.edges) * self.indicator**2 * setting.rows_per_person**2
+        one = len(self.counted_cells) * self.indicator**2 * setting.rows_per_person**2
         return Fraction(2 * one if neighbours == "replace-one" else one)
 
     def squared_length(self, num_columns: int, setting: Setting) -> int:
-        """Return H U^2: U in one cell of each of the H columns."""
-        return len(self.edges) * self.indicator**2
+        """Return H U^2: U in one cell of each of the H histograms."""
+        return len(self.counted_cells) * self.indicator**2
 
     def with_centre_for_missing(self, rows: FloatArray) -> FloatArray:
         """Return the rows, shape `(n, d)`, as they are: a missing number has a cell of its own."""
@@ -112,8 +125,12 @@ class Histogram(Mechanism):
         return numbers
 
     def fill(self, steps: IntArray, setting: Setting) -> Mapping[str, Words]:
-        """Return U in the cell of each column, for numbers of cells of shape `(n, d)`."""
-        starts = np.cumsum([0, *(number + 1 for number in self.cells)])
+        """Return U in the cell of each histogram, for numbers of cells of shape `(n, d)`."""
+        if self.crossed:
+            complete = (steps < np.array(self.cells)).all(axis=1)
+            inside = np.ravel_multi_index(tuple(np.where(complete, own, 0) for own in steps.T), self.cells)
+            steps = np.where(complete, inside, prod(self.cells))[:, np.newaxis]
+        starts = np.cumsum([0, *(number + 1 for number in self.counted_cells)])
         words = np.zeros((len(steps), starts[-1]), np.int64)
         words[np.arange(len(steps))[:, np.newaxis], starts[:-1] + steps] = self.indicator
         return {"cells": words}
@@ -124,15 +141,16 @@ class Histogram(Mechanism):
 
     def clipping_rule(self, setting: Setting) -> str:
         """Return in words what a client does to a row that is too large."""
-        return "a row is counted in one cell of each column; what lies beyond the outer edges counts in the outer cells"
+        counted = "one cell" if self.crossed else "one cell of each column"
+        return f"a row is counted in {counted}; what lies beyond the outer edges counts in the outer cells"
 
     def decode(self, layout: Layout, sketch: IntArray) -> FloatArray:
         """Return the rows in every cell, shape `(w,)`; noise may make a number negative."""
         return layout.first_values(sketch, "cells")
 
     def by_column(self, counts: FloatArray) -> tuple[FloatArray, ...]:
-        """Return the decoded numbers, shape `(w,)`, as one array for each column, missing values last."""
-        return tuple(np.split(counts, list(accumulate(number + 1 for number in self.cells))[:-1]))
+        """Return the decoded numbers, shape `(w,)`, as one array for each histogram, missing values last."""
+        return tuple(np.split(counts, list(accumulate(number + 1 for number in self.counted_cells))[:-1]))
 
     # --- what a task may say -----------------------------------------------------------------------------------
 

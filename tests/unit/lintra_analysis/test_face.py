@@ -24,6 +24,7 @@ from support.example_releases import example_releases
 
 FUNCTIONS = {
     "anova",
+    "chi_square",
     "connect",
     "correlation",
     "difference",
@@ -32,6 +33,7 @@ FUNCTIONS = {
     "iv",
     "linear_score",
     "logit",
+    "logrank",
     "means",
     "open_release",
     "ordinary_slopes",
@@ -40,6 +42,7 @@ FUNCTIONS = {
     "read_columns",
     "regression",
     "regression_path",
+    "survival",
     "synthesize",
     "trend",
     "trial",
@@ -49,6 +52,7 @@ FUNCTIONS = {
 }
 TYPES = {
     "AnalyzerClient",
+    "ChiSquareEstimate",
     "CorrelationEstimate",
     "DifferenceEstimate",
     "FeatureTests",
@@ -56,6 +60,7 @@ TYPES = {
     "InstrumentEstimate",
     "LinearScore",
     "LogisticEstimate",
+    "LogrankEstimate",
     "MeansEstimate",
     "PcaEstimate",
     "PowerSumsEstimate",
@@ -63,6 +68,7 @@ TYPES = {
     "RegressionEstimate",
     "RegressionPath",
     "Release",
+    "SurvivalEstimate",
     "SyntheticRows",
     "TrendEstimate",
     "WideComponents",

@@ -71,7 +71,7 @@ class InstrumentsAt:
         self.equations, self.theta = equations, theta
 
     @cached_property
-    def privacy(self) -> FloatArray:
+    def noise(self) -> FloatArray:
         """The covariance of the noise, shape `(n, w, w)`."""
         own, (count, size) = self.equations, (len(self.theta), self.equations.matrix.shape[0])
         shared = self.theta[:, : own.kernel.shape[0]]
@@ -90,7 +90,7 @@ class InstrumentsAt:
     @cached_property
     def covariance(self) -> FloatArray:
         """Sigma, shape `(n, w, w)`."""
-        return np.asarray(self.privacy + self.sampling)
+        return np.asarray(self.noise + self.sampling)
 
     @cached_property
     def left(self) -> FloatArray:
@@ -129,8 +129,8 @@ class InstrumentsAt:
 
 
 @dataclass(frozen=True, eq=False)
-class InstrumentStatements:
-    """Linear statements l . b about the coefficients, k of them.
+class InstrumentSolution:
+    """The solution of the equations, and k linear statements l . b about its coefficients.
 
     Attributes:
         rows: the l, shape `(k, s - 1)`.
@@ -150,7 +150,7 @@ class InstrumentStatements:
     parts: ErrorParts
 
     @classmethod
-    def about(cls, equations: InstrumentEquations, rows: FloatArray) -> "InstrumentStatements":
+    def about(cls, equations: InstrumentEquations, rows: FloatArray) -> "InstrumentSolution":
         """Solve the equations, as well as noise lets them agree."""
         matrix, every = equations.matrix, np.eye(equations.size)[np.newaxis]
         solution = np.linalg.lstsq(matrix[:, :-1], matrix[:, -1], rcond=None)[0]
@@ -163,7 +163,7 @@ class InstrumentStatements:
         weighted = local.solve(matrix[np.newaxis, :, :-1].swapaxes(1, 2))[0]
         inverse = np.linalg.pinv(weighted @ matrix[:, :-1], hermitian=True)
         reach = inverse @ weighted
-        privacy, sampling = (reach @ part[0] @ reach.T for part in (local.privacy, local.sampling))
+        privacy, sampling = (reach @ part[0] @ reach.T for part in (local.noise, local.sampling))
         parts = ErrorParts(privacy, privacy, sampling, np.inf, np.inf)
         return cls(equations, rows, found[0], float(least[0]), _held(equations, found), rows @ coefficients, parts)
 

@@ -3,27 +3,16 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from scipy import optimize
 
 from lintra_analysis.estimators.instruments import iv
 from lintra_analysis.releases.columns import ScaledColumn
-from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.errors import InvalidAnalysisError
-from support.made_releases import in_units, second_moment, with_intercept
+from support.made_releases import confounded, in_units, second_moment, with_intercept
 
 NAMED = tuple(
     ScaledColumn(name, center, scale, center - 9 * scale, center + 9 * scale)
     for name, center, scale in (("ex", 0, 1), ("w1", 3, 2), ("w2", -1, 0.5), ("x", 5, 3), ("y", 10, 4))
 )
-
-
-def confounded(count: int, generator: np.random.Generator) -> FloatArray:
-    """Rows of an exogenous column, two instruments, an endogenous column and a target; shape `(n, 5)`."""
-    shared, exogenous = generator.normal(size=(2, count))
-    instruments = generator.normal(size=(count, 2))
-    endogenous = instruments @ [0.6, 0.4] + 0.3 * exogenous + shared + generator.normal(size=count)
-    target = 0.2 + 0.5 * endogenous - 0.4 * exogenous + 1.5 * shared + generator.normal(size=count)
-    return np.column_stack([exogenous, instruments, endogenous, target])
 
 
 ROWS = confounded(4000, np.random.default_rng(1))
@@ -47,42 +36,6 @@ def test_with_as_many_instruments_as_needed_it_is_two_stage_least_squares() -> N
     # Least squares are far off, so the instruments did something.
     least_squares = np.linalg.lstsq(explaining, held[:, 4], rcond=None)[0]
     assert abs(least_squares[1] - expected[1]) > 4 * errors[1]
-
-
-def least_by_search(release_matrix: FloatArray, sigma: float, fixed: float) -> float:
-    """Return the least Q with the slope of x fixed, found by general search from many starts, with its own formulas."""
-    size = 6
-    kernel = np.ones((size, size)) - 2 / 6 * np.outer([0, 1, 1, 1, 1, 1], [0, 1, 1, 1, 1, 1])
-    kernel[0, 0] = -1
-    values, vectors = np.linalg.eigh(release_matrix)
-    products = vectors * np.maximum(values, 0) @ vectors.T
-    which = [0, 1, 2, 3]
-
-    def distance(free: FloatArray) -> float:
-        theta = np.array([free[0], free[1], 0, 0, fixed, -1.0])
-        noise = sigma**2 * (theta @ theta * np.eye(size) + np.outer(theta, theta) * kernel)
-        noise += theta @ products @ theta / (4000 - 3) * products
-        left = (release_matrix @ theta)[which]
-        return float(left @ np.linalg.solve(noise[np.ix_(which, which)], left))
-
-    starts = np.random.default_rng(3).normal(size=(6, 2))
-    return min(float(optimize.minimize(distance, start).fun) for start in starts)
-
-
-def test_p_values_and_agreement_are_least_distances_that_a_general_search_finds_too() -> None:
-    from scipy import special
-
-    named = tuple(ScaledColumn(name, 0, 1, -9, 9) for name in ("ex", "w1", "w2", "x", "y"))
-    release = with_intercept(ROWS, 60.0, np.random.default_rng(4), named)
-    found = iv(release, "y", ["x"], ["w1", "w2"], ["ex"])
-    least = least_by_search(release.values, 60.0, 0.0)
-    assert found.pvalues["x"] == pytest.approx(float(special.chdtrc(2, least)), rel=1e-3)
-    low, high = found.conf_int()["x"] or (np.nan, np.nan)
-    for end in (low, high):
-        assert least_by_search(release.values, 60.0, end) == pytest.approx(special.chdtri(2, 0.05), rel=0.01)
-    assert low < found.params["x"] < high
-    assert found.agreement is not None
-    assert found.agreement > 0.01
 
 
 def test_weak_instruments_bound_nothing_and_contradictory_ones_are_named() -> None:

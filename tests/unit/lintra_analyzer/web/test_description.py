@@ -12,12 +12,17 @@ from lintra_analyzer.web.analyses import ANALYSES
 from lintra_analyzer.web.result_schema import result_schema
 from lintra_protocol.task import Task
 from support.analyzer_world import CLIENTS, Life, seeded
-from support.example_releases import SENSORS, WAVE, sensors
+from support.example_releases import LIVES, RELAPSES, SENSORS, WAVE, relapses, sensors
 from support.example_releases import released as released_rows
 
 OF_HISTOGRAM: dict[str, dict[str, Any]] = {"histogram": {}, "power-sums": {}}
 OF_RANGE: dict[str, dict[str, Any]] = {"wide-components": {}, "wide-variances": {}, "wide-ridge": {"target": "power"}}
 OF_NEWTON: dict[str, dict[str, object]] = {"logit": {}}
+OF_LIVES: dict[str, dict[str, Any]] = {
+    "survival": {"time": "months", "event": "relapse"},
+    "logrank": {"time": "months", "event": "relapse", "group": "arm"},
+    "chi-square": {"target": "relapse", "group": "arm"},
+}
 OF_A_BOOLEAN: dict[str, dict[str, object]] = {
     "linear-score": {"target": "ill"},
     "difference": {"target": "age", "group": "ill"},
@@ -64,16 +69,19 @@ async def released_wide(life: Life) -> str:
     return f"/v1/releases/{await released_rows(life, SENSORS, sensors(), WAVE)}/analyses"
 
 
-@pytest.mark.parametrize("mechanism", ["second_moment", "ron_gauss", "histogram", "boolean", "range", "newton_step"])
+@pytest.mark.parametrize(
+    "mechanism", ["second_moment", "ron_gauss", "histogram", "boolean", "range", "newton_step", "lives"]
+)
 @pytest.mark.grid(6)
 async def test_every_answer_has_the_form_that_is_declared_and_lacks_nothing(life: Life, mechanism: str) -> None:
-    others = ANALYSES.keys() - {*OF_RON_GAUSS, *OF_HISTOGRAM, *OF_A_BOOLEAN, *OF_RANGE, *OF_NEWTON}
+    others = ANALYSES.keys() - {*OF_RON_GAUSS, *OF_HISTOGRAM, *OF_A_BOOLEAN, *OF_RANGE, *OF_NEWTON, *OF_LIVES}
     own = {
         "ron_gauss": OF_RON_GAUSS,
         "histogram": OF_HISTOGRAM,
         "boolean": OF_A_BOOLEAN,
         "range": OF_RANGE,
         "newton_step": OF_NEWTON,
+        "lives": OF_LIVES,
     }
     asked = own.get(mechanism) or {kind: NEEDED.get(kind, {}) for kind in others}
     async with life.rest() as rest:
@@ -81,6 +89,8 @@ async def test_every_answer_has_the_form_that_is_declared_and_lacks_nothing(life
             path = await released_boolean(life)
         elif mechanism == "range":
             path = await released_wide(life)
+        elif mechanism == "lives":
+            path = f"/v1/releases/{await released_rows(life, RELAPSES, relapses(), LIVES)}/analyses"
         else:
             path = await released(life, mechanism={"kind": mechanism})
         document = await described(life)

@@ -119,3 +119,38 @@ def test_its_columns_are_those_of_the_task() -> None:
 def test_nothing_shrinks_a_row_and_nothing_is_said_to() -> None:
     assert not document_of(MIXED).is_clipped(every_row()).any()
     assert "outer cells" in measurement_of(MIXED).clipping_rule()
+
+
+CROSSED = MIXED.model_copy(update={"edges": (("0", "1", "2.5", "4"), ("-3", "0", "3"), ()), "crossed": True})
+
+
+@pytest.mark.parametrize("neighbours", ["replace-one", "zero-out"])
+def test_crossed_columns_have_a_cell_for_every_combination_and_rows_lie_two_words_apart_at_most(
+    neighbours: str,
+) -> None:
+    rows = np.concatenate([every_row(), [[np.nan, 0, 0], [1, 0, np.nan]]])
+    reports = reports_without_noise(CROSSED, rows)
+    assert reports.shape[1] == 3 * 2 * 3 + 1
+    assert (reports.sum(axis=1) == 5).all()
+    found = {int(place) for place in np.argmax(reports, axis=1)}
+    assert found == set(range(19))
+    assert np.argmax(reports[-2:], axis=1).tolist() == [18, 18]
+    inside = reports_without_noise(CROSSED, np.array([[1.5, -1, 2]]))[0]
+    assert np.flatnonzero(inside).tolist() == [1 * 6 + 0 * 3 + 2]
+    stated = measurement_of(CROSSED, 3, claim(neighbours)).squared_distance
+    others = reports if neighbours == "replace-one" else np.zeros((1, 19))
+    farthest = ((reports[:, np.newaxis] - others) ** 2).sum(axis=2).max()
+    assert farthest == stated == (2 if neighbours == "replace-one" else 1) * 25
+
+
+def test_a_crossed_histogram_says_so_in_its_document_and_another_keeps_its_own() -> None:
+    assert CROSSED.model_dump(mode="json")["crossed"] is True
+    assert "crossed" not in MIXED.model_dump(mode="json")
+    fields = CROSSED.model_dump(mode="json")
+    assert Histogram.model_validate(fields | {"indicator": 7}).counted_cells == (18,)
+    for wrong in (
+        {"edges": [["0", "1"]], "levels": [0]},
+        {"edges": [[], []], "levels": [1000, 5]},
+    ):
+        with pytest.raises(ValueError, match="crossed columns are 2 or more, with at most 4096 cells"):
+            Histogram.model_validate(fields | wrong)
