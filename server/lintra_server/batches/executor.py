@@ -11,19 +11,23 @@ from itertools import chain
 from typing import Protocol
 
 import numpy as np
+import structlog
 from numpy.typing import NDArray
 
 from lintra_protocol.crypto.ring import RingArray
+from lintra_protocol.errors import UnavailableError
 from lintra_protocol.task import Task
 from lintra_protocol.transforms.base import PublicMatrix
-from lintra_server.batches.transform import Segments, part_share, runs
+from lintra_server.batches.transform import Segments, is_right, part_share, runs
 from lintra_server.storage.segments import BatchSegments
+
+log = structlog.get_logger()
 
 PART_REPORTS = 1 << 20
 """Most reports of a part, unless one segment has more: some seconds of one core for rows of thousands of words."""
 
 PartShare = tuple[RingArray, int]
-"""The sum of some shares, and how many it adds."""
+"""The sum of some shares with its check (see `part_share`), and how many it adds."""
 
 Tell = Callable[[float], None]
 """Is told how much of a step is done, from 0 to 1."""
@@ -75,15 +79,18 @@ def sketch_share(
 
     `tell` is told after every part how much of all is done, from 0 to 1. `others` are those of the batches whose
     reports are in the same cohort, under the same matrix. Raises ValueError if a report of the cohort is in none of the
-    segments.
+    segments; UnavailableError if the sum is not what its check says.
     """
-    empty = np.zeros((release.matrix.rows, release.task.sketch_words), np.uint64)
+    empty = np.zeros((release.matrix.rows, release.task.sketch_words + 1), np.uint64)
     every = (part for each in (*others, release) for part in executor.part_shares(each))
     parts = _counted(every, release.matrix.num_clients, tell)
     share, done = tree_sum(chain([(empty, 0)], parts))
     if done != release.matrix.num_clients:
         raise ValueError(f"{release.matrix.num_clients - done} stored shares of the cohort are missing")
-    return share
+    if not is_right(share):
+        log.critical("a sum is wrong: memory or a processor of this machine is at fault", batch=release.batch)
+        raise UnavailableError("the sum of the shares did not pass this server's own check; nothing left: ask again")
+    return share[:, :-1]
 
 
 def _counted(parts: Iterable[PartShare], total: int, tell: Tell) -> Iterator[PartShare]:

@@ -2,10 +2,16 @@
 
 A block is one SciPy product in `uint64`, which wraps exactly. Memory holds a block, the sketch and a rank per report,
 never all shares.
+
+A sum carries one more column, which is computed apart from it: the same matrix times what the shares' words weigh
+together (Freivalds, 1977: T v = S (U v)). Whoever has added everything up compares it with the sum, so that a fault of
+memory or of a processor in the product is found before anything leaves. Against a server that lies it does nothing.
 """
 
+import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,12 +31,31 @@ BLOCK_REPORTS = 1 << 15
 """Reports of a block of short rows: what is computed of their columns stays in a cache."""
 
 
-def add_reports(matrix: PublicMatrix, sketch: RingArray, ranks: IntArray, shares: RingArray) -> None:
+@lru_cache(maxsize=4)
+def weights(num_words: int) -> RingArray:
+    """Return what each word of a sum weighs in its check, shape `(num_words,)`, always the same.
+
+    A fault does not choose its place by them. They are odd, so one wrong word in a row of the sum is always found;
+    several in one row cancel at most half of the time, if only their highest bits are wrong, and else far less often.
+    """
+    drawn = hashlib.shake_256(b"weights of the words of a sum").digest(8 * num_words)
+    return np.frombuffer(drawn, "<u8").astype(np.uint64) | np.uint64(1)
+
+
+def is_right(checked: RingArray) -> bool:
+    """Return whether a sum, shape `(m, k)`, is what its check says, which is its last column."""
+    sketch = checked[:, :-1]
+    return bool(np.array_equal(sketch @ weights(sketch.shape[1]), checked[:, -1]))
+
+
+def add_reports(
+    matrix: PublicMatrix, sketch: RingArray, ranks: IntArray, shares: RingArray, checks: RingArray | None = None
+) -> None:
     """Do what `matrix.add_reports` does, bit for bit, as one sparse product.
 
     `matrix` is of shape `(m, n)`. `sketch` holds ring elements of shape `(m, w/c)`, c copies in a report, added to in
     place; with t words that bypass the matrix, `(m, (w - t)/c + t)`. `ranks` has shape `(k,)`; `shares` are ring
-    elements of shape `(k, w)`.
+    elements of shape `(k, w)`. To `checks`, shape `(m,)`, is added what `weights` make of the sum.
     """
     row_numbers, signs = matrix.entries(ranks)
     num_reports, sparsity = row_numbers.shape
@@ -47,7 +72,13 @@ def add_reports(matrix: PublicMatrix, sketch: RingArray, ranks: IntArray, shares
     words = sketch.shape[1] - matrix.totals
     own_words = shares[:, : matrix.copies * words].reshape(num_copies, words)
     sketch[:, :words] += np.asarray(columns @ own_words, np.uint64)
-    sketch[0, words:] += shares[:, matrix.copies * words :].sum(axis=0, dtype=np.uint64)
+    totals = shares[:, matrix.copies * words :]
+    sketch[0, words:] += totals.sum(axis=0, dtype=np.uint64)
+    if checks is not None:
+        weighed = weights(sketch.shape[1])
+        # Twice as fast as `@`, which has no fast form for integers.
+        checks += np.asarray(columns @ np.einsum("ij,j->i", own_words, weighed[:words]), np.uint64)
+        checks[:1] += np.einsum("ij,j->", totals, weighed[words:])  # a scalar would warn when it wraps
 
 
 @dataclass(frozen=True)
@@ -77,15 +108,16 @@ def runs(stored: BatchSegments, most: int) -> list[Segments]:
 def part_share(
     task: Task, server: int, matrix: PublicMatrix, ranks: NDArray[np.uint32], stored: BatchSegments, part: Segments
 ) -> tuple[RingArray, int]:
-    """Add up one server's shares in a run of segments; return the sum of shape `(m, w/c)`, and how many it adds.
+    """Add up one server's shares in a run of segments; return the sum with its check, and how many shares it adds.
 
-    `server` is this server's index; `matrix` is the public matrix of the cohort. `ranks` are those of the reports of
-    the run in the order of storing, or `EXCLUDED`; shape `(k,)`.
+    The sum is of shape `(m, w/c + 1)`; its last column is the check. `server` is this server's index; `matrix` is the
+    public matrix of the cohort. `ranks` are those of the reports of the run in the order of storing, or `EXCLUDED`;
+    shape `(k,)`.
     """
-    sketch = np.zeros((matrix.rows, task.sketch_words), np.uint64)
+    sketch = np.zeros((matrix.rows, task.sketch_words + 1), np.uint64)
     done = 0
     for block, payloads in blocks(task, server, ranks, stored, part):
-        add_reports(matrix, sketch, block, shares_words(task, server, payloads))
+        add_reports(matrix, sketch[:, :-1], block, shares_words(task, server, payloads), sketch[:, -1])
         done += len(block)
     return sketch, done
 

@@ -19,11 +19,11 @@ from lintra_protocol.crypto.ring import IntArray, RingArray, ring_bytes
 from lintra_protocol.errors import UnavailableError
 from lintra_protocol.transforms.osnap import BalancedOsnap
 from lintra_server.batches.cluster import compute_on_worker
-from lintra_server.batches.executor import InProcessExecutor, ReleaseRequest, sketch_share, tree_sum
+from lintra_server.batches.executor import InProcessExecutor, PartShare, ReleaseRequest, sketch_share, tree_sum
 from lintra_server.batches.executors import DaskExecutor, ProcessExecutor, executor_of
 from lintra_server.batches.key_broker import BrokeredKeys, enter, open_broker
 from lintra_server.batches.partial_release import behind_the_door, compute, remote_parts
-from lintra_server.batches.transform import part_share, runs
+from lintra_server.batches.transform import is_right, part_share, runs
 from lintra_server.storage.segments import EXCLUDED, SPAN, SegmentTable, sort_ids
 from lintra_server.storage.store import StoredUpload
 from lintra_service.settings import InvalidSettingsError
@@ -82,8 +82,9 @@ def test_any_runs_in_any_order_add_up_to_the_plain_product(sizes: list[int], mos
     assert all(part.ends - part.begins <= most or part.first == part.last for part in parts if most > 9)
     sums = [part_share(TASK, 0, matrix, ranks[p.begins : p.ends], stored, p) for p in parts]
     rng.shuffle(sums)
-    total, done = tree_sum([(np.zeros_like(expected), 0), *sums])
-    assert_array_equal(total, expected)
+    total, done = tree_sum([(np.zeros((4, TASK.sketch_words + 1), np.uint64), 0), *sums])
+    assert_array_equal(total[:, :-1], expected)
+    assert is_right(total)
     assert done == len(chosen)
     assert random is not None
 
@@ -123,7 +124,7 @@ async def test_what_another_process_is_told_leads_it_to_the_same_bits_and_holds_
                     assert behind.key not in told
                     assert behind.database.encode() not in told
             shares = [compute(pickle.loads(pickle.dumps(part))) for part in reversed(parts)]
-        assert_array_equal(tree_sum(shares)[0], expected)
+        assert_array_equal(tree_sum(shares)[0][:, :-1], expected)
         with pytest.raises(UnavailableError, match="no way through the door"):
             compute(parts[0])
         assert behind.key.hex() not in repr(behind)
@@ -185,6 +186,32 @@ async def test_a_worker_that_may_spill_to_disk_computes_nothing(tmp_path: Path) 
                     compute_on_worker(part)
 
 
+class Faulty(InProcessExecutor):
+    """Turns one bit of the sum of its second part."""
+
+    def __init__(self, row: int, word: int, bit: int) -> None:
+        self.fault = row, word, np.uint64(1 << bit)
+
+    def part_shares(self, release: ReleaseRequest) -> Iterator[PartShare]:
+        for number, (sketch, done) in enumerate(super().part_shares(release)):
+            row, word, bit = self.fault
+            if number == 1:
+                sketch[row, word] ^= bit
+            yield sketch, done
+
+
+@pytest.mark.parametrize("kind", ["overlapping", "sum"])
+async def test_no_sum_leaves_of_which_a_fault_of_memory_turned_one_bit(tmp_path: Path, kind: str) -> None:
+    async with a_world(tmp_path, kind) as world:
+        release = await released(world)
+        right = sketch_share(release, InProcessExecutor())
+        rows, words = right.shape
+        for row, word, bit in [(0, 0, 0), (rows - 1, words - 1, 63), (0, words - 1, 63), (rows - 1, words // 2, 17)]:
+            with pytest.raises(UnavailableError, match="own check"):
+                sketch_share(release, Faulty(row, word, bit))
+        assert_array_equal(sketch_share(release, InProcessExecutor()), right)
+
+
 @pytest.mark.slow
 async def test_processes_give_the_same_bits_also_if_one_is_killed_in_the_middle(tmp_path: Path) -> None:
     async with a_world(tmp_path, "overlapping") as world:
@@ -200,7 +227,7 @@ async def test_processes_give_the_same_bits_also_if_one_is_killed_in_the_middle(
                     assert victim is not None
                     os.kill(victim, signal.SIGKILL)
         assert [entry["event"] for entry in logs] == ["a process of a release ended"]
-        assert_array_equal(tree_sum(shares)[0], expected)
+        assert_array_equal(tree_sum(shares)[0][:, :-1], expected)
         assert len(shares) == len(release.parts())
 
 

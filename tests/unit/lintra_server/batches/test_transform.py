@@ -10,7 +10,7 @@ from lintra_protocol.crypto.ring import IntArray, RingArray
 from lintra_protocol.transforms.base import PublicMatrix
 from lintra_protocol.transforms.ones import Ones
 from lintra_protocol.transforms.osnap import BalancedOsnap
-from lintra_server.batches.transform import add_reports
+from lintra_server.batches.transform import add_reports, is_right, weights
 
 
 class Sparse(PublicMatrix):
@@ -45,8 +45,10 @@ def both(matrix: PublicMatrix, ranks: IntArray, shares: RingArray) -> tuple[Ring
     words = (shares.shape[1] - matrix.totals) // matrix.copies + matrix.totals
     start = np.full((matrix.rows, words), 2**64 - 3, np.uint64)
     fast, plain = start.copy(), start.copy()
-    add_reports(matrix, fast, ranks, shares)
+    checks = start @ weights(words)
+    add_reports(matrix, fast, ranks, shares, checks)
     matrix.add_reports(plain, ranks, shares)
+    assert is_right(np.column_stack([plain, checks]))
     return fast, plain
 
 
