@@ -111,9 +111,20 @@ def design(
         )
     names = [column.name for column in ((constant,) if constant else ()) + explaining]
     if gram.num_rows <= len(names):
-        raise InvalidAnalysisError(f"{len(names)} features need more than {gram.num_rows} clients; name fewer features")
+        raise InvalidAnalysisError(_too_few(gram, len(names)))
     block, turn = _straight(gram.restrict([*names, target]), len(names) - len(features))
     return Design(block, explaining, chosen, constant, len(gram.columns), turn)
+
+
+def _too_few(gram: GramEstimate, needed: int) -> str:
+    """Return why so many columns cannot be fitted: too few clients, or a count of rows that noise made small."""
+    if gram.counted is None or gram.num_clients <= needed:
+        return f"{needed} features need more than {gram.num_rows} clients; name fewer features"
+    return (
+        f"rows are counted with noise here, and the count is {gram.counted.estimate:.0f} (deviation "
+        f"{gram.counted.sd:.2g}) of {gram.num_clients} reports: too few for {needed} features. At this epsilon and "
+        "number of clients the noise hides how many rows there are; a larger epsilon or more clients are needed"
+    )
 
 
 def _straight(gram: GramEstimate, start: int) -> tuple[GramEstimate, FloatArray | None]:

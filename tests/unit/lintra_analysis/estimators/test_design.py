@@ -9,6 +9,8 @@ from lintra_analysis.estimators.solve import solve
 from lintra_analysis.releases.columns import ScaledColumn
 from lintra_analysis.releases.gram_error import GramEstimate
 from lintra_analysis.releases.noise_laws.symmetric_noise import SymmetricNoise
+from lintra_analysis.releases.row_count import RowCount
+from lintra_protocol.errors import InvalidAnalysisError
 
 SIGMA, CLIENTS, DRAWS, REACH = 8.0, 4000, 200, 1.959964
 SQUARES = 600.0
@@ -50,3 +52,15 @@ def test_the_report_has_the_interval_of_the_fit() -> None:
     estimate = regression(release, "y")
     assert estimate.r2_interval == pytest.approx(fit.r2_interval(REACH), rel=1e-5)
     assert estimate.r2_standard_error == pytest.approx(fit.r2_sd)
+
+
+def test_where_noise_hides_how_many_rows_there_are_the_refusal_says_so_and_not_that_clients_are_few() -> None:
+    columns = tuple(ScaledColumn(name, 0.0, 1.0, -1.0, 1.0) for name in "aby")
+    for estimate, clients, words in ((-40.0, 500, "count is -40 .deviation 90. of 500 reports"), (2.0, 2, "2 clients")):
+        counted = RowCount(estimate, 90.0, clients)
+        gram = GramEstimate(columns, np.eye(3) * 500, SymmetricNoise(1.0), clients, 2.0, counted)
+        with pytest.raises(InvalidAnalysisError, match=words):
+            design(gram, "y")
+    few = GramEstimate(columns, np.eye(3) * 500, SymmetricNoise(1.0), 2, 2.0)
+    with pytest.raises(InvalidAnalysisError, match="need more than 2 clients"):
+        design(few, "y")
