@@ -74,7 +74,7 @@ export function verifyAbsence(list: List, leaves: readonly Leaf[], reportId: Uin
   if (held.some((id) => equal(id, reportId))) wrong("the list holds this identifier");
   const begins = first === 0 || below(held[0], reportId);
   const ends = last === Math.floor((list.count - 1) / LEAF_IDS) || below(reportId, held[held.length - 1]);
-  if (!begins || !ends) wrong("the identifier would stand in another leaf");
+  if (!begins || !ends) wrong("the identifier is of another leaf");
 }
 
 interface Shown {
@@ -118,11 +118,11 @@ export async function askCounted(
   const bodies = await Promise.all(channels.map((channel) => channel.get(path, "inclusion", "absence", "judged")));
   const every = bodies.map((body) => shownBy(task, body, wanted));
   if (task.verified && every.some(({ isFrozen, accepted }) => isFrozen && !accepted))
-    refuse("batch_open", "not every server has judged its reports yet");
+    refuse("batch_open", "not every server has judged yet");
   const [first] = every;
   const agree = (each: Shown) =>
     same(each.frozen, first.frozen) && same(each.accepted, first.accepted) && each.isFrozen === first.isFrozen && each.isAccepted === first.isAccepted;
-  if (!every.every(agree)) refuse("cohort_conflict", "the servers prove it of different cohorts");
+  if (!every.every(agree)) refuse("cohort_conflict", "the servers prove different cohorts");
   if (certified && (!same(certified.frozen, first.frozen) || (first.accepted && !same(first.accepted, certified.released))))
     refuse("cohort_conflict", "the certificate is of another cohort");
   const { root, count } = first.accepted ?? first.frozen;

@@ -9,6 +9,8 @@ import { WORD_BYTES, expandProven } from "./verified.js";
 
 export { canonicalBytes } from "./json.js";
 export { Task };
+export { seal } from "./suites/suite.js";
+export { webSuite } from "./suites/web.js";
 export { makeReport, type Report } from "./report.js";
 export { epsilonAt } from "./privacy/statement.js";
 

@@ -51,6 +51,36 @@ for (const [name, make] of Object.entries(stores))
     assert.ok(crashes > 10, `${crashes} crashes`);
   });
 
+test("a tab that is closed while any request is under way loses nothing and sends nothing twice", async () => {
+  let closed = 0;
+  for (const isAnswered of [false, true])
+    for (let after = 0, isOver = false; !isOver; after++) {
+      const world = new World();
+      const store = memoryStore();
+      const real = globalThis.fetch;
+      let requests = 0;
+      let close: (value: undefined) => void;
+      const gone = new Promise<undefined>((done) => (close = done));
+      // From its n-th request on the tab hears nothing more; the server may have heard it.
+      globalThis.fetch = (async (url: string, init: RequestInit) => {
+        if (requests++ < after) return real(url, init);
+        if (isAnswered) await real(url, init);
+        close(undefined);
+        return new Promise(() => undefined);
+      }) as typeof fetch;
+      const sending = world.open(store).then((client) => client.send({ a: 0.5, b: 1 }));
+      isOver = (await Promise.race([sending, gone])) !== undefined;
+      await new Promise((done) => setTimeout(done, 5)); // what is under way beside it reaches its server or not
+      globalThis.fetch = real;
+      closed += Number(!isOver);
+      const charged = (await store.all()).map(({ report }) => report);
+      const sent = await (await world.open(store)).send({ a: -1, b: 0 });
+      assert.deepEqual(world.stored.map((reports) => [...reports.keys()]), [[sent.reportId], [sent.reportId], [sent.reportId]]);
+      if (charged.length) assert.deepEqual([sent.reportId, sent.repeated], [charged[0], true]);
+    }
+  assert.ok(closed >= 16, `${closed} closed tabs`);
+});
+
 test("answers that are lost are no reason for another report", async () => {
   const world = new World();
   const store = memoryStore();

@@ -44,7 +44,7 @@ interface Encapsulation {
 async function exchange(suite: Suite, publicKey: Uint8Array, random: RandomBytes) {
   const ephemeral = random(32);
   const shared = await suite.x25519(ephemeral, publicKey);
-  if (shared.every((byte) => !byte)) refuse("invalid_message", "nothing can be sealed to this x25519 public key");
+  if (shared.every((byte) => !byte)) refuse("invalid_message", "not a x25519 public key");
   return { shared, own: await suite.x25519(ephemeral, BASE) };
 }
 
