@@ -317,8 +317,8 @@ class Service:
         task = self._windowed(task_id)
         if task.stream is not None:
             raise InvalidAnalysisError(
-                "the noise of a stream's windows hangs together, which this analysis does not know so far: it would "
-                "state wrong errors"
+                "the noise of a stream's windows hangs together, which this analysis does not know; open them together "
+                "with `open_stream` of AnalyzerClient in Python"
             )
         records = self.store.releases_of(task_id, asked.first, max(asked.last + 1 - asked.first, 0))
         small = len(records) * len(task.columns) <= MOST_SMALL

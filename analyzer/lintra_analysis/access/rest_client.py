@@ -16,7 +16,8 @@ import httpx2
 import stamina
 
 from lintra_analysis.access.downloaded import RECORD, TASK, opened
-from lintra_analysis.certificate.certificate import SignedRecord
+from lintra_analysis.access.stream import WindowNumbers, release_between, remembered_in
+from lintra_analysis.certificate.certificate import SignedRecord, numbers_in
 from lintra_analysis.releases.release import Release
 from lintra_protocol.crypto.randomness import RandomBytes, system_randomness
 from lintra_protocol.encoding.canonical import base64url
@@ -232,6 +233,26 @@ class AnalyzerClient:
         signed = self.record(release_id)
         task = Task.from_value(self.task(signed.record.task_id)["definition"])
         return opened(signed, task, self.sketch(release_id), self._earlier)
+
+    def open_stream(self, task_id: str, since: int = 0, until: int | None = None) -> Release:
+        """Return the released windows of a stream from `since` to `until`, the last if not given, added up.
+
+        It is read as any other release; its errors know what every server took back.
+
+        Raises:
+            InvalidAnalysisError: the windows are no stream, or none of the interval was released.
+            InvalidReleaseError: numbers are not those of their record.
+        """
+        task, windows = Task.from_value(self.task(task_id)["definition"]), dict[int, WindowNumbers]()
+        last = task.num_batches - 1 if until is None else until
+        for window in self.windows(task_id):
+            if window["release_id"] is not None and window["window"] <= last:
+                record = self.record(window["release_id"]).record
+                if (record.task_id, record.batch) != (task_id, window["window"]):
+                    raise InvalidMessageError("the list of windows names the release of another one")
+                numbers = numbers_in(record, self.sketch(record.release_id))
+                windows[record.batch] = WindowNumbers(remembered_in(record), *numbers)
+        return release_between(task, windows, since, last)
 
     def download_release(self, release_id: str, path: str | Path) -> None:
         """Write a release to three files that `open_release` opens: `<path>.npz`, `<path>.json`, `<path>.task.json`.
