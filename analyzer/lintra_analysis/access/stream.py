@@ -88,6 +88,6 @@ def release_between(task: Task, windows: Mapping[int, WindowNumbers], since: int
     rounded = _ROUNDING * task.num_servers * len(numbers) / task.mechanism.sigma**2
     draws = float(chosen @ covariance @ chosen) + rounded
     inside = [windows[number] for number in numbers if number >= since]
-    sketch = np.sum([each.sketch for each in inside], axis=0, dtype=np.int64)
-    counts = np.sum([each.row_counts for each in inside], axis=0, dtype=np.int64)
+    sketch: IntArray = np.stack([each.sketch for each in inside]).sum(axis=0)
+    counts: IntArray = np.stack([each.row_counts for each in inside]).sum(axis=0)
     return read(task.read_with(draws), sketch, counts)
