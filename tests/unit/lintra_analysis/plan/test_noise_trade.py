@@ -70,7 +70,7 @@ def test_a_hostile_client_of_a_verified_task_counts_as_one_row() -> None:
     assert by_servers.verified.price < by_clients.verified.price
 
 
-@pytest.mark.parametrize("kind", ["histogram", "range_finder", "ron_gauss", "second_moment_wishart"])
+@pytest.mark.parametrize("kind", ["range_finder", "ron_gauss", "second_moment_wishart"])
 def test_kinds_that_servers_cannot_noise_are_not_planned_for_them(kind: str) -> None:
     with pytest.raises(InvalidTaskError, match="servers add it to sum, osnap, second_moment or histogram"):
         question(noise="servers").planned(kind)
