@@ -39,13 +39,12 @@ from study import (
     columns,
     specifications,
 )
-from summary import certificate_lines, comparison_table, promise_lines
+from summary import certificate_lines, comparison_table, epsilon_of_both, promise_lines
 from yardsticks import Problem, Setting, Truth, local_products, local_rows, non_private, simulated, trusted_curator
 
 from lintra_analysis.access.rest_client import AnalyzerClient
 from lintra_client.upload.simulate import simulate
 from lintra_protocol.crypto.ring import FloatArray
-from lintra_protocol.privacy.gaussian import compose_mu, gaussian_epsilon
 
 NUM_SERVERS = 3
 console = Console()
@@ -142,9 +141,7 @@ def run(
         "tasks": tasks,
         "bytes_per_report": {task["mechanism"]: task["bytes_per_report"] for task in tasks},
         # Every client answered both tasks: what both releases together cost it.
-        "epsilon_of_both": gaussian_epsilon(
-            compose_mu(float(task["certificate"]["privacy"]["mu"]) for task in tasks), DELTA
-        ),
+        "epsilon_of_both": epsilon_of_both([task["certificate"] for task in tasks]),
     }
     return result, shown
 

@@ -1,9 +1,13 @@
 """The demonstration's answer in words: the certificate of a release, and the table that compares."""
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from rich.table import Table
+
+from lintra_analysis.certificate.certificate import ReleaseRecord
+from lintra_analyzer.tasks.populations import spent_together
 
 
 def certificate_lines(release_id: str, record: dict[str, Any]) -> Iterator[str]:
@@ -20,6 +24,18 @@ def certificate_lines(release_id: str, record: dict[str, Any]) -> Iterator[str]:
         f"one {one}'s noise: sigma {noise['sigma']:,} steps of {float(noise['step']):.2g}; {behind} behind every "
         "released number"
     )
+
+
+def epsilon_of_both(records: Sequence[dict[str, Any]]) -> float:
+    """Return what releases cost together somebody who took part in all, as the console says it.
+
+    `records` are the certificates of at least one release, all with a promise.
+    """
+    statements = [ReleaseRecord.model_validate_json(json.dumps(record)).privacy for record in records]
+    together = spent_together(statements)
+    assert together is not None
+    assert together.epsilon is not None
+    return float(together.epsilon)
 
 
 def promise_lines(record: dict[str, Any]) -> Iterator[str]:

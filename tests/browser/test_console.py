@@ -68,7 +68,7 @@ async def release(visit: Visit, task_id: str) -> str:
     await visit.open(f"/tasks/{task_id}/servers")
     # Servers tell new numbers once in the task's unit of time, an hour here, or they would tell when each report came.
     assert await page.locator("tbody tr").count() == 3
-    assert "each tells new numbers once in 1 hour" in await page.inner_text("main")
+    assert "so its numbers may be 1 hour old" in await page.inner_text("main")
     await visit.open(f"/tasks/{task_id}")
     await page.click("text=Start the release")
     # The page looks every few seconds by itself.

@@ -24,8 +24,14 @@ UNTOLD = "cannot be told"
 WIDTH, LINE_HEIGHT, FRAME_HEIGHT = 6.4, 0.35, 1.3
 """Of a picture in inches: its width, one of its lines, and what stands above and below them."""
 
-_CROWDED = 15
+CROWDED = 15
 """Above so many columns a matrix is drawn without numbers."""
+
+CELL, NARROW_CELL = 0.48, 0.2
+"""Of a matrix in inches: a cell with a number in it, and one without."""
+
+MOST_NAME, MOST_CURVES = 28, 16
+"""Characters of a name beside a line, and curves that have a colour and a name of their own."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +72,11 @@ class Figure:
         return axes
 
 
+def shortened(name: str, most: int = MOST_NAME) -> str:
+    """Return a name that fits beside a line: of a long one the beginning and the end, which tell levels apart."""
+    return name if len(name) <= most else f"{name[: most - most // 3 - 1]}…{name[-(most // 3) :]}"
+
+
 def intervals(marks: Sequence[Mark], title: str, across: str) -> Figure:
     """Return a figure of intervals, a line each."""
     return Figure(len(marks), partial(draw_intervals, marks=marks, title=title, across=across))
@@ -84,25 +95,28 @@ def draw_intervals(axes: "Axes", marks: Sequence[Mark], title: str, across: str)
         if mark.value is not None:
             filled = "C0" if mark.interval is not None else "none"
             axes.plot([mark.value], [place], "o", color="C0", markerfacecolor=filled)
-    names = [mark.name if mark.interval is not None else f"{mark.name} ({UNTOLD})" for mark in marks]
+    short = [shortened(mark.name) for mark in marks]
+    names = [
+        name if mark.interval is not None else f"{name} ({UNTOLD})" for name, mark in zip(short, marks, strict=True)
+    ]
     axes.set_yticks(range(len(marks)), names, parse_math=False)
     axes.set_ylim(len(marks) - 0.5, -0.5)
     axes.axvline(0, color="grey", linewidth=0.5)
     axes.spines[["top", "right"]].set_visible(False)
     axes.set_xlabel(across, parse_math=False)
-    axes.set_title(title, parse_math=False)
+    axes.set_title(title, loc="left", parse_math=False)
 
 
 def draw_bars(axes: "Axes", values: Mapping[str, float], filled: Sequence[bool], title: str, across: str) -> None:
     """Draw a bar from 0 for every name, the first on top, filled or hollow."""
     colours = ["C0" if told else "none" for told in filled]
     axes.barh(range(len(values)), [*values.values()], height=0.6, color=colours, edgecolor="C0")
-    axes.set_yticks(range(len(values)), [*values], parse_math=False)
+    axes.set_yticks(range(len(values)), [shortened(name) for name in values], parse_math=False)
     axes.set_ylim(len(values) - 0.5, -0.5)
     axes.axvline(0, color="grey", linewidth=0.5)
     axes.spines[["top", "right"]].set_visible(False)
     axes.set_xlabel(across, parse_math=False)
-    axes.set_title(title, parse_math=False)
+    axes.set_title(title, loc="left", parse_math=False)
 
 
 def draw_matrix(
@@ -115,13 +129,14 @@ def draw_matrix(
     """
     image = axes.imshow(matrix, cmap="RdBu_r", vmin=-1, vmax=1)
     axes.figure.colorbar(image, ax=axes, shrink=0.8)
-    if len(names) <= _CROWDED:
+    if len(names) <= CROWDED:
         for (i, j), value in np.ndenumerate(matrix):
             text = f"({value:.2f})" if doubtful[i, j] else f"{value:.2f}"
             axes.text(j, i, text, ha="center", va="center", color="white" if abs(value) > 0.6 else "black", fontsize=8)
-    axes.set_xticks(range(len(names)), names, rotation=45, ha="right", parse_math=False)
-    axes.set_yticks(range(len(names)), names, parse_math=False)
-    axes.set_title(title, parse_math=False)
+    short = [shortened(name) for name in names]
+    axes.set_xticks(range(len(names)), short, rotation=90, parse_math=False)
+    axes.set_yticks(range(len(names)), short, parse_math=False)
+    axes.set_title(title, loc="left", parse_math=False)
 
 
 def draw_path(
@@ -129,21 +144,38 @@ def draw_path(
 ) -> None:
     """Draw a curve for every name over the penalties, each of shape `(k,)`, and a line at the best of these.
 
-    A penalty of 0 has no place on a logarithmic axis; it is drawn left of the others.
+    A penalty of 0 has no place on a logarithmic axis; it is drawn left of the others. Of many curves those that reach
+    farthest from 0 have a name, and all others are grey.
     """
     positive = penalties[penalties > 0]
     left = positive.min() / 10 if positive.size else 1.0
     across = np.where(penalties > 0, penalties, left)
-    for name, curve in curves:
-        # A label that begins with an underscore would be left out of the legend.
-        axes.plot(across, curve, label=f" {name}", marker="." if across.size < _CROWDED else "")
+    from matplotlib import rcParams
+
+    reach = sorted((-float(np.abs(curve).max()), place) for place, (_, curve) in enumerate(curves))
+    named = {place for _, place in reach[:MOST_CURVES]}
+    others = [curve for place, (_, curve) in enumerate(curves) if place not in named]
+    for curve in others:
+        axes.plot(across, curve, color="grey", linewidth=0.5, alpha=0.5)
+    if others:
+        axes.plot([], [], color="grey", linewidth=0.5, label=f"{len(others)} others")
+    for number, place in enumerate(sorted(named)):
+        name, curve = curves[place]
+        # Colours come again after some, with another kind of line. A label that begins with an underscore would be
+        # left out of the legend.
+        colours = len(rcParams["axes.prop_cycle"])
+        line = ("-", "--", ":", "-.")[number // colours % 4]
+        marker = "." if across.size < CROWDED else ""
+        axes.plot(across, curve, line, color=f"C{number % colours}", label=f" {shortened(name)}", marker=marker)
     axes.axvline(best if best > 0 else left, color="grey", linewidth=1, linestyle="--", label="smallest cost")
     axes.set_xscale("log")
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
     axes.set_xlabel("penalty")
     axes.set_ylabel(up, parse_math=False)
-    axes.set_title(title, parse_math=False)
-    for text in axes.legend(fontsize=8).get_texts():
+    axes.set_title(title, loc="left", parse_math=False)
+    # Curves may go anywhere, so no corner is free.
+    below = axes.legend(fontsize=8, loc="upper left", bbox_to_anchor=(0, -0.2), ncols=2, frameon=False)
+    for text in below.get_texts():
         text.set_parse_math(False)
 
 
@@ -160,7 +192,7 @@ def draw_cells(
     axes.bar(middles, shares, np.diff(ends), color="C0", alpha=0.6, edgecolor=axes.get_facecolor(), linewidth=0.5)
     axes.vlines(middles, [low for low, _ in intervals], [high for _, high in intervals], color="C0", linewidth=1)
     if levels:
-        axes.set_xticks(range(len(levels)), levels, rotation=45, ha="right", parse_math=False)
+        axes.set_xticks(range(len(levels)), [shortened(level) for level in levels], rotation=90, parse_math=False)
     axes.set_ylim(bottom=0)
     axes.spines[["top", "right"]].set_visible(False)
     axes.set_ylabel("share of the rows")
@@ -202,4 +234,4 @@ def draw_windows(
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.spines[["top", "right"]].set_visible(False)
     axes.set_xlabel("window")
-    axes.set_title(title, parse_math=False)
+    axes.set_title(title, loc="left", parse_math=False)

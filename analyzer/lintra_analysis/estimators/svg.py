@@ -10,13 +10,24 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
 from io import StringIO
+from itertools import pairwise
+from math import ceil
 from typing import TYPE_CHECKING, Literal, get_args
 
-from lintra_analysis.estimators.figures import FRAME_HEIGHT, INSTALL, LINE_HEIGHT, WIDTH
+from lintra_analysis.estimators.figures import (
+    CELL,
+    CROWDED,
+    FRAME_HEIGHT,
+    INSTALL,
+    LINE_HEIGHT,
+    NARROW_CELL,
+    WIDTH,
+)
 from lintra_protocol.errors import InvalidAnalysisError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as MatplotlibFigure
 
 Theme = Literal["light", "dark"]
 THEMES: tuple[Theme, ...] = get_args(Theme)
@@ -31,6 +42,8 @@ CYCLES: dict[Theme, tuple[str, ...]] = {
     "dark": ("#7db8ff", "#ffb066", "#7fd694", "#dda0e6", "#e3c65b", "#ff9aa9", "#6fd3dd", "#b7bdc8"),
 }
 _OTHER_LINES = 8
+_LEGEND_LINE, _MATRIX_WIDTH, _MATRIX_HEIGHT = 0.2, 3.6, 3.0
+"""In inches: a line of a legend, and what stands beside and around a matrix at most."""
 
 _lock = threading.Lock()
 """Matplotlib's settings are those of the process, so one picture is drawn at a time."""
@@ -47,14 +60,22 @@ def svg_of(plot: "Callable[[Axes], object]", theme: Theme = "light") -> bytes:
     Its background is transparent, and its letters are outlines, so that it looks everywhere as it was laid out. `plot`
     draws on axes, as the `plot` of an estimate does. `theme` is that of the page that it will stand on.
     """
+    with laid_out(plot, theme) as figure:
+        return svg_text(figure.savefig, transparent=True).encode()
+
+
+@contextmanager
+def laid_out(plot: "Callable[[Axes], object]", theme: Theme = "light") -> "Iterator[MatplotlibFigure]":
+    """Draw a figure in which every text has its place, in the colours of a theme, which hold until the block ends."""
     with _lock, _settings(_themed(theme)):
         from matplotlib.figure import Figure
 
         figure = Figure(figsize=(WIDTH, FRAME_HEIGHT + _OTHER_LINES * LINE_HEIGHT), layout="constrained")
         axes = figure.add_subplot()
         plot(axes)
-        figure.set_size_inches(WIDTH, FRAME_HEIGHT + LINE_HEIGHT * _lines(axes))
-        return svg_text(figure.savefig, transparent=True).encode()
+        figure.set_size_inches(*_size(axes))
+        _fit_texts(figure, axes)
+        yield figure
 
 
 @contextmanager
@@ -99,11 +120,50 @@ def _settings(chosen: Mapping[str, object]) -> Iterator[None]:
         yield
 
 
-def _lines(axes: "Axes") -> int:
-    """Return how many lines a picture needs: those that have names, or the usual number."""
+def _size(axes: "Axes") -> tuple[float, float]:
+    """Return the width and height of a picture in inches: what is named, or usual, has room for its name."""
     from matplotlib.ticker import FixedLocator
 
-    if not isinstance(axes.yaxis.get_major_locator(), FixedLocator):
-        return _OTHER_LINES
-    named = len(axes.get_yticks())
-    return max(named, _OTHER_LINES) if axes.images else named
+    legend = axes.get_legend()
+    below = 0.0 if legend is None else _LEGEND_LINE * ceil(len(legend.get_texts()) / 2)
+    if axes.images:
+        count = len(axes.get_xticks())
+        side = max(count * (CELL if count <= CROWDED else NARROW_CELL), 2)
+        return max(WIDTH, side + _MATRIX_WIDTH), side + _MATRIX_HEIGHT
+    if isinstance(axes.xaxis.get_major_locator(), FixedLocator):  # levels, whose names stand upright
+        return max(WIDTH, 1 + NARROW_CELL * len(axes.get_xticks())), FRAME_HEIGHT + (_OTHER_LINES + 2) * LINE_HEIGHT
+    named = isinstance(axes.yaxis.get_major_locator(), FixedLocator)
+    return WIDTH, FRAME_HEIGHT + LINE_HEIGHT * (len(axes.get_yticks()) if named else _OTHER_LINES) + below
+
+
+def _fit_texts(figure: "MatplotlibFigure", axes: "Axes") -> None:
+    """Break the title and the labels into lines that fit, and draw as many numbers below the axes as have room."""
+    title, across = axes.get_title(loc="left"), axes.get_xlabel()
+    for _ in range(2):  # a title of more lines moves the axes, and with them where it begins
+        figure.draw_without_rendering()
+        frame, page = axes.get_window_extent(), figure.bbox
+        axes.set_title(_broken(title, page.x1 - frame.x0, 12 * figure.dpi / 72), loc="left", parse_math=False)
+        axes.set_xlabel(_broken(across, frame.width, 10 * figure.dpi / 72), parse_math=False)
+    for count in (6, 5, 4, 3, 2):
+        figure.draw_without_rendering()
+        boxes = [label.get_window_extent() for label in axes.get_xticklabels() if label.get_text()]
+        crowded = any(one.x1 + 2 > other.x0 for one, other in pairwise(sorted(boxes, key=lambda box: box.x0)))
+        if not crowded or axes.images or axes.get_xscale() != "linear" or axes.get_xticklabels()[0].get_rotation():
+            return
+        axes.locator_params(axis="x", nbins=count)
+
+
+def _broken(text: str, width: float, size: float) -> str:
+    """Return a text in lines of some width, both in pixels as is the size of its letters; measured, not guessed."""
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.textpath import TextPath
+
+    lines: list[str] = []
+    for word in text.split():
+        longer = f"{lines[-1]} {word}" if lines else word
+        path = TextPath((0, 0), longer, size=size, prop=FontProperties())
+        if lines and path.get_extents().x1 <= width:
+            lines[-1] = longer
+        else:
+            lines.append(word)
+    return "\n".join(lines)

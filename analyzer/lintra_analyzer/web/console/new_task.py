@@ -14,9 +14,11 @@ from lintra_analyzer.web.console.options import CONTRIBUTORS, OTHERS, WINDOWS, m
 from lintra_analyzer.web.console.pages import page
 from lintra_analyzer.web.console.plan import ShownPlan, is_small, require_plannable, shown_plan
 from lintra_analyzer.web.console.routing import console_router, see
-from lintra_analyzer.web.console.task_form import TaskForm, asked_by, kinds, shown
-from lintra_protocol.errors import InvalidTaskError, LintraError
+from lintra_analyzer.web.console.task_form import LABELS, TaskForm, asked_by, complaint_of, kinds, shown
+from lintra_analyzer.web.console.task_text import refusals_of
+from lintra_protocol.errors import InvalidTaskError, LintraError, PolicyRefusedError
 from lintra_protocol.http.problems import STATUS
+from lintra_protocol.task import Task
 from lintra_service.work_pool import WorkRefusedError
 
 T = TypeVar("T")
@@ -63,9 +65,13 @@ async def make(request: Request, service: ThisService) -> Response:
         task = await service.create_task(specification, None, asked.population)
     except LintraError as error:
         return _asking(request, form, complaint=_in_words(error), status=STATUS[type(error)])
-    # If a server refuses, the task is kept: its page says what each server answered, and offers to try again.
+    # The task is kept: if a server is away, its page offers to try again.
     with suppress(LintraError):
         await service.register_task(task.task_id)
+    if refused := refusals_of(service.store.registrations(task.task_id)):
+        problem = refused[0].problem or {}
+        said = str(problem.get("detail") or problem.get("title"))
+        return _asking(request, form, complaint=said, status=STATUS[PolicyRefusedError], refused=task)
     return see(f"/tasks/{task.task_id}")
 
 
@@ -81,8 +87,14 @@ async def _computed(
 
 
 def _asking(
-    request: Request, form: Form, plan: ShownPlan | None = None, complaint: str = "", status: int = 200
+    request: Request,
+    form: Form,
+    plan: ShownPlan | None = None,
+    complaint: str = "",
+    status: int = 200,
+    refused: Task | None = None,
 ) -> HTMLResponse:
+    """Show the form as it was filled in; `refused` is a task that a server did not take, for the complaint."""
     asked = shown(form)
     return page(
         request,
@@ -94,7 +106,9 @@ def _asking(
         words=mechanism_words(asked["kind"]),
         groups=GROUPS,
         plan=plan,
-        complaint=complaint,
+        complaint=complaint_of(complaint, asked["kind"]) if complaint else None,
+        refused=refused,
+        labels=LABELS,
     )
 
 

@@ -39,6 +39,14 @@ FIELDS = (
     "target", "client_auth", "verification", "specification",
 )  # fmt: skip
 
+LABELS = {
+    "purpose": "Purpose", "population": "Population", "columns": "Columns", "kind": "What is released", "epsilon": "ε",
+    "delta": "δ", "min_clients": "Reports at least", "max_clients": "Reports at most",
+    "days": "Days that reports are taken", "row_bound": "Row bound", "target": "Column to explain",
+    "client_auth": "Who may send", "verification": "Proofs", "specification": "A whole specification",
+}  # fmt: skip
+"""What the fields are called on the page."""
+
 USUAL = {
     "population": EVERYBODY, "kind": "second_moment", "epsilon": "1", "min_clients": "1000", "days": "7",
     "client_auth": "none", "verification": "",
@@ -104,6 +112,38 @@ def _width(column: object) -> int:
         return 1
     reserved = column.get("missing") is True and OTHER not in levels
     return max(1, len(levels) - 1 + reserved)
+
+
+@dataclass(frozen=True)
+class FormComplaint:
+    """What is wrong with a form."""
+
+    text: str  #: in words, without the field's name
+    field: str = ""  #: of the form, that it is about; empty if it is about no single one
+    label: str = ""  #: of that field
+
+
+def complaint_of(text: str, kind: str) -> FormComplaint:
+    """Return what is wrong with a form, and at which of its fields, from the detail of a refusal."""
+    settings = {one.key: one for one in (*mechanism_options(kind), *_SETTINGS)}
+    name, colon, rest = text.partition(":")
+    start = name.partition(",")[0].partition(".")[0]
+    if colon and start in LABELS:
+        line = name.removeprefix(start).lstrip(",. ")
+        return FormComplaint(f"{line}: {rest.strip()}" if line else rest.strip(), start, LABELS[start])
+    if colon and start in settings:
+        return FormComplaint(rest.strip(), settings[start].name, settings[start].label)
+    for word, found in _ABOUT:
+        if re.search(rf"\b{word}", text):
+            return FormComplaint(text, found, LABELS[found])
+    return FormComplaint(text)
+
+
+_ABOUT = (
+    ("epsilon", "epsilon"), ("delta", "delta"), ("column", "columns"), ("row_bound", "row_bound"),
+    ("min_clients", "min_clients"), ("max_clients", "max_clients"), ("duration", "days"), ("seconds", "days"),
+)  # fmt: skip
+"""The words of a refusal that begins with no field's name, each with the field that they are about."""
 
 
 def kinds() -> dict[str, str]:

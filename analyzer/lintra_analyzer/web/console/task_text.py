@@ -34,6 +34,7 @@ class TaskStatus:
     sentence: str  #: for its page
     release_id: str | None = None  #: of its release, if there is one
     can_release: bool = False  #: whether starting the release, or trying it again, makes sense
+    can_register: bool = False  #: whether servers lack it, so that it can be brought to them again
 
 
 def standing_of(
@@ -47,7 +48,9 @@ def standing_of(
     ends = task.not_after * task.time_precision
     missing = [task.servers[state.server].url for state in states if state.state != "accepted"]
     if missing:
-        return TaskStatus("not registered", "bad", f"It is not registered with {', '.join(missing)}: nobody can send.")
+        word = "refused" if refusals_of(states) else "not registered"
+        said = f"It is not registered with {', '.join(missing)}: nobody can send."
+        return TaskStatus(word, "bad", " ".join([said, *_reasons(task, states)]), can_register=True)
     if task.windows is not None:
         word = "collecting" if now < ends else "over"
         said = f"Each of its {task.windows.max_windows} windows is released when it is over; {num_released} are so far."
@@ -60,6 +63,25 @@ def standing_of(
         said = "Reports are collected. The release can be started as soon as the gate opens; it closes the collection."
         return TaskStatus("collecting", "good", said, can_release=True)
     return TaskStatus("over", "warn", "The time for reports is over, and nothing was released yet.", can_release=True)
+
+
+def refusals_of(states: Sequence[ServerState]) -> list[ServerState]:
+    """Return what those servers said that refused a task for good; a server that is away is not among them."""
+    return [state for state in states if state.problem is not None and state.problem.get("retryable") is not True]
+
+
+def _reasons(task: Task, states: Sequence[ServerState]) -> Iterator[str]:
+    """Yield why servers lack a task, a sentence for each reason, with the servers that gave it."""
+    servers: dict[str, list[str]] = {}
+    for state in states:
+        if state.problem is not None:
+            url = task.servers[state.server].url
+            # The detail names the server, which the sentence does as well.
+            reason = in_words(state.problem).replace(f"server {state.server} ({url}): ", "").replace(f"{url}: ", "")
+            servers.setdefault(reason, []).append(url)
+    for reason, urls in servers.items():
+        who = f"All {len(urls)} servers say" if len(urls) == task.num_servers else f"{', '.join(urls)} says"
+        yield f"{who}: {reason}"
 
 
 def _of_job(job: Job) -> TaskStatus:
@@ -90,8 +112,10 @@ def span_in_words(seconds: int) -> str:
     return " ".join(parts[:2])
 
 
-def time_left(task: Task, now: int) -> str:
-    """Return how long reports are still taken."""
+def time_left(task: Task, now: int, standing: TaskStatus) -> str:
+    """Return how long reports are still taken; nothing of a task that takes none any more."""
+    if standing.word in {"released", "releasing", "refused", "failed"}:
+        return ""
     begins, ends = task.not_before * task.time_precision, task.not_after * task.time_precision
     if now < begins:
         return f"begins in {span_in_words(begins - now)}"

@@ -29,6 +29,9 @@ from lintra_protocol.fields.windows import MAX_WINDOWS
 from lintra_protocol.messages.documents import BATCH
 from lintra_protocol.task import Task
 
+REGISTRATIONS = {"accepted": "accepted", "pending": "not asked yet", "refused": "refused"}
+"""What a server said to a task."""
+
 router = console_router()
 
 TaskId = Annotated[str, Path(max_length=64)]
@@ -61,15 +64,17 @@ def task(request: Request, service: ThisService, task_id: TaskId) -> HTMLRespons
     stored = service.store.task(task_id)
     definition, states = task_in(stored), service.store.registrations(task_id)
     released = service.store.num_releases(task_id) if definition.windows is not None else 0
+    standing = standing_of(definition, states, service.store.job(task_id), service.now(), released)
     return page(
         request,
         "task.html",
         task=definition,
         population=stored.population,
-        standing=standing_of(definition, states, service.store.job(task_id), service.now(), released),
-        left=time_left(definition, service.now()),
+        standing=standing,
+        left=time_left(definition, service.now(), standing),
         states=[
-            (definition.servers[each.server].url, each, each.problem and in_words(each.problem)) for each in states
+            (definition.servers[each.server].url, REGISTRATIONS[each.state], each.problem and in_words(each.problem))
+            for each in states
         ],
         gate=gate_of(definition),
         device=list(asked_of_device(definition)),
@@ -84,8 +89,14 @@ async def servers(request: Request, service: ThisService, task_id: TaskId) -> HT
     """Ask the servers of a task what they have received."""
     definition = service.task(task_id)
     found = await service.live_states(task_id)
+    # A server that refused a task does not know it. Why it refused says more than that.
+    reasons = {state.server: state.problem for state in service.store.registrations(task_id) if state.problem}
     lines = [
-        (definition.servers[state.server].url, state.problem and in_words(state.problem), counters)
+        (
+            definition.servers[state.server].url,
+            state.problem and in_words(reasons.get(state.server, state.problem)),
+            counters,
+        )
         for state, counters in found
     ]
     unit = span_in_words(definition.time_precision)
@@ -96,6 +107,9 @@ async def servers(request: Request, service: ThisService, task_id: TaskId) -> HT
 async def census(request: Request, service: ThisService, task_id: TaskId, batch: Batch = BATCH) -> HTMLResponse:
     """Ask every server which reports it holds, and say who lacks how many, and whether the gate would open."""
     definition = service.task(task_id)
+    job = service.store.job(task_id, batch)
+    if job is not None and (job.stage != "inventory" or job.state == "released"):
+        return page(request, "closed.html", task=definition, release_id=job.release_id)
     found = await service.census(task_id, batch)
     urls = [entry.url for entry in definition.servers]
     moments = [count.counted_at * definition.time_precision for count in found.servers]
@@ -141,5 +155,5 @@ def _lines(service: Service, rows: list[StoredTask]) -> list[TaskLine]:
             continue
         count = released.get(task_id, 0) if definition.windows is not None else 0
         standing = standing_of(definition, states[task_id], jobs.get(task_id), now, count)
-        lines.append(TaskLine(task_id, population, "", definition, standing, time_left(definition, now)))
+        lines.append(TaskLine(task_id, population, "", definition, standing, time_left(definition, now, standing)))
     return lines
