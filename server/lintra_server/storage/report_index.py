@@ -108,16 +108,20 @@ class KeyIndex:
         """
         if not keys:
             return set()
+        is_new = False
         while True:
             with self._lock:
                 pairs = self._table(connection, batch, end).candidates(keys)
             wanted = {number for _, number in pairs}
             rows = self._chains.some(connection, batch, wanted)
             if rows is not None and not _are_there(found := self._held(keys, pairs, rows), keys, pairs):
-                rows = self._chains.sure(connection, batch, wanted, end)
+                # The rows may be those from before they were joined, which fit as well: a table of joined ones leads
+                # past them, and is made anew.
+                rows = self._chains.sure(connection, batch, wanted, end) if is_new else None
                 found = set() if rows is None else self._held(keys, pairs, rows)
             if rows is not None:
                 return found
+            is_new = True
             self.forget(batch)  # segments were rewritten into others meanwhile, or this transaction is an older one
 
     def remembered(

@@ -1,5 +1,7 @@
 """What a store knows of its batches in memory: a table leads, and the rows decide."""
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -37,6 +39,22 @@ def test_a_table_that_another_thread_made_of_an_older_state_is_not_built_upon(tm
             # As if a commit that had looked before were added now: it is the third, the second is not in the table.
             store._known.add(1, [Written(2, [an_id(3)], (), {}, End(2, 3, bytes(28)))])
         assert add(store, 2, 1) == [False, False]
+
+
+def test_rows_put_back_that_were_joined_since_are_still_known(tmp_path: Path) -> None:
+    """They fit their chain as well; without the rule a report that comes again to a closed batch is called late."""
+    with empty("sqlite", tmp_path) as stored, closing(sqlite3.connect(tmp_path / "a.sqlite")) as editor:
+        store = stored.open()
+        for number in range(4):
+            add(store, number)
+        apart = editor.execute("SELECT * FROM segments").fetchall()
+        assert store.merge_segments(1, 10)
+        assert add(store, 1) == [False]  # now the table leads to the joined row
+        editor.execute("DELETE FROM segments")
+        editor.executemany(f"INSERT INTO segments VALUES ({','.join('?' * len(apart[0]))})", apart)
+        editor.commit()
+        ids = [an_id(number) for number in range(5)]
+        assert store.stored(1, ids) == set(ids[:4])
 
 
 def test_a_deleted_batch_leaves_its_room_to_the_next(tmp_path: Path) -> None:
