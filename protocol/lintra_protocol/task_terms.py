@@ -273,7 +273,7 @@ class TaskTerms(BatchTerms):
         be worse than planned and is used all the same, if only it keeps the promise; then it is all that is allowed.
         """
         statement = self.privacy(self.claim.min_clients)
-        if not self.measurement.smoothing:
+        if not self.measurement.noise_law.matrices_differ(self.setting):
             return statement
         epsilon = self.claim.float_epsilon
         noise_delta = self.noise_claim.noise_delta

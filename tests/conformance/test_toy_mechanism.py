@@ -22,7 +22,7 @@ from lintra_analysis.kinds.decode import read
 from lintra_analysis.kinds.kind import KINDS
 from lintra_analysis.plan.flags import PlanFlags
 from lintra_audit.kinds.kind_audit import AUDITS
-from lintra_audit.release.cases import case_of_task
+from lintra_audit.release.cases import cases_of_task
 from lintra_audit.release.run import audit_case
 from lintra_audit.task.cli import audit_task
 from lintra_audit.trials.audit_case import make_case_task
@@ -117,7 +117,7 @@ def test_both_audits_know_it_and_less_noise_is_caught() -> None:
     outcome = audit_case(case, 4000, SEED, AUDITS["first_column"].faults["sigma"].seams)
     assert "noise law" in {check.name for check in outcome.checks if not check.passed}
     assert audit_task(made(), 12, SEED).passed
-    twin, _ = case_of_task(made(1000))
+    (twin, *_), _ = cases_of_task(made(1000))
     assert twin.task.mechanism.kind == "first_column"
 
 

@@ -3,9 +3,10 @@
 from cases_noise import PROVEN
 from given import MECHANISMS, Vector, bad, claim, definition, good, task_id
 from plain import b64, canonical
-from plain_layers import floor_deviations, least_layers
+from plain_layers import floor_deviations, least_layers, least_of
 
-KINDS = ("sum", "sum, clip count", "osnap", "osnap, clip count", "second_moment")
+KINDS = ("sum", "sum, clip count", "osnap", "osnap, clip count", "second_moment",
+         "overlapping", "overlapping, clip count")  # fmt: skip
 WINDOWS = {"window": 2, "grace": 1, "max_windows": 5, "reports_per_source": 4, "max_merge": 2}
 
 
@@ -22,7 +23,8 @@ def _judged(about: str, mechanism: dict[str, object], sigma: int, floor: int, **
     result = []
     for less_noise, less_floor in ((0, 0), (1, 0), (0, 1)):
         lower = floor - less_floor
-        if lower == 1 or lower < 0 or sigma - less_noise < 4:
+        least = least_of(int(str(mechanism.get("sparsity", 1))))
+        if lower == 1 or lower < least[1] or sigma - less_noise < least[0]:
             continue
         whole = task(mechanism | {"sigma": sigma - less_noise} | ({"floor": lower} if lower else {}), **changes)
         given: dict[str, object] = {"text": canonical(whole)}
@@ -73,8 +75,8 @@ def _refused() -> list[Vector]:
         ("a floor of 2 in merged windows", "invalid_task",
          task(enough | {"floor": 2}, claim=promised, batches="windowed", windows=WINDOWS)),
         ("a floor of 0 that is spelled out", "invalid_message", task(enough | {"floor": 0}, claim=promised)),
-        ("rows that overlap", "unsupported_feature",
-         task(MECHANISMS["overlapping"] | {"sigma": 1000, "floor": 1000}, claim=promised)),
+        ("rows that overlap behind too low a floor", "invalid_task",
+         task(MECHANISMS["overlapping"] | {"sigma": 1000, "floor": 2}, claim=promised)),
         ("a study", "unsupported_feature", task(enough, claim=promised, study=study)),
         ("Wishart noise", "unsupported_feature",
          task(MECHANISMS["second_moment_wishart"], claim=claim(min_clients=300, epsilon_alone="3"))),

@@ -23,30 +23,43 @@ def least_layers(
     """The smallest sigma that keeps epsilon with some floor, which is the least that keeps `alone` beside it.
 
     A replaced row moves a sum by 2B, a sketch of one entry a column by the same, a second moment by R = B^2; against
-    the null row by B and R / sqrt 2. A clip counter's g is a part of what a replaced row moves, for a sketch too.
+    the null row by B and R / sqrt 2. A clip counter's g is a part of what a replaced row moves, for a sketch too. A
+    sketch of s entries a column moves by them all, behind sigma^2 / L + (v - 4) / s with the leverage L that is stated.
     """
     bound = math.floor(Fraction(str(mechanism["row_bound"])) ** 2 * 4 ** int(str(mechanism["fraction_bits"])))
     products, rows = mechanism["kind"] == "second_moment", int(str(mechanism.get("rows", 1)))
     replaced = bound**2 if products else 4 * bound
     own = Fraction(replaced, (2 if products else 4) if null else 1)
     weight = Fraction(str(mechanism.get("clip_count_weight", "0")))
-    counter = isqrt(math.floor(weight**2 * replaced)) ** 2
-    few, many = clients // rows - corrupt, clients - corrupt
+    entries = int(str(mechanism.get("sparsity", 1)))
+    counter = isqrt(math.floor(weight**2 * replaced * entries)) ** 2
+    many = clients - corrupt
+    shared = Fraction(str(mechanism["leverage"])) if entries > 1 else Fraction(1, clients // rows - corrupt)
     together, lone = gaussian_mu(epsilon, delta) ** 2, gaussian_mu(alone, delta) ** 2
-    sigma = 4
+    sigma, least = least_of(entries)
     while True:
-        floor = 0
-        while not _hides(own + counter, lone, sigma, floor, merged):
+        floor = least
+        while not _hides(own, counter, lone, sigma, floor, entries, merged):
             floor = max(2, floor + 1)
         behind = floor**2 - LATTICE
-        if own / Fraction(few * sigma**2 + behind) + counter / Fraction(many * sigma**2 + behind) <= together:
+        if (
+            own / (sigma**2 / shared + Fraction(behind, entries)) + counter / Fraction(many * sigma**2 + behind)
+            <= together
+        ):
             return sigma, floor
         sigma += 1
 
 
-def _hides(square: Fraction, allowed: float, sigma: int, floor: int, merged: bool) -> bool:
-    left = floor**2 - LATTICE + sigma**2 * (not (merged and floor))
-    return left > 0 and square / left <= allowed
+def least_of(entries: int) -> tuple[int, int]:
+    """The least sigma and floor that a task may have: 4 and none, or where rows overlap 8 and 2 sqrt(s)."""
+    return (4, 0) if entries == 1 else (8, math.ceil(2 * math.sqrt(entries)))
+
+
+def _hides(own: Fraction, counter: int, allowed: float, sigma: int, floor: int, entries: int, merged: bool) -> bool:
+    left, of_client = floor**2 - LATTICE, sigma**2 * (not (merged and floor))
+    if left + of_client <= 0:
+        return False
+    return own * entries / (left + entries * of_client) + Fraction(counter, left + of_client) <= allowed
 
 
 def floor_deviations(sigma: int, floor: int, deviations: list[int]) -> list[int]:

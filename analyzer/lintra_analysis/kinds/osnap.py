@@ -35,11 +35,6 @@ class OsnapSpecification(MechanismSpecification):
     takes_server_noise: ClassVar[bool] = True
     takes_floor: ClassVar[bool] = True
 
-    @property
-    def offers_floor(self) -> bool:
-        """Return whether a report enters one row only."""
-        return self.sparsity == 1
-
 
 def build(context: CalibrationContext[OsnapSpecification]) -> Measurement:
     """Return the sketch with as many rows as were asked for, or as the claim supports.

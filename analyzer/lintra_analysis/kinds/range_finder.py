@@ -70,6 +70,8 @@ class RangeFinderSpecification(MechanismSpecification):
 
     kind: Literal["range_finder"]
     takes_contributors: ClassVar[bool] = True
+    takes_floor: ClassVar[bool] = True
+    plans_floor: ClassVar[bool] = False
     takes_proofs: ClassVar[bool] = True
     rank: int | None = Field(default=None, ge=1, le=256, strict=True)
     projected_bound: Number | None = None
@@ -218,7 +220,7 @@ def predict(context: CalibrationContext[RangeFinderSpecification], mechanism: Ra
         deviations["trace"] = layout.deviation("trace", clients)
     deviations = {name: float(value) for name, value in deviations.items()}
     return Expected(
-        float(layout.deviation("products", 1)[-1]),
+        float(layout.own_deviation("products")[-1]),
         deviations | clip_count_deviation(context.measured(mechanism), clients),
     )
 

@@ -46,6 +46,8 @@ class RonGaussSpecification(MechanismSpecification):
     kind: Literal["ron_gauss"]
     takes_missing: ClassVar[bool] = True
     takes_contributors: ClassVar[bool] = True
+    takes_floor: ClassVar[bool] = True
+    plans_floor: ClassVar[bool] = False
     takes_norm: ClassVar[bool] = False
     label: Name | None = None
     dimension: int | None = Field(default=None, ge=1, le=2**15, strict=True)
@@ -105,16 +107,16 @@ def predict(context: CalibrationContext[RonGaussSpecification], mechanism: RonGa
     """Predict the deviations of what is released, and the error of the products."""
     size, step = mechanism.num_coordinates, 2.0**-mechanism.fraction_bits
     clients = context.claim.min_clients
-    deviations = released_deviations(mechanism, clients)
+    deviations = released_deviations(mechanism, clients, context.setting)
     deviations |= clip_count_deviation(context.measured(mechanism), clients)
     error = mechanism.num_blocks * (deviations["product"] ** 2 * size * (size - 1) + deviations["square"] ** 2 * size)
     moments = predict_moments(context, error, trace=products_trace(context, mechanism), columns=size)
     return Expected(mechanism.sigma * step**2, deviations, moments)
 
 
-def released_deviations(mechanism: RonGauss, clients: int) -> dict[str, float]:
+def released_deviations(mechanism: RonGauss, clients: int, setting: Setting) -> dict[str, float]:
     """Return the deviations of the noise in what so many clients release."""
-    law = noise_law(mechanism, clients)
+    law = noise_law(mechanism, clients, setting)
     deviations = {"sum": law.sum, "product": law.product, "square": law.diagonal}
     return deviations | {
         name: value for name, value in (("count", law.count), ("cell", law.cell), ("pair", law.table)) if value
@@ -173,9 +175,9 @@ def projected_sums(
     )
 
 
-def noise_law(mechanism: RonGauss, num_draws: int) -> NoiseDeviations:
-    """Return the deviations of `num_draws` times one client's discrete Gaussian noise, in the units of mapped rows."""
-    layout = mechanism.layout(len(mechanism.levels), Setting())
+def noise_law(mechanism: RonGauss, num_draws: int, setting: Setting) -> NoiseDeviations:
+    """Return the deviations of `num_draws` times one client's noise, and of a floor, in the units of mapped rows."""
+    layout = mechanism.layout(len(mechanism.levels), setting)
     product, square = layout.product_deviations("products", num_draws)
 
     def deviation(name: str) -> float:
@@ -198,7 +200,7 @@ def read(task: Task, mechanism: RonGauss, sketch: IntArray, row_counts: IntArray
     num_reports = int(row_counts.sum())
     num_rows = number_of_rows(task, sketch, row_counts)
     promise = promise_of(task.privacy(num_reports), mechanism.kind, num_rows)
-    noise = noise_law(mechanism, num_reports)
+    noise = noise_law(mechanism, num_reports, task.setting)
     sums = projected_sums(mechanism, task.columns, sketch, num_rows, noise, promise)
     return Release(joint_sums=replace(sums, clipped=clipped_rows(task, sketch, row_counts, shrunk_only=False)))
 

@@ -134,7 +134,7 @@ def predict(context: CalibrationContext[Any], mechanism: RonGaussCentred) -> Exp
     clients, size = context.claim.min_clients, mechanism.num_coordinates
     layout = context.measured(mechanism).layout
     own, product = (layout.product_deviations("products", draws)[0] for draws in (1, clients))
-    deviations = {} if context.first is None else released_deviations(context.first.mechanism, clients)
+    deviations = {} if context.first is None else released_deviations(context.first.mechanism, clients, context.setting)
     deviations |= {"product": product, "square": sqrt(2) * product}
     deviations |= clip_count_deviation(context.measured(mechanism), clients)
     error = mechanism.num_blocks * product**2 * size * (size + 1)

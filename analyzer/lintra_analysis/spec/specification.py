@@ -295,7 +295,8 @@ class Specification(SpecPart):
         corrupt = self.max_corrupt_clients
         if corrupt is None:
             corrupt = 0 if self.contributors is None else self.min_clients - 1
-        floored = self.mechanism.offers_floor and self.study is None and corrupt < self.min_clients - 1
+        offered = self.mechanism.offers_floor and self.mechanism.plans_floor
+        floored = offered and self.study is None and corrupt < self.min_clients - 1
         return "both" if floored else "clients"
 
     def canonical(self) -> bytes:

@@ -47,6 +47,7 @@ def gaussian_test(scene: Scene, reports: Reports) -> OptimalTest:
                 (reports[0][scene.victim][part.sent], reports[1][scene.victim][part.sent]),
                 midpoint[:, part.released],
                 sigmas[part.sent],
+                scene.floors(part) if scene.task.measurement.layout.floor.deviation else None,
             )
             for part in scene.parts
         ]

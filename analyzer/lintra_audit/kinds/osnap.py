@@ -27,6 +27,10 @@ def cases() -> list[Case]:
     servers = partial(
         make_case_task, _sketch(4, 2), num_columns=2, min_clients=24, max_corrupt_clients=23, noise="servers"
     )
+    layers = partial(
+        make_case_task, counted, num_columns=2, min_clients=24, max_corrupt_clients=2, noise="both", epsilon_alone="8"
+    )
+    overlapping = partial(make_case_task, twice, num_columns=2, min_clients=24, noise="both", epsilon_alone="8")
     return [
         Case("osnap", "sketch, s = 1, n = 24, m = 3, d = 2, t = 2", one, 24),
         Case("osnap-2", "sketch, s = 2, n = 24, m = 4, d = 2, smoothed", two, 24),
@@ -34,6 +38,10 @@ def cases() -> list[Case]:
         Case("osnap-count", "sketch and clip counter, s = 1, n = 24, m = 3, d = 2, t = 2", counts, 24),
         Case("osnap-2-count", "sketch and clip counter, s = 2, n = 24, m = 4, d = 2, smoothed", smoothed, 24),
         Case("osnap-servers", "sketch, s = 2, n = 24, m = 4, d = 2, t = 23, noise of one honest server", servers, 24),
+        Case("osnap-both", "sketch and clip counter, s = 1, n = 24, m = 3, d = 2, t = 2, two layers", layers, 24),
+        Case("osnap-alone", "the same, all others invented", layers, 24, alone=True),
+        Case("osnap-2-both", "sketch and clip counter, s = 2, n = 24, m = 4, d = 2, two layers", overlapping, 24),
+        Case("osnap-2-alone", "the same, all others invented", overlapping, 24, alone=True),
         Case("thin-row", "sketch, m = 3, t = 2, cohort of 9 instead of 24", one, 9, must_refuse=True),
     ]
 
@@ -49,7 +57,7 @@ def twin(task: Task) -> Task:
         return twin_of(task, small, clients, columns)
     # With several entries per column so small a cohort has none to spare.
     claim = small_claim(task, clients, corrupt=0)
-    return task_of_claim(small, claim, columns)
+    return task_of_claim(task, small, claim, columns)
 
 
 def kept(task: Task) -> str:
@@ -75,6 +83,12 @@ AUDIT = KindAudit(
             FAULTS["server-sigma"],
             "osnap-servers",
             frozenset({"noise law", "optimal test"}),
+        ),
+        "floor-left-out-of-sketches": Planted(
+            "the honest server forgets its floor where rows overlap",
+            FAULTS["floor-left-out"],
+            "osnap-2-alone",
+            frozenset({"optimal test", "black box", "noise law"}),
         ),
         "free-clip-count-of-sketches": Planted(
             "clipped rows are counted, but the noise is that of a task without a count",

@@ -11,7 +11,13 @@ from lintra_audit.kinds.kind_audit import KindAudit, OrganisationAudit, Planted
 from lintra_audit.kinds.organisations import CLIPPED_TOGETHER, organisation_audit
 from lintra_audit.trials.audit_case import Case, make_case_task
 from lintra_audit.trials.neighbours import HOSTILE, Pair, hostile_rows, one_unclipped
-from lintra_audit.trials.planted_faults import noiseless, only_for, without_noise_in, without_room_for_the_count
+from lintra_audit.trials.planted_faults import (
+    FAULTS,
+    noiseless,
+    only_for,
+    without_noise_in,
+    without_room_for_the_count,
+)
 from lintra_audit.trials.scaled_task import twin_with_mu
 from lintra_protocol.crypto.randomness import RandomBytes
 from lintra_protocol.crypto.ring import FloatArray, IntArray
@@ -35,11 +41,16 @@ def cases() -> list[Case]:
         make_case_task, left_out, num_columns=2, min_clients=10, max_corrupt_clients=1, neighbours="zero-out"
     )
     servers = partial(make_case_task, counted, num_columns=2, min_clients=10, max_corrupt_clients=9, noise="servers")
+    layers = partial(
+        make_case_task, counted, num_columns=2, min_clients=10, max_corrupt_clients=1, noise="both", epsilon_alone="8"
+    )
     return [
         Case("second-moment", "products, n = 10, d = 2, t = 1", moments, 10),
         Case("second-moment-options", "products, intercept 0.7 and trace, n = 10, d = 2, t = 1", options, 10),
         Case("second-moment-count", "the same with a clip counter, n = 10, d = 2, t = 1", counts, 10),
         Case("second-moment-servers", "the same, t = 9, noise of one honest server", servers, 10),
+        Case("second-moment-both", "the same, t = 1, two layers", layers, 10),
+        Case("second-moment-alone", "the same, two layers, all others invented", layers, 10, alone=True),
         Case("second-moment-missing", "a row against one that is left out, n = 10, d = 2, t = 1", null, 10),
         *directions.cases(),
         *weighted_rows.cases(),
@@ -106,6 +117,12 @@ AUDIT = KindAudit(
             only_for("second_moment", _plain_diagonal),
             "second-moment",
             frozenset({"optimal test", "noise law"}),
+        ),
+        "floor-of-one-word": Planted(
+            "servers draw the floor of all words by that of the word with the least noise",
+            FAULTS["floor-of-one-word"],
+            "second-moment-both",
+            frozenset({"noise law"}),
         ),
         "bare-intercept": Planted(
             "products with the intercept carry no noise",

@@ -67,7 +67,7 @@ def twin(task: Task) -> Task:
     """Return a task of two columns and as few clients as Wishart noise takes, calibrated to the task's claim."""
     columns = min(task.num_columns, 2)
     claim = small_claim(task, MIN_FREEDOM + columns + 1)
-    return task_of_claim(task.mechanism, claim, numbers(columns))
+    return task_of_claim(task, task.mechanism, claim, numbers(columns))
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,9 @@ def cases() -> list[Case]:
     counts = partial(make_case_task, counting, num_columns=2, min_clients=12, max_corrupt_clients=1)
     left_out = _PLAIN.model_copy(update={"count": "noisy"})
     servers = partial(make_case_task, _PLAIN, num_columns=2, min_clients=12, max_corrupt_clients=11, noise="servers")
+    both = partial(
+        make_case_task, _PLAIN, num_columns=2, min_clients=12, max_corrupt_clients=1, noise="both", epsilon_alone="8"
+    )
     missing = partial(
         make_case_task, left_out, num_columns=2, min_clients=12, max_corrupt_clients=1, neighbours="zero-out"
     )
@@ -38,6 +41,9 @@ def cases() -> list[Case]:
         Case("sum-count", "sum and clip counter, n = 12, d = 2, t = 1", counts, 12),
         Case("sum-servers", "sum, n = 12, d = 2, t = 11, noise of one honest server", servers, 12),
         Case("sum-servers-twice", "the same, asked for twice", servers, 12, again=True, must_refuse=True),
+        Case("sum-both", "sum, n = 12, d = 2, t = 1, two layers", both, 12),
+        Case("sum-alone", "sum, n = 12, d = 2, two layers, all others invented", both, 12, alone=True),
+        Case("sum-alone-twice", "the same, asked for twice", both, 12, alone=True, again=True, must_refuse=True),
         Case("sum-missing", "a row against one that is left out, n = 12, d = 2, t = 1", missing, 12),
     ]
 
@@ -61,6 +67,24 @@ AUDIT = KindAudit(
             "servers draw their noise again for the same reports, and give out both sums",
             FAULTS["second-release"],
             "sum-servers-twice",
+            frozenset({"refusal", "optimal test"}),
+        ),
+        "floor-left-out": Planted(
+            "the honest server forgets its floor",
+            FAULTS["floor-left-out"],
+            "sum-alone",
+            frozenset({"optimal test", "black box", "noise law"}),
+        ),
+        "floor-less-own-noise": Planted(
+            "the floor is calibrated as if a client's own noise counted twice",
+            FAULTS["floor-less-own-noise"],
+            "sum-alone",
+            frozenset({"optimal test", "noise law"}),
+        ),
+        "floor-drawn-twice": Planted(
+            "servers draw their floor again for the same reports, and give out both sums",
+            FAULTS["second-release"],
+            "sum-alone-twice",
             frozenset({"refusal", "optimal test"}),
         ),
         "bound": Planted("clients clip to 1.05 B", FAULTS["bound"], "pair", frozenset({"encoder"})),

@@ -39,22 +39,32 @@ def seams_of(fault: str | None) -> Seams:
     return planted[fault]
 
 
-def case_of_task(task: Task) -> tuple[Case, str]:
-    """Return an audit of a task at its minimum cohort, or of a twin of a size that can be run often; and say which.
+def cases_of_task(task: Task) -> tuple[list[Case], str]:
+    """Return audits of a task at its minimum cohort, or of a twin of a size that can be run often; and say which.
+
+    With two layers of noise what is promised to a client of whom all others are invented is audited as well.
 
     The twin has the same kind of mechanism with the same options, neighbours and delta, for a small cohort of short
     rows. Its noise is set so that its mu is the task's; with several entries per column, where mu depends on the
-    matrix, it is calibrated to the task's claim instead.
+    matrix, or with two layers of noise, it is calibrated to the task's claim instead.
     """
     task.check()
     audit, num_clients = AUDITS[task.mechanism.kind], task.claim.min_clients
     if num_clients * task.num_words <= MAX_NUMBERS:
-        return Case("task", f"the task itself, n = {num_clients}", lambda: task, num_clients), "the task itself"
+        return _cases(task, f"the task itself, n = {num_clients}"), "the task itself"
     twin = audit.twin(task)
     who = "clients" if task.contributors is None else "organisations"
     size = f"n = {twin.claim.min_clients}, m = {twin.mechanism.num_rows}, d = {twin.num_columns}"
     said = (
-        f"a twin ({size}) with the task's {audit.kept(task)}: the task's own minimum cohort, {num_clients} {who} "
-        f"with {task.num_words} words each, is too large to be run often enough"
+        f"a twin ({size}) with the task's {'claim' if task.setting.floor_servers else audit.kept(task)}: the task's "
+        f"own minimum cohort, {num_clients} {who} with {task.num_words} words each, is too large to be run often enough"
     )
-    return Case("task", f"twin: {size}", lambda: twin, twin.claim.min_clients), said
+    return _cases(twin, f"twin: {size}"), said
+
+
+def _cases(task: Task, about: str) -> list[Case]:
+    clients = task.claim.min_clients
+    cases = [Case("task", about, lambda: task, clients)]
+    if task.setting.floor_servers:
+        cases.append(Case("alone", f"{about}, all others invented", lambda: task, clients, alone=True))
+    return cases

@@ -90,8 +90,8 @@ def check_law(scene: Scene, worlds: tuple[IntArray, IntArray]) -> Check:
     grams = np.empty((scene.task.sketch_words, len(scene.matrix), len(scene.matrix)))
     for part in scene.parts:
         # All copies of a row have noise alike.
-        own = variances[part.sent][: part.released.stop - part.released.start]
-        grams[part.released] = own[:, np.newaxis, np.newaxis] * noise_gram(scene.noise_columns(part))
+        own, floors = variances[part.sent][: part.width], np.multiply.outer(scene.floors(part), np.eye(len(grams[0])))
+        grams[part.released] = own[:, np.newaxis, np.newaxis] * noise_gram(scene.noise_columns(part)) + floors
     # Every server adds its own smoothing noise to every word of every release.
     smoothing = scene.task.num_servers * float(measurement.smoothing) ** 2
     size = len(scene.matrix) * len(grams)

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from lintra_analysis.commands.progress import waiting
 from lintra_audit.gaussian import cli as gaussian_cli
-from lintra_audit.release.cases import case_of_task, seams_of, standard_cases
+from lintra_audit.release.cases import cases_of_task, seams_of, standard_cases
 from lintra_audit.release.output import audit_document, show_audit
 from lintra_audit.release.run import MIN_TRIALS, audit_case
 from lintra_audit.replay import cli as replay_cli
@@ -82,8 +82,7 @@ def _chosen(file: str | None, names: list[str] | None) -> tuple[list[Case], str]
     if file is not None:
         if names:
             raise typer.BadParameter("cases belong to the standard audit, not to a task", param_hint="--case")
-        case, said = case_of_task(read_task(file))
-        return [case], said
+        return cases_of_task(read_task(file))
     cases = standard_cases()
     known = [case.name for case in cases]
     unknown = set(names or ()) - set(known)

@@ -131,7 +131,7 @@ def audit_case(case: Case, trials: int, seed: bytes, seams: Seams = HONEST) -> O
         checks.append(Check("refusal", refusal is not None, refusal or "released what the rules refuse"))
     if not releases or (case.must_refuse and refusal):
         return Outcome(case, _claimed(case, releases), refusal, checks=checks)
-    scene = set_scene(case.task, case.num_clients, releases)
+    scene = set_scene(case.task, case.num_clients, releases, alone=case.alone)
     outcome = Outcome(case, _claimed(case, releases), refusal, checks=checks)
     return _measure(outcome, scene, subject, trials * case.effort, seed, seams)
 
@@ -155,8 +155,8 @@ def _ask(case: Case, subject: Subject, seed: bytes, seams: Seams) -> tuple[list[
 def _claimed(case: Case, releases: list[DrawnRelease]) -> PrivacyStatement:
     """Return the claim: that of the release for its matrix, or that of the task if the release was refused."""
     task = case.task
-    promised = task.privacy(task.claim.min_clients)
-    if not releases:
+    promised = (task.alone_privacy() if case.alone else None) or task.privacy(task.claim.min_clients)
+    if not releases or case.alone:
         return promised
     try:
         released = task.release_privacy(releases[0].matrix)

@@ -35,6 +35,7 @@ class Case:
     without_first: bool = False  #: whether a second release, of the same reports without client 0, is asked for
     again: bool = False  #: whether the same release is asked for again
     effort: int = 1  #: runs of this case for one run of an ordinary one; a smaller mu needs more
+    alone: bool = False  #: whether all others are corrupt, and what is promised then is audited
     must_refuse: bool = False  #: whether the rules must refuse the task, what is sent, or the last request
     #: of a task of organisations, rows of other persons in the first of them; the next has one more, and so on. As many
     #: as the task has room for if these are fewer, unless they must be refused.
@@ -65,6 +66,7 @@ def make_case_task(
     columns: Sequence[Column] | None = None,
     contributors: Contributors | None = None,
     noise: NoiseBy = "clients",
+    epsilon_alone: str | None = None,
 ) -> Task:
     """Return a checked task among made-up parties, its mechanism calibrated to the claim."""
     claim = Claim(
@@ -74,9 +76,10 @@ def make_case_task(
         min_clients=min_clients,
         max_corrupt_clients=max_corrupt_clients,
         threat="adaptive",
+        epsilon_alone=epsilon_alone,
     )
-    most = most_clients(contributors, claim)
-    setting = Setting(contributors, NUM_SERVERS if noise == "servers" else 0)
+    most, servers = most_clients(contributors, claim), {noise: NUM_SERVERS}
+    setting = Setting(contributors, servers.get("servers", 0), servers.get("both", 0))
     calibrated = Measurement(mechanism, num_columns, setting, claim).calibrated(most)
     return task_of(calibrated, columns or numbers(num_columns))
 
@@ -120,7 +123,7 @@ def unchecked_task(measurement: Measurement, columns: Sequence[Column]) -> Task:
         not_after=2**40,
         suite=CLASSICAL,
         contributors=held,
-        noise="servers" if measurement.setting.noising_servers else "clients",
+        noise=measurement.setting.noise,
         client_auth="token" if tokens else "none",
         token_keys=tuple(hidden) if tokens else (),
     )

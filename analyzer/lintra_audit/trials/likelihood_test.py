@@ -102,7 +102,12 @@ class LikelihoodRatio:
 
 
 def likelihood_ratio(
-    honest: IntArray, victim: IntArray, encodings: tuple[IntArray, IntArray], midpoint: FloatArray, sigmas: IntArray
+    honest: IntArray,
+    victim: IntArray,
+    encodings: tuple[IntArray, IntArray],
+    midpoint: FloatArray,
+    sigmas: IntArray,
+    floors: FloatArray | None = None,
 ) -> LikelihoodRatio:
     """Form the optimal test for independent Gaussian words.
 
@@ -110,13 +115,17 @@ def likelihood_ratio(
     rows, honest)` where every copy of a row has noise of its own. `victim` is the victim's column, one of them; shape
     `(rows,)` or `(copies, rows)`. `encodings` are the victim's noiseless report in world 0 and world 1, each of shape
     `(copies * words,)`. `sigmas` are the deviation of one client's noise in each word, shape `(copies * words,)`; alike
-    in all copies.
+    in all copies. `floors` are the variance of a server's in each released word, shape `(words,)`, if there is one.
     """
     own = victim.reshape(-1, victim.shape[-1])
     difference = (encodings[1] - encodings[0]).astype(np.float64).reshape(len(own), -1)
     signal = np.einsum("cr,cw->rw", own, difference)
     variances = sigmas.astype(np.float64).reshape(len(own), -1)[0] ** 2
-    weights: FloatArray = np.linalg.pinv(noise_gram(honest), hermitian=True) @ signal / variances
+    if floors is None:
+        weights: FloatArray = np.linalg.pinv(noise_gram(honest), hermitian=True) @ signal / variances
+    else:
+        shared, axes = np.linalg.eigh(noise_gram(honest))
+        weights = axes @ ((axes.T @ signal) / (np.outer(np.maximum(shared, 0), variances) + floors))
     return LikelihoodRatio(weights, midpoint, float((weights * signal).sum()) ** 0.5)
 
 

@@ -6,17 +6,18 @@ says which check catches which fault, and how surely.
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from math import sqrt
+from math import isqrt, sqrt
 
 import numpy as np
 
 from lintra_audit.trials.simulated_release import AT_ZERO, Encode, Seams, encode
 from lintra_protocol.crypto.randomness import RandomBytes
-from lintra_protocol.crypto.ring import FloatArray, IntArray, RingArray
+from lintra_protocol.crypto.ring import FloatArray, IntArray, RingArray, to_ring
 from lintra_protocol.encoding.documents import fraction, real
 from lintra_protocol.mechanisms.layout import CLIPPED, Layout
 from lintra_protocol.mechanisms.measurement import Measurement
 from lintra_protocol.messages.documents import BATCH
+from lintra_protocol.noise.discrete_gaussian import discrete_gaussian
 from lintra_protocol.rules.release import late_seed
 from lintra_protocol.task import Task
 from lintra_protocol.transforms.base import PublicMatrix
@@ -89,6 +90,27 @@ def _small_server_noise(measurement: Measurement, share: RingArray, random_bytes
     measurement.changed(sigma=sigma).add_server_noise(share, random_bytes)
 
 
+def _no_floor(measurement: Measurement, share: RingArray, random_bytes: RandomBytes) -> None:
+    """Forget the floor of the honest server."""
+    if not measurement.setting.floor_servers:
+        measurement.add_server_noise(share, random_bytes)
+
+
+def _same_floor(measurement: Measurement, share: RingArray, random_bytes: RandomBytes) -> None:
+    """Add to every word the floor of the word with the least noise."""
+    if measurement.setting.floor_servers:
+        share += to_ring(discrete_gaussian(share.shape, measurement.mechanism.floor, random_bytes))
+    else:
+        measurement.add_server_noise(share, random_bytes)
+
+
+def _floor_less_own_noise(measurement: Measurement, share: RingArray, random_bytes: RandomBytes) -> None:
+    """Add a floor from which a client's own noise is taken a second time."""
+    floor = isqrt(max(measurement.mechanism.floor**2 - measurement.mechanism.sigma**2, 4))
+    changed = measurement.changed(floor=floor) if measurement.setting.floor_servers else measurement
+    changed.add_server_noise(share, random_bytes)
+
+
 def _no_gate(task: Task, root: bytes, nonces: Sequence[bytes], num_clients: int) -> PublicMatrix:
     """Draw a matrix for whatever is asked for."""
     return task.mechanism.public_matrix(num_clients, late_seed(task, BATCH, root, nonces))
@@ -114,6 +136,9 @@ FAULTS: dict[str, Seams] = {
     "second-release": Seams(ledger=_no_ledger),
     "silent-server": Seams(add_noise=_no_server_noise),
     "server-sigma": Seams(add_noise=_small_server_noise),
+    "floor-left-out": Seams(add_noise=_no_floor),
+    "floor-of-one-word": Seams(add_noise=_same_floor),
+    "floor-less-own-noise": Seams(add_noise=_floor_less_own_noise),
 }
 """By name; each replaces one seam."""
 

@@ -3,13 +3,12 @@
 from collections.abc import Sequence
 from math import ceil
 
-from lintra_audit.trials.audit_case import numbers, task_of
+from lintra_audit.trials.audit_case import most_clients, numbers, task_of
 from lintra_protocol.encoding.documents import real
 from lintra_protocol.fields.schema import Column
 from lintra_protocol.mechanisms import AnyMechanism
 from lintra_protocol.mechanisms.measurement import Measurement
 from lintra_protocol.mechanisms.noise_law import MIN_SIGMA
-from lintra_protocol.mechanisms.setting import Setting
 from lintra_protocol.noise.discrete_gaussian import MAX_SIGMA
 from lintra_protocol.privacy.statement import SMOOTHING, Claim
 from lintra_protocol.task import Task
@@ -31,6 +30,7 @@ def small_claim(task: Task, num_clients: int, corrupt: int = 1) -> Claim:
         min_clients=num_clients,
         max_corrupt_clients=min(claim.max_corrupt_clients, corrupt),
         threat="adaptive",
+        epsilon_alone=claim.epsilon_alone,
     )
 
 
@@ -41,15 +41,21 @@ def twin_with_mu(task: Task) -> Task:
 
 
 def twin_of(task: Task, mechanism: AnyMechanism, num_clients: int, columns: Sequence[Column]) -> Task:
-    """Return a task with the mechanism given, its noise set so that mu is that of a task at its minimum cohort."""
+    """Return a task with the mechanism given, its noise set so that mu is that of a task at its minimum cohort.
+
+    With two layers of noise it is calibrated to both of the task's promises.
+    """
     small = small_claim(task, num_clients)
+    if task.setting.floor_servers:
+        return task_of_claim(task, mechanism, small, columns)
     mu = task.privacy(task.claim.min_clients).mu
     return task_of(_with_mu(Measurement(mechanism, len(columns), task.setting, small), mu), columns)
 
 
-def task_of_claim(mechanism: AnyMechanism, claim: Claim, columns: Sequence[Column]) -> Task:
-    """Return a task with the mechanism given, calibrated to a claim."""
-    return task_of(Measurement(mechanism, len(columns), Setting(), claim).calibrated(1000), columns)
+def task_of_claim(task: Task, mechanism: AnyMechanism, claim: Claim, columns: Sequence[Column]) -> Task:
+    """Return a task in the setting of another with the mechanism given, calibrated to a claim."""
+    measurement = Measurement(mechanism, len(columns), task.setting, claim)
+    return task_of(measurement.calibrated(most_clients(task.contributors, claim)), columns)
 
 
 def _with_mu(measurement: Measurement, mu: float) -> Measurement:

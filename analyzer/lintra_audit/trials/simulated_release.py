@@ -111,6 +111,12 @@ class Part:
     sent: slice  #: where in a report the words stand, copy after copy
     released: slice  #: where in a row of the release they stand
 
+    @property
+    def width(self) -> int:
+        """Return how many words of a release they are."""
+        width: int = self.released.stop - self.released.start
+        return width
+
     def applied(self, clients: IntArray, reports: IntArray) -> IntArray:
         """Return what these words of some clients' reports, shape `(.., clients, w)`, add to the release."""
         copies = np.split(reports[..., self.sent], len(self.columns), axis=-1)
@@ -151,6 +157,12 @@ class Scene:
             return np.eye(part.columns.shape[1], dtype=np.int64)[np.newaxis]
         return part.columns[..., self.honest]
 
+    def floors(self, part: Part) -> FloatArray:
+        """Return the variance of the one honest server's floor in these words of a release, shape `(w,)`."""
+        layout = self.task.measurement.layout
+        floors: FloatArray = np.square(layout.floor.of(layout.sigmas[part.sent][: part.width]), dtype=np.float64)
+        return floors
+
     @property
     def parts(self) -> tuple[Part, ...]:
         """Return the words of a report by the columns that apply to them: those of rows, and behind them the totals."""
@@ -184,19 +196,20 @@ def request_release(
     return DrawnRelease(clients, matrix)
 
 
-def set_scene(task: Task, num_clients: int, releases: Sequence[DrawnRelease]) -> Scene:
+def set_scene(task: Task, num_clients: int, releases: Sequence[DrawnRelease], *, alone: bool = False) -> Scene:
     """Find the worst victim and the worst coalition for what was released.
 
     The victim has the largest leverage; the coalition grows client by client, each time by the one whose loss raises
     the victim's leverage most. With one entry per column that is the best possible: it empties the victim's row. Where
-    servers add the noise the victim is whom the releases hold most of, and any others are corrupt.
+    servers add the noise the victim is whom the releases hold most of, and any others are corrupt; `alone` all are.
     """
     columns = np.concatenate([release.dense(num_clients) for release in releases], axis=1)
     totals = np.concatenate([release.totals(num_clients) for release in releases], axis=1)
     present = np.flatnonzero(columns.any(axis=(0, 1)))
-    if task.setting.noising_servers:
+    if task.setting.noising_servers or alone:
         victim = int(present[np.argmax(np.square(columns[..., present]).sum(axis=(0, 1)))])
-        corrupt = present[present != victim][: task.claim.max_corrupt_clients]
+        others = present[present != victim]
+        corrupt = others if alone else others[: task.claim.max_corrupt_clients]
         honest = np.setdiff1d(present, corrupt)
         return Scene(task, num_clients, tuple(releases), columns, totals, victim, corrupt, honest)
     victim = int(present[first_largest(leverages(columns, present))])
@@ -277,7 +290,8 @@ def _run_block(scene: Scene, noised: IntArray, random_bytes: RandomBytes, seams:
 def _sketch(task: Task, release: DrawnRelease, shares: RingArray, random_bytes: RandomBytes, seams: Seams) -> IntArray:
     """Return the released integers of every run, shape `(runs, m, w)`, from shares `(servers, runs, clients, w)`.
 
-    Where servers add the noise, all but the first belong to the adversary, who takes theirs out again: it is left out.
+    Where servers add noise or a floor, all but the first belong to the adversary, who takes theirs out again: it is
+    left out.
     """
     copies, totals = release.matrix.copies, release.matrix.totals
     runs, words = shares.shape[1], (shares.shape[3] - totals) // copies
@@ -293,7 +307,7 @@ def _sketch(task: Task, release: DrawnRelease, shares: RingArray, random_bytes: 
         sketch_share[0, runs * words :] = own[..., copies * words :].sum(axis=1, dtype=np.uint64).ravel()
         of_runs[..., :words] = sketch_share[:, : runs * words].reshape(release.matrix.rows, runs, words)
         of_runs[..., words:] = sketch_share[:, runs * words :].reshape(release.matrix.rows, runs, totals)
-        if number == 0 or not task.setting.noising_servers:
+        if number == 0 or task.setting.noise == "clients":
             noised = of_runs.reshape(-1, words + totals)
             seams.add_noise(task.measurement, noised, random_bytes)
     return from_ring(combine(finished)).transpose(1, 0, 2)

@@ -133,7 +133,7 @@ class PreparedRonGauss:
             mechanism="ron_gauss by a trusted curator",
             note=f"exact Gaussian differential privacy of {count} rows; added up by a curator who sees them",
         )
-        return projected_sums(mechanism, self.columns, total, count, noise_law(mechanism, 1), promise)
+        return projected_sums(mechanism, self.columns, total, count, noise_law(mechanism, 1, Setting()), promise)
 
 
 def prepare_ron_gauss(

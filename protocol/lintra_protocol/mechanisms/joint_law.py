@@ -1,19 +1,32 @@
 """The noise law of `ron_gauss`: Gaussian noise dealt to the parts of one vector, whose joint privacy is exact."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import isqrt
 
+import numpy as np
+
 from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.mechanisms.base import squared_distance_of_persons
+from lintra_protocol.mechanisms.floor import MIN_FLOOR
 from lintra_protocol.mechanisms.layout import CLIPPED
 from lintra_protocol.mechanisms.noise_law import MIN_SIGMA, GaussianLaw, NoisyMeasurement, upper_root
 from lintra_protocol.mechanisms.setting import Setting
 from lintra_protocol.noise.discrete_gaussian import MAX_SIGMA
 from lintra_protocol.noise.joint_noise import JointNoise
 from lintra_protocol.privacy.bisection import smallest_whole
-from lintra_protocol.privacy.discrete import discrete_mu, row_slack
-from lintra_protocol.privacy.statement import MAX_SLACK, SMOOTHING, Neighbours, PrivacyStatement, additive_statement
+from lintra_protocol.privacy.discrete import discrete_mu
+from lintra_protocol.privacy.statement import (
+    MAX_SLACK,
+    SMOOTHING,
+    Claim,
+    Neighbours,
+    PrivacyStatement,
+    additive_statement,
+    alone_statement,
+)
+from lintra_protocol.privacy.two_layers import alone_slack, together_slack
 
 
 @dataclass(frozen=True)
@@ -30,7 +43,12 @@ class JointLaw(GaussianLaw):
             raise InvalidTaskError(f"deviations lie between {MIN_SIGMA} and {MAX_SIGMA}, got {least}..{largest}")
 
     def squared_mu(
-        self, neighbours: Neighbours, setting: Setting, honest: int, given_up: Fraction, sigma: int | None = None
+        self,
+        neighbours: Neighbours,
+        setting: Setting,
+        honest: int | Fraction,
+        given_up: Fraction,
+        sigma: int | None = None,
     ) -> Fraction:
         """Return mu^2 of Theorem J3 for one row, or one person's rows in one organisation, without a clip counter.
 
@@ -42,48 +60,92 @@ class JointLaw(GaussianLaw):
 
         return squared_distance_of_persons(of_rows, neighbours, setting)
 
-    def _squared_mu(self, measured: NoisyMeasurement, sigma: int, honest: int, given_up: Fraction) -> Fraction:
-        """Return mu^2 of all that neighbours change, and of a clip counter (proofs/clips.md#clip-counter)."""
-        setting, layout = measured.setting, measured.layout
-        one = self.squared_mu(measured.claim.neighbours, setting, honest, given_up, sigma)
+    def _squared_mu(self, measured: NoisyMeasurement, sigma: int, floor: int, honest: int) -> Fraction:
+        """Return mu^2 of all that neighbours change, and of a clip counter (proofs/clips.md#clip-counter).
+
+        A floor has at least (floor / sigma)^2 of the variance of a client's noise in every word.
+        """
+        setting, layout, given_up = measured.setting, measured.layout, Fraction(SMOOTHING)
+        draws = honest + Fraction(floor**2, sigma**2)
+        if min(self.noise_shares.present(sigma)) ** 2 * draws <= given_up:
+            return Fraction(10**30)
+        one = self.squared_mu(measured.claim.neighbours, setting, draws, given_up, sigma)
         counter = layout[CLIPPED].bound ** 2 if CLIPPED in layout else 0
-        return setting.squared_places * one + Fraction(counter) / (honest * sigma**2 - given_up)
+        return setting.squared_places * one + Fraction(counter) / (draws * sigma**2 - given_up)
 
     def statement(self, measured: NoisyMeasurement, num_clients: int, smallest_row: int) -> PrivacyStatement:
-        """State the privacy: Theorem J3 with every variance reduced for the lattice, word by word (Theorem D1)."""
-        given_up, honest = Fraction(SMOOTHING), max(smallest_row, 1)
-        squared_mu = self._squared_mu(measured, self.sigma, honest, given_up)
-        num_words = measured.layout.num_noised
-        return additive_statement(
+        """State the privacy: Theorem J3 with every variance reduced for the lattice, word by word (D1, T1)."""
+        honest, layout = max(smallest_row, 1), measured.layout
+        squared_mu = self._squared_mu(measured, self.sigma, self.floor, honest)
+        least, floor = float(layout.least_sigma) ** 2, float(layout.floor.of(np.array(layout.least_sigma))) ** 2
+        statement = additive_statement(
             measured.claim,
             # The statement divides by the variance of a product; the other words' is in mu already.
-            distance=upper_root(squared_mu * (honest * self.sigma**2 - given_up)),
+            distance=upper_root(squared_mu * (honest * self.sigma**2 + self.floor**2 - Fraction(SMOOTHING))),
             sigma=self.sigma,
             num_clients=num_clients,
             smallest_row=smallest_row,
-            slack=row_slack(honest, num_words, float(measured.layout.least_sigma) ** 2, SMOOTHING),
+            slack=together_slack(honest, layout.num_noised, least, SMOOTHING, floor),
+            persons=measured.setting.persons,
+            floor=self.floor,
+        )
+        return replace(statement, noise=measured.setting.noise)
+
+    def alone(self, measured: NoisyMeasurement) -> PrivacyStatement | None:
+        """Return the privacy of a client of whom all others are corrupt: J3 behind its own noise and a floor (T2)."""
+        layout, merged = measured.layout, measured.setting.merges and self.floor > 0
+        squared_mu = self._squared_mu(measured, self.sigma, self.floor, 0 if merged else 1)
+        least, floor = float(layout.least_sigma) ** 2, float(layout.floor.of(np.array(layout.least_sigma))) ** 2
+        statement = alone_statement(
+            measured.claim.alone,
+            distance=upper_root(squared_mu),
+            variance=1.0,
+            entries=1,
+            slack=alone_slack(layout.num_noised, least, SMOOTHING, floor),
             persons=measured.setting.persons,
         )
+        return replace(statement, noise=measured.setting.noise)
 
     def smallest_sigma(self, measured: NoisyMeasurement) -> int:
         """Return the smallest sigma that keeps the claim at the minimum cohort (see `GaussianLaw.smallest_sigma`)."""
+        return self._smallest(measured, lambda _: 0)
+
+    def smallest_noise(self, measured: NoisyMeasurement) -> tuple[int, int]:
+        """Return the smallest (sigma, floor) that keep the claim, alone too (see `GaussianLaw.smallest_noise`)."""
+        if not measured.setting.floor_servers or measured.claim.epsilon_alone is None:
+            return self.smallest_sigma(measured), 0
+        target = _target(measured.claim.alone)
+        own = 0 if measured.setting.merges else 1
+
+        def floor_of(sigma: int) -> int:
+            if self._squared_mu(measured, sigma, 0, 1) <= target:
+                return 0
+            # In the word of the least noise, too, a floor is at least MIN_FLOOR.
+            least = -(-MIN_FLOOR * sigma // min(self.noise_shares.present(sigma)))
+            return smallest_whole(least, lambda floor: self._squared_mu(measured, sigma, floor, own) <= target)
+
+        sigma = self._smallest(measured, floor_of)
+        return sigma, floor_of(sigma)
+
+    def _smallest(self, measured: NoisyMeasurement, floor_of: Callable[[int], int]) -> int:
         claim, noise, setting = measured.claim, self.noise_shares, measured.setting
         honest = measured.emptiest_row(claim.min_clients)
         if honest < 1:
             self.privacy(measured, claim.min_clients)  # which has the words for this refusal
-        mu = discrete_mu(claim.float_epsilon, claim.noise_delta, MAX_SLACK)
-        target = Fraction(mu * (1 - 1e-11)) ** 2
-        counter = CLIPPED in measured.layout
+        target, counter = _target(claim), CLIPPED in measured.layout
 
         def keeps(sigma: int) -> bool:
             present = noise.present(sigma) + [sigma] * counter
-            return (
-                min(present) >= MIN_SIGMA and self._squared_mu(measured, sigma, honest, Fraction(SMOOTHING)) <= target
-            )
+            return min(present) >= MIN_SIGMA and self._squared_mu(measured, sigma, floor_of(sigma), honest) <= target
 
         # mu^2 falls nearly as 1/sigma^2: from where nothing is rounded up to an integer, one step of that law. What is
         # left comes from the smallest deviation being whole.
         distance = squared_distance_of_persons(noise.squared_row_distance, claim.neighbours, setting)
         first = max(MIN_SIGMA, isqrt(int(setting.squared_places * distance / (target * honest))))
-        there = self._squared_mu(measured, first, honest, Fraction(SMOOTHING))
+        there = self._squared_mu(measured, first, 0, honest)
         return smallest_whole(MIN_SIGMA, keeps, guess=isqrt(int(first**2 * there / target)) + 1)
+
+
+def _target(claim: Claim) -> Fraction:
+    """Return mu^2 that a claim allows, with what integers cost."""
+    return Fraction(discrete_mu(claim.float_epsilon, claim.noise_delta, MAX_SLACK) * (1 - 1e-11)) ** 2

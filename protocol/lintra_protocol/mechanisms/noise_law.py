@@ -118,6 +118,11 @@ class GaussianLaw:
         del setting
         return 0
 
+    def matrices_differ(self, setting: Setting) -> bool:
+        """Return whether one public matrix may hide a client better than another."""
+        del setting
+        return False
+
     def min_sigma(self, setting: Setting) -> int:
         """Return the smallest deviation of a client's noise that the lattice correction allows."""
         del setting
@@ -188,20 +193,30 @@ class GaussianLaw:
         """Return K of Theorems D1 and T1 for so many honest clients behind so many words."""
         return together_slack(honest, num_words, float(self.sigma) ** 2, SMOOTHING, float(self.floor) ** 2)
 
-    def alone(self, measured: NoisyMeasurement, entries: int = 1) -> PrivacyStatement:
-        """Return the privacy of a client of whom all others are invented or corrupt (Theorem T2).
+    def alone(self, measured: NoisyMeasurement) -> PrivacyStatement | None:
+        """Return the privacy of a client of whom all others are invented or corrupt (Theorem T2); None if unknown."""
+        return self._alone(measured, measured.squared_distance)
 
-        `entries` are those of its column in the public matrix. No number of clients and no matrix enters.
+    def _alone(
+        self, measured: NoisyMeasurement, squared: Fraction, entries: int = 1, *, beside: float = 0.0
+    ) -> PrivacyStatement:
+        """Return the same for a column of so many `entries`, with a total `beside` that moves by so much.
+
+        No number of clients and no matrix enters.
         """
         variance, floor = float(self.sigma) ** 2, float(self.floor) ** 2
-        merges = measured.setting.merges
+        rows, total = (
+            alone_variance(variance, SMOOTHING, floor, each, merged=measured.setting.merges) * (1 - 1e-15)
+            for each in (entries, 1)
+        )
         statement = alone_statement(
             measured.claim.alone,
-            distance=upper_root(measured.squared_distance),
-            variance=alone_variance(variance, SMOOTHING, floor, entries, merged=merges) * (1 - 1e-15),
+            distance=upper_root(squared),
+            variance=rows,
             entries=entries,
             slack=alone_slack(measured.layout.num_noised, variance, SMOOTHING, floor, entries),
             persons=measured.setting.persons,
+            beside=beside / total**0.5,
         )
         return replace(statement, noise=measured.setting.noise)
 

@@ -14,14 +14,14 @@ from math import isqrt
 from typing import ClassVar, Literal, Self
 
 from lintra_protocol.encoding.documents import Real, fraction, real
-from lintra_protocol.errors import InvalidTaskError, RowUnderfilledError, UnsupportedFeatureError
+from lintra_protocol.errors import InvalidTaskError, RowUnderfilledError
 from lintra_protocol.mechanisms.layout import CLIPPED
 from lintra_protocol.mechanisms.noise_law import MIN_SIGMA, NoisyMeasurement, hiding_variance, least_floor, upper_root
 from lintra_protocol.mechanisms.row_quota import block_quota, planned_leverage
 from lintra_protocol.mechanisms.setting import Setting
 from lintra_protocol.mechanisms.sketched import SketchedRows, SketchLaw
 from lintra_protocol.privacy.bisection import smallest_whole
-from lintra_protocol.privacy.discrete import discrete_mu, smoothed_slack
+from lintra_protocol.privacy.discrete import discrete_mu, kappa, smoothed_slack
 from lintra_protocol.privacy.statement import (
     MAX_SLACK,
     SMOOTHING,
@@ -106,8 +106,17 @@ class OsnapLaw(SketchLaw):
     matrices: ClassVar[int] = SEED_ATTEMPTS
 
     def smoothing(self, setting: Setting) -> int:
-        """Return the smallest integer of at least 2 sqrt(s); 0 where rows do not overlap, or servers add all noise."""
-        return isqrt(4 * self.mechanism.sparsity - 1) + 1 if self.mechanism.shares_noise(setting) else 0
+        """Return `least_smoothing`, or 0 where rows do not overlap, or servers add all noise or a floor."""
+        return self.least_smoothing if self.matrices_differ(setting) and not setting.floor_servers else 0
+
+    @property
+    def least_smoothing(self) -> int:
+        """Return the smallest integer of at least 2 sqrt(s): the least that servers add where rows overlap."""
+        return isqrt(4 * self.mechanism.sparsity - 1) + 1
+
+    def matrices_differ(self, setting: Setting) -> bool:
+        """Return whether rows share the noise of clients."""
+        return self.mechanism.shares_noise(setting)
 
     def min_sigma(self, setting: Setting) -> int:
         """Return the smallest deviation of a client's noise that the lattice correction allows."""
@@ -117,8 +126,8 @@ class OsnapLaw(SketchLaw):
         """Raise InvalidTaskError or UnsupportedFeatureError for noise that does not fit the sparsity."""
         super().check(measured)
         setting, leverage = measured.setting, self.mechanism.leverage
-        if setting.floor_servers and self.mechanism.sparsity > 1:
-            raise UnsupportedFeatureError("noise 'both': rows that overlap have no floor so far; use 'clients'")
+        if setting.floor_servers and self.mechanism.sparsity > 1 and self.floor < self.least_smoothing:
+            raise InvalidTaskError(f"floor {self.floor} is below {self.least_smoothing}, the least where rows overlap")
         if self.mechanism.shares_noise(setting) != (0 < fraction(leverage) <= 1):
             who = ", where servers add the noise" * bool(setting.noising_servers)
             raise InvalidTaskError(f"leverage {leverage} does not fit sparsity {self.mechanism.sparsity}{who}")
@@ -175,10 +184,19 @@ class OsnapLaw(SketchLaw):
     def _smoothed(
         self, measured: NoisyMeasurement, num_clients: int, smallest_row: int, leverage: float
     ) -> PrivacyStatement:
+        """State the privacy behind a leverage L: of a floor v it leaves L / (1 + (v - 4) L / (s sigma^2)).
+
+        That bounds s_i^T (G + r I)^-1 s_i, r = (v - 4) / sigma^2, whatever the eigenvalues of G are (#two-layers).
+        """
         variance, rows, sparsity = float(self.sigma) ** 2, self.mechanism.rows, self.mechanism.sparsity
         smoothing = self.smoothing(measured.setting) ** 2
-        own = smoothed_slack(num_clients, rows, measured.num_columns, variance, smoothing, sparsity)
-        return smoothed_statement(
+        if self.floor:
+            step = kappa(1 / (1 / variance + sparsity / self.floor**2))
+            own = measured.num_columns * (num_clients * step + rows * kappa(SMOOTHING))
+            leverage /= 1 + (self.floor**2 - SMOOTHING) / variance * leverage / sparsity * (1 - 1e-15)
+        else:
+            own = smoothed_slack(num_clients, rows, measured.num_columns, variance, smoothing, sparsity)
+        statement = smoothed_statement(
             measured.claim,
             distance=upper_root(self._squared_rows(measured)),
             sigma=self.sigma,
@@ -188,6 +206,17 @@ class OsnapLaw(SketchLaw):
             slack=own + (self.counter_slack(measured, num_clients) if smallest_row > 0 else 0.0),
             beside=self.counter_mu(measured, num_clients) if smallest_row > 0 else 0.0,
         )
+        return replace(statement, noise=measured.setting.noise)
+
+    def alone(self, measured: NoisyMeasurement) -> PrivacyStatement | None:
+        """Return the privacy of a client of whom all others are corrupt; None where only it hides an overlapping row.
+
+        Its row has s entries in the matrix, and its clip counter one in the total (Theorem T2).
+        """
+        if self.mechanism.sparsity == 1 or not self.floor:
+            return super().alone(measured) if self.mechanism.sparsity == 1 else None
+        counter = float(measured.layout[CLIPPED].bound) if CLIPPED in measured.layout else 0.0
+        return self._alone(measured, self._squared_rows(measured), self.mechanism.sparsity, beside=counter)
 
     def smallest_sigma(self, measured: NoisyMeasurement) -> int:
         """Return the smallest integer sigma that keeps the claim as planned (see `GaussianLaw.smallest_sigma`)."""
@@ -204,35 +233,55 @@ class OsnapLaw(SketchLaw):
 
     def smallest_noise(self, measured: NoisyMeasurement) -> tuple[int, int]:
         """Return the smallest (sigma, floor) that keep the claim, alone too (see `GaussianLaw.smallest_noise`)."""
-        claim, merges = measured.claim, measured.setting.merges
-        smallest_row = measured.emptiest_row(claim.min_clients)
-        if not measured.setting.floor_servers or CLIPPED not in measured.layout or smallest_row < 1:
+        claim, sparsity = measured.claim, self.mechanism.sparsity
+        smallest_row, counts = measured.emptiest_row(claim.min_clients), CLIPPED in measured.layout
+        if not measured.setting.floor_servers or smallest_row < 1 or not (counts or sparsity > 1):
             return super().smallest_noise(measured)
-        alone = hiding_variance(claim.alone, measured.squared_distance)
         mu = discrete_mu(claim.float_epsilon, claim.noise_delta, MAX_SLACK)
-
-        def floor_of(sigma: int) -> int:
-            return least_floor(alone, sigma, merges=merges)
-
+        floor_of = self._least_floor(measured)
         keeps = self._keeping(measured, mu, smallest_row, floor_of)
         sigma = smallest_whole(self.min_sigma(measured.setting), keeps)
         return sigma, floor_of(sigma)
+
+    def _least_floor(self, measured: NoisyMeasurement) -> Callable[[int], int]:
+        """Return the smallest floor for a sigma that hides a client of whom all others are corrupt."""
+        claim, merges, sparsity = measured.claim, measured.setting.merges, self.mechanism.sparsity
+        if sparsity == 1:
+            alone = hiding_variance(claim.alone, measured.squared_distance)
+            return lambda sigma: least_floor(alone, sigma, merges=merges)
+        mu = discrete_mu(claim.alone.float_epsilon, claim.alone.noise_delta, MAX_SLACK)
+        target, squared, counter = Fraction(mu * (1 - 1e-11)) ** 2, self._squared_rows(measured), self._squared_counter
+
+        def floor_of(sigma: int) -> int:
+            own = 0 if merges else sigma**2
+
+            def hides(floor: int) -> bool:
+                left = floor**2 - Fraction(SMOOTHING)
+                return squared / (left / sparsity + own) + counter(measured) / (left + own) <= target
+
+            return smallest_whole(self.least_smoothing, hides)
+
+        return floor_of
+
+    def _squared_counter(self, measured: NoisyMeasurement) -> int:
+        return measured.layout[CLIPPED].bound ** 2 if CLIPPED in measured.layout else 0
 
     def _keeping(
         self, measured: NoisyMeasurement, mu: float, smallest_row: int, floor_of: Callable[[int], int] = lambda _: 0
     ) -> Callable[[int], bool]:
         """Return whether a sigma, with its floor, keeps mu as planned, with what the clip counter adds to it."""
         target, lattice = Fraction(mu * (1 - 1e-11)) ** 2, Fraction(SMOOTHING)
-        squared, counter = self._squared_rows(measured), measured.layout[CLIPPED].bound ** 2
+        squared, counter = self._squared_rows(measured), self._squared_counter(measured)
         honest = measured.claim.min_clients - measured.claim.max_corrupt_clients
-        # What a number shows of a client, and what the lattice takes off its noise where rows do not overlap.
-        shown, taken = Fraction(1, max(smallest_row, 1)), lattice
+        # What a number shows of a client, and what the lattice takes off its noise: of smoothing noise nothing counts.
+        shown, smoothed = Fraction(1, max(smallest_row, 1)), self.smoothing(measured.setting) > 0
         if self.mechanism.sparsity > 1:
-            shown, taken = fraction(self.mechanism.leverage), Fraction(0)
+            shown = fraction(self.mechanism.leverage)
 
         def keeps(sigma: int) -> bool:
-            floor = floor_of(sigma) ** 2
-            own = squared * shown / (sigma**2 + (floor - taken) * shown)
-            return own + counter / (honest * sigma**2 + floor - lattice) <= target
+            left = floor_of(sigma) ** 2 - lattice
+            behind = 0 if smoothed else left * shown / self.mechanism.sparsity
+            own = squared * shown / (sigma**2 + behind)
+            return own + counter / (honest * sigma**2 + left) <= target
 
         return keeps

@@ -85,7 +85,7 @@ class RangeFinder(Mechanism):
     targets: tuple[Target, ...] = Field(default=(), max_length=MAX_TARGETS)
     trace: bool = False
 
-    allows: ClassVar[frozenset[str]] = frozenset({"contributors", "clip counter", "dither"})
+    allows: ClassVar[frozenset[str]] = frozenset({"contributors", "clip counter", "dither", "floor"})
     start_bits: ClassVar[int] = 14
 
     # --- sizes and bounds ----------------------------------------------------------------------------------------

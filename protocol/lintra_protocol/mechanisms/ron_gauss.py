@@ -7,7 +7,7 @@ exact (docs/proofs/joint.md#joint).
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,6 +56,7 @@ class RonGauss(ProjectedRows):
     """
 
     kind: Literal["ron_gauss"] = "ron_gauss"
+
     indicator: int = Field(default=4096, ge=1, le=2**30)
     mean_weight: Real
     bins: tuple[Annotated[int, Field(ge=0, le=MAX_BINS)], ...]
@@ -68,6 +69,8 @@ class RonGauss(ProjectedRows):
     )
     pair_weight: Real = Field(default="1", exclude_if=lambda weight: weight == "1")
     count_weight: Real = Field(default="1", exclude_if=lambda weight: weight == "1")
+
+    allows: ClassVar[frozenset[str]] = ProjectedRows.allows | {"floor"}
 
     @model_validator(mode="after")
     def _bins_of_columns(self) -> Self:
@@ -194,7 +197,7 @@ class RonGauss(ProjectedRows):
     @property
     def noise_law(self) -> JointLaw:
         """Return the law of noise that is dealt to the parts of the vector."""
-        return JointLaw(self.sigma, self.joint_noise)
+        return JointLaw(self.sigma, self.joint_noise, floor=self.floor)
 
     def squared_distance(self, neighbours: Neighbours, num_columns: int, setting: Setting) -> Fraction:
         """Return the largest squared distance of neighbouring reports (Theorem J3, docs/proofs/joint.md#joint).

@@ -91,12 +91,12 @@ class JointNoise:
             found.append(own.tables)
         return found
 
-    def squared_mu(self, sigma: int, neighbours: Neighbours, honest: int, given_up: Fraction) -> Fraction:
+    def squared_mu(self, sigma: int, neighbours: Neighbours, honest: int | Fraction, given_up: Fraction) -> Fraction:
         """Return mu^2 of the sum exactly (Theorem J3, docs/proofs/joint.md#joint).
 
         `sigma` is that of a product of two different coordinates. `neighbours` says whether a row is replaced by any
-        other or becomes the null vector. `honest` is clients whose noise is counted, at least 1. `given_up` is what the
-        lattice takes of the total variance of every word (Theorem D1).
+        other or becomes the null vector. `honest` is draws of noise that count, a floor as a part of one.
+        `given_up` is what the lattice takes of the total variance of every word (Theorem D1).
         """
         own = self.deviations(sigma)
         counts, sums, products, histograms, tables = (

@@ -31,7 +31,9 @@ def test_the_error_of_the_clip_count_contains_the_smoothing_noise_of_every_serve
 
 @pytest.mark.parametrize("servers", [2, 7])
 def test_a_plan_states_the_same_error(servers: int) -> None:
-    flags = PlanFlags(columns=3, clients=600, epsilon="2", corrupt=0, rows=6, sparsity=2, num_servers=servers)
+    flags = PlanFlags(
+        columns=3, clients=600, epsilon="2", corrupt=0, rows=6, sparsity=2, num_servers=servers, noise="clients"
+    )
     option = flags.planned("osnap")
     expected = clip_count_deviation(measurement_of(option.mechanism, 3), 600, servers)
     assert option.deviations["clipped rows"] == expected["clipped rows"]

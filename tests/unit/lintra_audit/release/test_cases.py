@@ -7,7 +7,7 @@ import pytest
 
 from lintra_audit.kinds import directions
 from lintra_audit.kinds import range_finder as wide
-from lintra_audit.release.cases import case_of_task
+from lintra_audit.release.cases import cases_of_task
 from lintra_audit.release.run import audit_case, far_rows
 from lintra_audit.task.cli import audit_task
 from lintra_audit.trials.audit_case import Case, make_case_task
@@ -60,7 +60,7 @@ def test_in_one_dimension_the_two_rows_differ(intercept: str) -> None:
 @pytest.mark.parametrize("min_clients", [10, 400])
 @pytest.mark.slow
 def test_a_task_with_a_trace_and_an_intercept_passes_its_audit(min_clients: int) -> None:
-    case, _ = case_of_task(task_with("0.5", trace=True, min_clients=min_clients))
+    (case, *_), _ = cases_of_task(task_with("0.5", trace=True, min_clients=min_clients))
     assert audit_case(case, 2000, SEED).passed
 
 
@@ -113,7 +113,7 @@ def test_a_second_round_has_a_twin_with_its_mu_whose_rows_are_as_far_apart_as_pr
     longer: float, targets: tuple[int, ...]
 ) -> None:
     task = second_round(longer, targets)
-    case, said = case_of_task(task)
+    (case, *_), said = cases_of_task(task)
     assert "a twin" in said
     assert case.task.privacy(case.num_clients).mu == pytest.approx(task.privacy(50).mu, rel=1e-6)
     assert 0.998 < reached(case) <= 1

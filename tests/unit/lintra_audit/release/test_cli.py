@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from lintra_analysis.kinds.joint_question import JointQuestion, plan_ron_gauss
-from lintra_audit.release.cases import MAX_NUMBERS, case_of_task, planted_faults, seams_of
+from lintra_audit.release.cases import MAX_NUMBERS, cases_of_task, planted_faults, seams_of
 from lintra_audit.release.cli import app
 from lintra_audit.release.run import audit_case
 from lintra_protocol.errors import FalseClaimError
@@ -87,7 +87,7 @@ def test_a_small_task_is_audited_as_it_is(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_large_task_is_audited_through_a_twin_with_its_mu(kind: str) -> None:
     task = make_task(kind, columns=6, rows=5, min_clients=1000, max_corrupt_clients=3, epsilon=2)
-    case, said = case_of_task(task)
+    (case, *_), said = cases_of_task(task)
     assert "twin" in said
     assert "1000 clients" in said
     assert case.num_clients * case.task.num_words <= MAX_NUMBERS
@@ -114,7 +114,7 @@ TWINS = {
 def test_the_twin_of_every_gaussian_mechanism_has_the_tasks_mu_and_passes(kind: str, neighbours: str) -> None:
     claim = Claim(epsilon="2", delta="0.001", neighbours=neighbours, min_clients=1000, max_corrupt_clients=3)
     task = make_task(kind, columns=4, claim=claim, **TWINS[kind])
-    case, said = case_of_task(task)
+    (case, *_), said = cases_of_task(task)
     assert "twin" in said
     assert case.task.mechanism.kind == kind
     assert case.task.claim.neighbours == neighbours
@@ -125,7 +125,7 @@ def test_the_twin_of_every_gaussian_mechanism_has_the_tasks_mu_and_passes(kind: 
 @pytest.mark.slow
 def test_the_twin_of_a_task_with_wishart_noise_keeps_its_claim() -> None:
     task = make_task("second_moment_wishart", columns=4, min_clients=1000, max_corrupt_clients=3)
-    case, said = case_of_task(task)
+    (case, *_), said = cases_of_task(task)
     assert "with the task's claim" in said
     assert case.task.claim.epsilon == task.claim.epsilon
     assert audit_case(case, 2000, SEED).passed
@@ -151,7 +151,7 @@ def joint_task(**changes: object) -> Task:
 @pytest.mark.slow
 def test_the_twin_of_joint_sums_keeps_every_option(changes: dict[str, object]) -> None:
     task = joint_task(**changes)
-    case, _ = case_of_task(task)
+    (case, *_), _ = cases_of_task(task)
     own, twin = task.mechanism.model_dump(), case.task.mechanism.model_dump()
     assert bool(own["frame_seed"]) == bool(twin["frame_seed"])
     assert own["covariance"] == twin["covariance"]
@@ -172,7 +172,7 @@ def test_every_planted_fault_is_an_option_of_the_command() -> None:
 
 def test_the_twin_of_a_task_with_very_much_noise_still_has_its_mu() -> None:
     task = make_task("sum", columns=9, min_clients=100_000, max_clients=100_000, epsilon=0.02)
-    case, _ = case_of_task(task)
+    (case, *_), _ = cases_of_task(task)
     assert case.task.mechanism.fraction_bits < task.mechanism.fraction_bits
     assert case.task.privacy(case.num_clients).mu == pytest.approx(task.privacy(100_000).mu, rel=1e-4)
 
@@ -182,7 +182,7 @@ def test_the_twin_of_a_sketch_with_several_entries_per_column_keeps_the_claim() 
     claim = Claim(epsilon="1", delta="0.000001", min_clients=400)
     sketch = calibrated_for(Osnap(row_bound="1", fraction_bits=0, sigma=64, rows=9, sparsity=3), 3, claim, 1000)
     task = make_task(sketch, claim=claim)
-    case, said = case_of_task(task)
+    (case, *_), said = cases_of_task(task)
     assert "with the task's claim" in said
     assert case.task.claim.epsilon == task.claim.epsilon
     assert audit_case(case, 2000, SEED).passed
@@ -192,4 +192,4 @@ def test_a_task_with_a_false_promise_is_refused_before_any_run() -> None:
     task = make_task("sum", epsilon=1)
     boast = task.claim.model_copy(update={"epsilon": "0.5"})
     with pytest.raises(FalseClaimError):
-        case_of_task(task.model_copy(update={"claim": boast}))
+        cases_of_task(task.model_copy(update={"claim": boast}))

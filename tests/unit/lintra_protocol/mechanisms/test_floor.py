@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from lintra_audit.trials.audit_case import make_case_task
 from lintra_protocol.crypto.randomness import expand
 from lintra_protocol.crypto.ring import from_ring
 from lintra_protocol.errors import FalseClaimError, InvalidTaskError
@@ -14,6 +15,7 @@ from lintra_protocol.fields.windows import Windows
 from lintra_protocol.mechanisms import MECHANISMS
 from lintra_protocol.mechanisms.floor import MAX_SERVERS
 from lintra_protocol.mechanisms.layout import ROWS
+from lintra_protocol.mechanisms.osnap import Osnap
 from lintra_protocol.privacy.statement import PrivacyStatement
 from lintra_protocol.task import Task
 from support import make_task
@@ -155,3 +157,40 @@ def test_a_floor_of_one_or_without_its_setting_is_refused() -> None:
     ):
         with pytest.raises(InvalidTaskError, match="floor"):
             task.model_copy(update={"mechanism": mechanism, **changes}).check()
+
+
+@pytest.mark.parametrize("weight", ["0", "0.2"])
+@pytest.mark.parametrize("sparsity", [2, 3])
+def test_rows_that_overlap_keep_both_promises_and_hardly_more(sparsity: int, weight: str) -> None:
+    plain = Osnap(row_bound="1", fraction_bits=0, sigma=8, rows=6, sparsity=sparsity, clip_count_weight=weight)
+    task = make_case_task(plain, num_columns=3, min_clients=200, max_corrupt_clients=10, epsilon="1",
+                          noise="both", epsilon_alone="3")  # fmt: skip
+    assert not task.measurement.smoothing
+    assert 0.999 < task.privacy(200).epsilon <= 1
+    assert 2.999 < task.privacy(200).epsilon_alone <= 3
+    sigma, floor = float(task.mechanism.sigma), float(task.mechanism.floor)
+    squared, counter = 4.0 * task.mechanism.squared_bound, 0
+    if weight != "0":
+        counter = task.measurement.layout["clipped"].bound
+    # Everything that the honest server sends of a client alone, word by word.
+    own = squared * sparsity / (floor**2 - 4 + sparsity * sigma**2) + counter**2 / (floor**2 - 4 + sigma**2)
+    assert alone_of(task).mu == pytest.approx(math.sqrt(own), rel=1e-9)
+    less = task.mechanism.model_copy(update={"floor": task.mechanism.floor * 95 // 100, "sigma": int(sigma * 1.01)})
+    with pytest.raises(FalseClaimError, match="with all other clients invented"):
+        task.model_copy(update={"mechanism": less}).check()
+
+
+def test_a_drawn_matrix_hides_what_its_statement_says() -> None:
+    """By the whole covariance of what is released, for the worst client of a matrix, and no floor counted twice."""
+    plain = Osnap(row_bound="1", fraction_bits=0, sigma=8, rows=6, sparsity=2)
+    task = make_case_task(plain, num_columns=1, min_clients=60, epsilon="1", noise="both", epsilon_alone="3")
+    matrix = task.mechanism.public_matrix(60, bytes(32))
+    columns = np.zeros((6, 60))
+    places, signs = matrix.entries(np.arange(60))
+    np.put_along_axis(columns.T, places, signs.astype(np.float64), axis=1)
+    sigma, floor = float(task.mechanism.sigma), float(task.mechanism.floor)
+    covariance = sigma**2 * columns @ columns.T + (floor**2 - 4) * np.eye(6)
+    shown = float(np.einsum("rc,rq,qc->c", columns, np.linalg.inv(covariance), columns).max())
+    mu = math.sqrt(4 * task.mechanism.squared_bound * shown)
+    stated = task.release_privacy(matrix).mu
+    assert mu <= stated <= mu * 1.01

@@ -98,6 +98,22 @@ def test_dependent_rows_stay_below_both_theorems(columns: list[tuple[int, int]],
         assert exact <= discrete_delta(epsilon, mu, slack) * (1 + 1e-9)
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_what_a_floor_leaves_of_a_leverage_is_bounded_for_any_matrix(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    rows, clients, added = int(rng.integers(2, 7)), int(rng.integers(7, 40)), float(rng.uniform(0.01, 20))
+    matrix = rng.integers(-3, 4, (rows, clients)).astype(np.float64)
+    gram, own = matrix @ matrix.T, matrix[:, :1]
+    leverage, squared = float((own.T @ np.linalg.solve(gram, own))[0, 0]), float(np.square(own).sum())
+    left = float((own.T @ np.linalg.solve(gram + added * np.eye(rows), own))[0, 0])
+    assert left <= leverage / (1 + added * leverage / max(squared, 1)) * (1 + 1e-12)
+    # Equal eigenvalues attain it, so that a floor that counted any more would be a false promise.
+    flat = np.repeat(np.eye(rows), clients, axis=1)
+    even = 1 / (clients + added)
+    assert even == pytest.approx((1 / clients) / (1 + added / clients))
+    assert np.linalg.inv(flat @ flat.T + added * np.eye(rows))[0, 0] == pytest.approx(even)
+
+
 def test_merged_reports_of_a_source_need_the_second_form() -> None:
     variance, floor, times = 9.0, 30.0, 3
     exact = delta_of(summed(variance, floor, times), (times * 2,), 1.0)
