@@ -98,8 +98,7 @@ class JointLaw(GaussianLaw):
         least, floor = float(layout.least_sigma) ** 2, float(layout.floor.of(np.array(layout.least_sigma))) ** 2
         statement = alone_statement(
             measured.claim.alone,
-            distance=upper_root(squared_mu),
-            variance=1.0,
+            mu=upper_root(squared_mu),
             entries=1,
             slack=alone_slack(layout.num_noised, least, SMOOTHING, floor),
             persons=measured.setting.persons,

@@ -8,7 +8,7 @@ but for the lattice (docs/proofs/sketch.md#sketch).
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from math import inf, isqrt, sqrt
+from math import hypot, inf, isqrt, sqrt
 from typing import ClassVar, Protocol
 
 import numpy as np
@@ -211,12 +211,10 @@ class GaussianLaw:
         )
         statement = alone_statement(
             measured.claim.alone,
-            distance=upper_root(squared),
-            variance=rows,
+            mu=hypot(upper_root(squared) / rows**0.5, beside / total**0.5),
             entries=entries,
             slack=alone_slack(measured.layout.num_noised, variance, SMOOTHING, floor, entries),
             persons=measured.setting.persons,
-            beside=beside / total**0.5,
         )
         return replace(statement, noise=measured.setting.noise)
 

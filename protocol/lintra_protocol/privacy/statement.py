@@ -307,23 +307,12 @@ def additive_statement(
     return _statement(claim, mu, num_clients, smallest_row, leverage, slack, persons)
 
 
-def alone_statement(
-    claim: Claim,
-    *,
-    distance: float,
-    variance: float,
-    entries: int,
-    slack: float,
-    persons: str = "",
-    beside: float = 0.0,
-) -> PrivacyStatement:
+def alone_statement(claim: Claim, *, mu: float, entries: int, slack: float, persons: str = "") -> PrivacyStatement:
     """State the privacy of a client of whom all others are corrupt (Theorem T2, docs/proofs/servers.md).
 
-    `claim` is that of `Claim.alone`, `variance` that of `alone_variance`, `beside` that of `additive_statement`.
+    `claim` is that of `Claim.alone`; a client's column has so many `entries`.
     """
-    return _statement(
-        claim, hypot(distance / variance**0.5, beside), claim.min_clients, 1, float(entries), slack, persons
-    )
+    return _statement(claim, mu, claim.min_clients, 1, float(entries), slack, persons)
 
 
 def copies_statement(
