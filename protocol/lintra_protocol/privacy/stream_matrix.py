@@ -17,7 +17,7 @@ STEPS = 2**8
 """Entries of C are multiples of one over this."""
 
 _MOST_MASKED = 4.0
-"""By how much headroom allows lost memories to raise the variance of a window: at most 1.8 in 80,000 random losses."""
+"""By how much headroom allows lost memories to raise the variance of a window: at most 1.7 in 240,000 random losses."""
 
 
 @dataclass(frozen=True)
