@@ -123,7 +123,7 @@ def chi_square(release: Release, target: str, group: str) -> ChiSquareEstimate:
         group=group,
         num_clients=table.num_clients,
         statistic=statistic,
-        degrees=(observed.shape[0] - 1) * (observed.shape[1] - 1),
+        degrees=(len(observed) - 1) * (len(observed.T) - 1),
         p_value=float(1 + np.sum(simulated >= statistic)) / (1 + DRAWS),
         noise_sd=noise_sd,
         observed=observed,

@@ -78,7 +78,8 @@ def gain_of(stream: StreamMatrix) -> StreamGain:
     """Return what a stream gains, by its law; at most some seconds at ten thousand windows."""
     rows, price = stream.rows, sqrt(stream.squared_norm / stream.reports)
     width, middle = min(MOVING, rows), (rows - 1) / 2
-    slope: FloatArray = (np.arange(rows) - middle) / max(float(np.sum((np.arange(rows) - middle) ** 2)), 1.0)
+    centred = np.arange(rows, dtype=np.float64) - middle
+    slope: FloatArray = centred / max(float(np.sum(centred**2)), 1.0)
     moving = np.zeros(rows)
     moving[rows - width :] = 1.0
 

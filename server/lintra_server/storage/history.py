@@ -273,8 +273,8 @@ class History:
                 self.revision = revision
             case "restored", {"barred_before": int(barred_before)}:
                 self.barred_before = barred_before
-                for batch in self.batches.values():
-                    batch.is_bare = batch.is_bare or batch.is_final
+                for held in self.batches.values():
+                    held.is_bare = held.is_bare or held.is_final
             case _:
                 for batch in line.of_all if line.state in _STATES else ():
                     if (known := self._places.get(batch)) is not None:

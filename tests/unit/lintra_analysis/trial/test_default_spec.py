@@ -89,19 +89,21 @@ def test_a_sample_turns_features_that_nearly_agree_and_the_task_tells_their_slop
     study = BARE | {"min_clients": 1000, "columns": [{"name": name} for name in names]}
     found, least = {}, {}
     for turned in (False, True):
-        mechanism = {"kind": "second_moment", "target": "y", "turned": turned}
-        spec = proposed_document(study | {"mechanism": mechanism}, table)
+        asked = {"kind": "second_moment", "target": "y", "turned": turned}
+        spec = proposed_document(study | {"mechanism": asked}, table)
         collected = collect(spec | {"epsilon": "8"}, table.block(), NOW, keystream(bytes(32)))
         found[turned] = regression(collected.release, "y", of="cohort")
         gram = design(collected.release, "y").gram
         least[turned] = float(np.linalg.eigvalsh(gram.matrix[:-1, :-1])[0]) / float(gram.errors.spectral_sigma or 0)
-    basis = collected.task.mechanism.features_basis
+    mechanism = collected.task.mechanism
+    assert isinstance(mechanism, SecondMoment)
+    basis = mechanism.features_basis
     assert basis is not None
     values = np.array([[float(entry) for entry in row] for row in basis])
     rows = collected.task.schema_arrays.normalise(table.block())
     # The turned features of the sample are uncorrelated, of deviation 1.
     assert_allclose(np.cov((np.clip(rows, -9, 9)[:, [0, 2]] @ values.T).T), np.eye(2), atol=0.02)
-    assert float(collected.task.mechanism.intercept) == 1
+    assert float(mechanism.intercept or 0) == 1
     assert least[True] > 3 * least[False]
     # Slopes are those of the weighted regression, in the columns' own units.
     assert [one.name for one in found[True].coefficients] == ["a", "b"]
