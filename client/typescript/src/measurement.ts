@@ -158,21 +158,32 @@ export class Measurement {
     const ofCounter = this.#counter ? slack(behind, 1) : 0;
     const distance = upperRoot(this.#ofRows(claim));
     if (this.isOverlapping) {
-      const leverage = Number((this.document as Osnap).leverage);
-      const own = smoothedSlack(clients, rows, this.columns, variance, this.#smoothing ** 2, sparsity);
-      const shown = (distance * Math.sqrt(leverage)) / this.document.sigma;
+      // A floor leaves L / (1 + r L / s) of a leverage L, r = (floor - 4) / variance (servers.md, two layers).
+      const least = floor ? SMOOTHING : this.#smoothing ** 2;
+      const own = smoothedSlack(clients, rows, this.columns, variance, floor || least, sparsity, least);
+      const planned = Number((this.document as Osnap).leverage);
+      const hidden = floor && ((floor - SMOOTHING) / variance) * (planned / sparsity) * (1 - 1e-15);
+      const shown = (distance * Math.sqrt(planned / (1 + hidden))) / this.document.sigma;
       return statementOf(claim, Math.hypot(shown, beside), own + ofCounter, honest);
     }
     return statementOf(claim, Math.hypot(mu(distance, honest), beside), slack(honest, this.columns) + ofCounter, honest);
   }
 
-  /** The privacy of a client of whom all others are invented or corrupt (Theorem T2); `lone` is what is promised of it. */
-  alone(claim: Claim, lone: Claim): Statement {
+  /**
+   * The privacy of a client of whom all others are invented or corrupt (Theorem T2); `lone` is what is promised of it.
+   * None is known where only its own noise hides a row that enters several ones.
+   */
+  alone(claim: Claim, lone: Claim): Statement | undefined {
     if ((this.#sketch?.rows ?? 1) === 1 && claim.corrupt >= lone.corrupt) return this.privacy(claim, claim.minClients);
     const [variance, floor] = this.#variances;
+    const entries = this.isOverlapping ? this.#sketch!.sparsity : 1;
+    if (entries > 1 && !floor) return undefined;
     const own = floor && this.#setting.merges ? 0 : variance; // of merged reports the source's own noise does not count
-    const mu = upperRoot(this.#shift(claim)) / Math.sqrt((floor - SMOOTHING + own) * (1 - 1e-15));
-    return statementOf(lone, mu, aloneSlack(this.numWords, variance, SMOOTHING, floor), 1);
+    const behind = (copies: number) => Math.sqrt(((floor - SMOOTHING) / copies + own) * (1 - 1e-15));
+    const beside = entries > 1 ? Number(this.#counter) / behind(1) : 0;
+    const rows = entries > 1 ? this.#ofRows(claim) : this.#shift(claim);
+    const mu = Math.hypot(upperRoot(rows) / behind(entries), beside);
+    return statementOf(lone, mu, aloneSlack(this.numWords, variance, SMOOTHING, floor, entries), 1);
   }
 
   /** The variance of a client's noise, and that of one server's floor. */
@@ -190,7 +201,11 @@ export class Measurement {
 
   /** The parameter of the noise that every server adds where rows overlap: the least integer of 2 sqrt(s) or more. */
   get #smoothing(): number {
-    return this.isOverlapping ? Math.ceil(2 * Math.sqrt(this.#sketch!.sparsity)) : 0;
+    return this.isOverlapping && !this.#setting.floorServers ? this.#leastSmoothing : 0;
+  }
+
+  get #leastSmoothing(): number {
+    return Math.ceil(2 * Math.sqrt(this.#sketch?.sparsity ?? 1));
   }
 
   // --- what a task may say -----------------------------------------------------------------------------------------
@@ -225,8 +240,8 @@ export class Measurement {
     if (floor && (!setting.floorServers || floor < MIN_FLOOR + Number(setting.merges)))
       refuse("invalid_task", `floor ${floor}: too small, or not for this noise`);
     if (this.#floorOf(Math.max(...this.blocks.map(largestSigma))) > MAX_SIGMA) refuse("invalid_task", "floor: too large");
-    if (setting.floorServers && this.#sketch && this.#sketch.sparsity > 1)
-      refuse("unsupported_feature", "noise: overlapping rows have no floor");
+    if (setting.floorServers && this.isOverlapping && floor < this.#leastSmoothing)
+      refuse("invalid_task", `floor ${floor} is below ${this.#leastSmoothing}`);
   }
 
   /** The deviation of the floor in a word whose noise has such a one. */

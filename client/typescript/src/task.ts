@@ -248,11 +248,11 @@ export class Task {
   }
 
   /** The privacy of one release if all other clients are invented or corrupt; nobody's share is given away there. */
-  get #alonePrivacy(): Statement {
+  get #alonePrivacy(): Statement | undefined {
     return this.#once("alone", () => {
       if (this.#isByServers) return this.worstPrivacy();
       const alone = this.measurement.alone(this.claim, claimAlone(this.claim, this.definition.claim));
-      return this.#seen ? this.#beside(this.#seen, alone, 0) : alone;
+      return this.#seen && alone ? this.#beside(this.#seen, alone, 0) : alone;
     });
   }
 
@@ -264,7 +264,7 @@ export class Task {
     const [alone, claim] = [this.#alonePrivacy, this.claim];
     const isPromised =
       this.definition.claim.epsilon_alone !== undefined || this.#isByServers || claim.corrupt >= claim.minClients - 1;
-    if (!isPromised && epsilonAt(alone) > ALONE * claim.epsilon) return undefined;
+    if (!alone || (!isPromised && epsilonAt(alone) > ALONE * claim.epsilon)) return undefined;
     return repeated(alone, reports, this.#maxMerge);
   }
 
@@ -296,7 +296,8 @@ export class Task {
       refuse("invalid_task", "max_corrupt_clients is no multiple of max_merge");
     if ((definition.claim.epsilon_alone === undefined) !== (definition.noise !== "both"))
       refuse("invalid_task", "epsilon_alone: it belongs to noise of both");
-    if (definition.noise === "both") requireClaim(this.#alonePrivacy, claimAlone(claim, definition.claim));
+    const alone = definition.noise === "both" ? this.#alonePrivacy : undefined;
+    if (alone) requireClaim(alone, claimAlone(claim, definition.claim));
     if (definition.windows && epsilonAt(this.worstTogether()) === Infinity)
       refuse("invalid_task", "over all windows nothing is left of delta");
   }

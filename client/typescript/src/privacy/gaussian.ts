@@ -105,14 +105,15 @@ export function rowSlack(clients: number, words: number, variance: number, smoot
 }
 
 /** K of Theorem T2: a client's own noise, and one server's floor. */
-export const aloneSlack = (words: number, variance: number, smoothing: number, floor: number): number =>
-  words * (kappa(smoothing) + (floor && kappaOfBoth(variance, floor)));
+export const aloneSlack = (words: number, variance: number, smoothing: number, floor: number, entries = 1): number =>
+  words * (entries * kappa(smoothing) + (floor && kappaOfBoth(variance, floor / entries)));
 
-/** K of Theorem D2: any integer matrix, with noise of servers. */
+/** K of Theorem D2: any integer matrix, with noise of servers; of their floor only `smoothing` pays for the lattice. */
 export function smoothedSlack(
-  clients: number, rows: number, words: number, variance: number, smoothing: number, squaredColumn: number,
+  clients: number, rows: number, words: number, variance: number, ofServers: number, squaredColumn: number,
+  smoothing = ofServers,
 ): number {
-  return words * (clients * kappaOfBoth(variance, smoothing / squaredColumn) + rows * kappa(smoothing));
+  return words * (clients * kappaOfBoth(variance, ofServers / squaredColumn) + rows * kappa(smoothing));
 }
 
 function discreteDelta(epsilon: number, mu: number, slack: number): number {
