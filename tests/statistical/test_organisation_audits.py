@@ -45,6 +45,7 @@ def test_every_fault_of_organisations_is_planted_in_some_mechanism_and_replaces_
     for seams in (*ORGANISATION_FAULTS.values(), own):
         assert sum(vars(seams)[seam] is not honest[seam] for seam in honest) == 1
     kinds = {"sums", "products", "cells", "products with projections", "directions", "joint sums", "centred products"}
+    kinds |= {"newton-steps"}
     assert {name.rsplit("-of-", 1)[1] for name in PLANTED} == kinds
 
 
@@ -54,14 +55,16 @@ def test_the_two_persons_are_as_far_apart_as_the_promise_allows(case: Case) -> N
     """In small integer steps the best angle is met to a thousandth of mu; 4 of the noise's variance are given up.
 
     Mu of the two files is computed, so that there is no chance in it, and one bound holds for all mechanisms. That of a
-    range finder's case is at least .9995 of the promise by its settings.
+    range finder's case is at least .9995 of the promise by its settings. A residual of a Newton step has 256 levels, of
+    which the least that its dithering allows enters here: 2 of a thousand.
     """
     everybody = np.arange(case.num_clients)
     scene = set_scene(case.task, case.num_clients, [request_release(case.task, everybody, set(), SEED)])
     claimed = case.task.privacy(case.num_clients).mu
     found = Contributions(case).test(scene).mu
     assert found is not None
-    assert 0.999 * claimed < found <= claimed
+    least = 0.998 if case.task.mechanism.kind == "newton_step" else 0.999
+    assert least * claimed < found <= claimed
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n not in QUICK)) for n in RELEASED])

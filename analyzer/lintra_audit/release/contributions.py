@@ -19,6 +19,7 @@ from lintra_protocol.crypto.randomness import RandomBytes, expand
 from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.fields.contributors import Contributors
 from lintra_protocol.mechanisms.layout import ROWS
+from lintra_protocol.task import Task
 
 MOST_HOSTILE = 64
 """Most rows of a hostile person."""
@@ -150,10 +151,12 @@ class Contributions:
         nobody = File.of_persons(np.zeros((0, task.num_columns)))
 
         def encoded(file: File) -> IntArray:
-            made, null = (
-                seams.contribute(task, 0, each, 1, expand(bytes(32), "encoder check"))[0] for each in (file, nobody)
+            own, other = expand(bytes(32), "encoder check"), expand(bytes(32), "encoder check")
+            # Dithering comes before noise and reads more of the one stream than of the other, which has no rows.
+            other(_dithering_bytes(task, file))
+            exact: IntArray = (
+                seams.contribute(task, 0, file, 1, own)[0] - seams.contribute(task, 0, nobody, 1, other)[0]
             )
-            exact: IntArray = made - null
             return exact
 
         persons = [rows for rows in self._hostile_persons() if len(rows) <= held.max_rows]
@@ -194,3 +197,16 @@ class Contributions:
         alone = charged.get(THE_ORGANISATION, 0.0)
         said = f"persons are charged mu {least:.4f} for {moved:.4f}, the organisation {alone:.4f}"
         return Check("ledger", least >= moved * (1 - _ROUNDING) and alone == 0, said)
+
+
+def _dithering_bytes(task: Task, file: File) -> int:
+    """Return how many random bytes the rounding of a file reads."""
+    read = 0
+
+    def count(size: int) -> bytes:
+        nonlocal read
+        read += size
+        return bytes(size)
+
+    exact_contribution(task, file, count)
+    return read

@@ -58,7 +58,7 @@ def admit(task: Task) -> None:
 def contribute(task: Task, organisation: int, file: File, runs: int, random_bytes: RandomBytes) -> IntArray:
     """Encode a file `runs` times with fresh noise, as an organisation does; shape `(runs, w)`."""
     del organisation  # all do the same
-    draws = runs if task.mechanism.rounding == "dithered" else 1
+    draws = runs if task.mechanism.dithered_entries(task.num_columns) else 1
     exact = np.array([exact_contribution(task, file, random_bytes) for _ in range(draws)])
     return task.measurement.noised(np.broadcast_to(exact, (runs, exact.shape[1])), random_bytes)
 
