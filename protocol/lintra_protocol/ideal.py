@@ -82,8 +82,8 @@ def release(
     """Do what servers and analyzer do with the clients' reports of a batch (see `run` for the rest).
 
     With `first` they are those of the windows from there to `batch`, merged. In a stream `memories` are what each
-    server remembers, by window; that of this one is added. Raises ValueError if a server has no source of noise, or of
-    a verified task no second nonce.
+    server remembers, by window, each of shape `(w,)`; that of this one is added. Raises ValueError if a server has no
+    source of noise, or of a verified task no second nonce.
     """
     if task.measurement.servers_add_noise and (smoothing is None or len(smoothing) != task.num_servers):
         raise ValueError(f"each of the {task.num_servers} servers needs a source of noise")

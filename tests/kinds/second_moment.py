@@ -15,12 +15,15 @@ WEIGHTED = {"rounding": "dithered", "row_weights": "features", "target": 1, "tar
 def decoded(mechanism: Any, row: FloatArray, bound: float) -> FloatArray:
     """Return the products; with an intercept, half of the bound, it is the first factor, counted or left out.
 
-    With row weights the constant is a factor like any other, and the target, the second column, has its own factor.
+    With row weights the constant is a factor like any other, and the target, the second column, is
+    moved to its bound and has its own factor.
     """
     if mechanism.row_weights is not None:
         vector = np.append(float(mechanism.intercept), row)
         if mechanism.target is not None:
-            vector[mechanism.target + 1] *= mechanism.weights(row.size).target_factor
+            weights = mechanism.weights(row.size)
+            moved = np.clip(vector[mechanism.target + 1], -weights.target_bound, weights.target_bound)
+            vector[mechanism.target + 1] = moved * weights.target_factor
         return np.outer(vector, vector)
     if not mechanism.intercept_steps:
         return np.outer(row, row)

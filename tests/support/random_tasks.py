@@ -16,6 +16,7 @@ from lintra_protocol.mechanisms import (
     MECHANISMS,
     Histogram,
     Mechanism,
+    NewtonStep,
     RangeFinder,
     RonGauss,
     RonGaussCentred,
@@ -36,7 +37,15 @@ from support.tasks import columns_of, make_task, uncalibrated
 
 KINDS = tuple(MECHANISMS)
 
-OF_ORGANISATIONS = {"sum", "second_moment", "histogram", "range_finder", "ron_gauss", "ron_gauss_centred"}
+OF_ORGANISATIONS = {
+    "sum",
+    "second_moment",
+    "histogram",
+    "range_finder",
+    "ron_gauss",
+    "ron_gauss_centred",
+    "newton_step",
+}
 NOISED_BY_SERVERS = {"sum", "second_moment", "osnap"}
 
 
@@ -216,6 +225,23 @@ def _second_moment(asked: _Asked) -> tuple[Mechanism, tuple[Column, ...]]:
     return SecondMoment(**asked.document, intercept=intercept, trace=trace, count=count, **options), asked.plain_columns
 
 
+def _newton_step(asked: _Asked) -> tuple[Mechanism, tuple[Column, ...]]:
+    draw, target = asked.draw, asked.draw.randrange(asked.size)
+    columns = [_column(number, 2 * (number == target)) for number in range(asked.size)]
+    later = {"parameter": tuple(f"{draw.randint(1, 9)}" for _ in columns), "after": "A" * 43}
+    options = {"neighbours": "replace-one" if asked.replaced else "zero-out"}
+    start = {"parameter": ("0",) * asked.size}
+    mechanism = NewtonStep(
+        **asked.document,
+        target=target,
+        intercept=real(asked.bound / draw.choice([2, 4])),
+        residual_bits=draw.randint(8, 12),
+        **draw.choice([start, later]),
+        **options,
+    )
+    return mechanism, tuple(columns)
+
+
 def _wishart(asked: _Asked) -> tuple[Mechanism, tuple[Column, ...]]:
     return WishartSecondMoment(**asked.document), asked.plain_columns
 
@@ -261,6 +287,7 @@ def _ron_gauss_centred(asked: _Asked) -> tuple[Mechanism, tuple[Column, ...]]:
 
 _MAKERS: dict[str, Callable[[_Asked], tuple[Mechanism, tuple[Column, ...]]]] = {
     "histogram": _histogram,
+    "newton_step": _newton_step,
     "osnap": _sketch("osnap"),
     "osnap_published": _sketch("osnap_published"),
     "range_finder": _range_finder,

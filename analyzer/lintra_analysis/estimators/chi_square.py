@@ -9,7 +9,7 @@ from lintra_analysis.estimators.table import Estimate, Table
 from lintra_analysis.estimators.tabular import number
 from lintra_analysis.releases.columns import ScaledColumn
 from lintra_analysis.releases.crossed_cells import CrossedCells
-from lintra_analysis.releases.release import REFUSALS, Release
+from lintra_analysis.releases.release import Release
 from lintra_analysis.releases.sampling import gaussians, multinomials
 from lintra_protocol.crypto.randomness import expand
 from lintra_protocol.crypto.ring import FloatArray
@@ -20,6 +20,7 @@ DRAWS = 999
 DOUBTFUL = 0.2
 """The largest share of cells whose expected rows may lie below one deviation of noise."""
 
+NO_PAIRS = "this release counts no two columns together; release a histogram with `crossed`, or ron_gauss with pairs"
 LAW_NOTE = (
     f"the p value is the share of {DRAWS} tables with the statistic at least as large, drawn at independence with the "
     "noise of this release; the law of a chi-square would forget the noise"
@@ -153,13 +154,13 @@ def counted_pair(release: Release, target: str, group: str) -> CrossedCells:
     if pairs:
         known = ", ".join(f"{pair.first} and {pair.second}" for pair in pairs)
         raise InvalidAnalysisError(f"{target!r} and {group!r} were not counted together; pairs are: {known}")
-    raise InvalidAnalysisError(REFUSALS["pairs"])
+    raise InvalidAnalysisError(NO_PAIRS)
 
 
 def counted_pairs(release: Release) -> None:
     """Raise InvalidAnalysisError if no two columns were counted together."""
     if release.crossed is None and not (release.joint_sums is not None and release.joint_sums.tables):
-        raise InvalidAnalysisError(REFUSALS["pairs"])
+        raise InvalidAnalysisError(NO_PAIRS)
 
 
 def _expected(tables: FloatArray) -> FloatArray:

@@ -10,7 +10,6 @@ from lintra_analysis.estimators.coefficients import unit_map
 from lintra_analysis.releases.columns import INTERCEPT as INTERCEPT
 from lintra_analysis.releases.columns import MAGNITUDE, ScaledColumn, listed_names, positions
 from lintra_analysis.releases.gram_error import GramEstimate, HasSecondMoment
-from lintra_analysis.releases.noise_laws.turned_error import TurnedError
 from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.errors import InvalidAnalysisError
 
@@ -131,14 +130,13 @@ def _straight(gram: GramEstimate, start: int) -> tuple[GramEstimate, FloatArray 
     """Return a regression's block of a release with noise that is alike in all directions, and `Design.turn`.
 
     `start` is 1 with a constant column, else 0. B = Q S for the block's B (turned_error.py), and Q^T M Q has the law of
-    M's noise, which looks the same in every orthonormal basis (docs/explanation/privacy.md#turned-features).
+    M's noise, which looks the same in every orthonormal basis (docs/proofs/moments.md#turned-features).
     """
-    law = gram.errors
-    if not isinstance(law, TurnedError):
+    if (straightened := gram.errors.straightened()) is None:
         return gram, None
-    inverse: FloatArray = np.asarray(np.linalg.inv(law.straightened()), np.float64)
+    inverse: FloatArray = np.asarray(np.linalg.inv(straightened[0]), np.float64)
     matrix = inverse.T @ gram.matrix @ inverse
-    straight = replace(gram, matrix=(matrix + matrix.T) / 2, errors=law.law)
+    straight = replace(gram, matrix=(matrix + matrix.T) / 2, errors=straightened[1])
     return straight, inverse[start:-1, start:-1]
 
 

@@ -36,7 +36,6 @@ Name = Literal["moments", "totals", "cells", "crossed", "range_sums", "joint_sum
 REFUSALS = {
     "cells": "this release counts no rows in cells, so it holds no quantiles; release a histogram of these columns",
     "crossed": "this release counts no combinations of columns; release a histogram with `crossed`, or with `survival`",
-    "pairs": "this release counts no two columns together; release a histogram with `crossed`, or ron_gauss with pairs",
     "range_sums": "this release is no range finder; ask for `pca` or `regression`, which need all second moments, or "
     "release a range_finder where columns are too many for that",
     "joint_sums": "synthetic rows need a release of the mechanism ron_gauss: class counts, sums, products and "

@@ -39,6 +39,8 @@ Columns = Annotated[list[str] | None, Field(description="The columns that take p
 Ridge = Annotated[Penalty, Field(description="The penalty of a ridge regression, in normalised units; 0 by default.")]
 Intercept = Annotated[bool | None, Field(description="Fit an intercept; by default where the release can.")]
 Components = Annotated[int | None, Field(ge=1, strict=True, description="How many components; the usual by default.")]
+_GROUP = "The column whose levels are compared."
+Group = Annotated[str, Field(description=_GROUP)]
 Centre = Annotated[About, Field(description="What variances are about: means, where they are released, or centers.")]
 
 
@@ -74,7 +76,7 @@ class DifferenceRequest(_AskedOf):
 
     kind: Literal["difference"]
     target: Target
-    group: str = Field(description="A boolean or a category, whose first level others are compared with.")
+    group: Group
 
 
 class AnovaRequest(BaseModel):
@@ -174,7 +176,7 @@ class SurvivalRequest(_AskedOf):
     kind: Literal["survival"]
     time: Time
     event: Event
-    group: str | None = Field(default=None, description="A boolean or a category whose levels have a curve each.")
+    group: str | None = Field(default=None, description=_GROUP)
 
 
 class LogrankRequest(BaseModel):
@@ -185,7 +187,7 @@ class LogrankRequest(BaseModel):
     kind: Literal["logrank"]
     time: Time
     event: Event
-    group: str = Field(description="A boolean or a category whose levels are compared.")
+    group: Group
 
 
 class ChiSquareRequest(BaseModel):
@@ -194,8 +196,8 @@ class ChiSquareRequest(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: Literal["chi-square"]
-    target: str = Field(description="One column.")
-    group: str = Field(description="The other one.")
+    target: Target
+    group: Group
 
 
 class PowerSumsRequest(_Asked):

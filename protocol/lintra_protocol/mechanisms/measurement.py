@@ -321,7 +321,7 @@ class Measurement:
     # --- what a task may say -----------------------------------------------------------------------------------
 
     def check(self, max_clients: int) -> None:
-        """Refuse parameters that break the claim or may overflow the ring (see `Task.check` for errors)."""
+        """Refuse parameters that break the claim or may overflow the ring: InvalidTaskError (see `Task.check`)."""
         mechanism, bits = self.mechanism, self.mechanism.fraction_bits
         mechanism.check_options(self.claim, self.num_columns, self.setting)
         mechanism.check_grid(self.num_columns, self.setting)

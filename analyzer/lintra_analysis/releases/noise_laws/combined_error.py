@@ -93,3 +93,7 @@ class CombinedError:
     def restrict(self, index: IntArray) -> "CombinedError":
         """Return the law of the block of some columns, numbered in shape `(k,)`."""
         return CombinedError(self.law, self.matrix, self.basis[:, index])
+
+    def straightened(self) -> "tuple[FloatArray, ErrorLaw] | None":
+        """Return None, no array of any shape: no basis is known in which noise is alike in all directions."""
+        return None

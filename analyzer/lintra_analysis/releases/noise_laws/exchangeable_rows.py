@@ -149,3 +149,7 @@ class ExchangeableRows:
     def restrict(self, index: IntArray) -> "ExchangeableRows":
         """Return the law of the block of some columns, numbered in shape `(k,)`."""
         return ExchangeableRows(self.rows[:, index], self.noise_variance)
+
+    def straightened(self) -> None:
+        """Return None, no array of any shape: no basis is known in which noise is alike in all directions."""
+        return

@@ -109,6 +109,10 @@ class ErrorLaw(Protocol):
         """Return the law of the block of some columns, numbered in shape `(k,)`."""
         ...
 
+    def straightened(self) -> "tuple[FloatArray, ErrorLaw] | None":
+        """Return S, shape `(d, d)`, and the law of S^-T N S^-1, if that is alike in all directions and N is not."""
+        ...
+
 
 class KnownNoise(ABC):
     """A law whose whole error is privacy noise of a known distribution: what then follows for all of them."""
@@ -178,6 +182,10 @@ class KnownNoise(ABC):
         """Return infinity: the noise is known, not estimated."""
         del fitted
         return float(np.inf)
+
+    def straightened(self) -> None:
+        """Return None, no array of any shape: no basis is better than the columns' own."""
+        return
 
 
 class FunctionalSd(Protocol):

@@ -22,14 +22,14 @@ class TurnedError(CombinedError):
         if self.law.exact is not None or self.law.apart is not None:
             raise ValueError("noise that spares a column does not look the same in every orthonormal basis")
 
-    def straightened(self) -> FloatArray:
-        """Return S of B = Q S, Q with orthonormal columns: S^-T (B^T N B) S^-1 has the law of N; shape `(k, k)`.
+    def straightened(self) -> tuple[FloatArray, SymmetricNoise]:
+        """Return S of B = Q S, shape `(k, k)`, and the law of N, which S^-T (B^T N B) S^-1 has.
 
-        S is upper triangular with a positive diagonal. A column that B leaves as it is stays so.
+        Q has orthonormal columns. S is upper triangular with a positive diagonal. What B leaves as it is S does, too.
         """
         upper = np.linalg.qr(self.basis, mode="r")
         straight: FloatArray = upper * np.sign(np.diagonal(upper))[:, np.newaxis]
-        return straight
+        return straight, self.law
 
     def restrict(self, index: IntArray) -> "TurnedError":
         """Return the law of the block of some columns, numbered in shape `(k,)`."""

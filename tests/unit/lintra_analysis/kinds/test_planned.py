@@ -31,6 +31,7 @@ OPTIONS: dict[str, tuple[str, dict[str, object]]] = {
     "second_moment, both": ("second_moment", {"intercept": "0.5", "trace": True}),
     "second_moment_wishart": ("second_moment_wishart", {}),
     "histogram": ("histogram", {"bins": 7}),
+    "newton_step": ("newton_step", {}),
     "range_finder": ("range_finder", {}),
     "range_finder, all": ("range_finder", {"intercept": "0.5", "trace": True, "label": 1, "columns": 5}),
     "ron_gauss": ("ron_gauss", {"bins": 0}),
@@ -179,7 +180,7 @@ def test_every_mechanism_has_a_plan_of_its_own() -> None:
 
 
 def test_what_is_not_possible_is_refused_in_words() -> None:
-    with pytest.raises(InvalidTaskError, match="there is no mechanism 'luck'; there are histogram, osnap"):
+    with pytest.raises(InvalidTaskError, match="there is no mechanism 'luck'; there are histogram, newton_step, osnap"):
         question().planned("luck")
     with pytest.raises(RowUnderfilledError):
         question(columns=590).planned("second_moment_wishart")

@@ -161,7 +161,11 @@ async def test_the_complaint_reaches_the_analyst(tmp_path: Path) -> None:
     sketch = {"kind": "osnap", "rows": 12}
     complaints: list[tuple[dict[str, object], str, str]] = [
         ({"epsilon": "much"}, "invalid_message", "epsilon: expected a number"),
-        ({"mechanism": {"kind": "magic"}}, "invalid_message", "expected one of histogram, osnap, osnap_published,"),
+        (
+            {"mechanism": {"kind": "magic"}},
+            "invalid_message",
+            "expected one of histogram, newton_step, osnap,",
+        ),
         ({"epsilon": -1}, "invalid_task", "epsilon must be positive, got -1"),
         ({"mechanism": sketch, "max_corrupt_clients": 3}, "row_underfilled", "honest clients"),
     ]

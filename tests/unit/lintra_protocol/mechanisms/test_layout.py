@@ -15,7 +15,7 @@ from lintra_protocol.mechanisms.layout import CLIPPED, ROWS, Block, Layout, Prod
 from lintra_protocol.mechanisms.measurement import Measurement
 from lintra_protocol.mechanisms.setting import Setting
 from lintra_protocol.task import Task
-from support import SEED, few
+from support import SEED, few, source
 from support.measured import ANY_CLAIM, measurement_of
 from support.random_tasks import random_persons, random_rows, random_wish
 
@@ -68,7 +68,7 @@ def test_the_sum_of_reports_is_what_an_organisation_contributes(kind: str) -> No
     for number, task in enumerate(random_tasks(kind)):
         measurement, setting = task.measurement, task.setting
         rows = task.schema_arrays.normalise(random_rows(task, number))
-        filled = measurement._filled(measurement.mechanism.clip(np.nan_to_num(rows), setting))
+        filled = measurement._filled(measurement.mechanism.clip(np.nan_to_num(rows), setting, source("layout")))
         filled[CLIPPED] = np.zeros((len(rows), 1), np.int64)
         layout = measurement.layout
         assert_array_equal(layout.summed(filled), layout.reports(filled).sum(axis=0))
@@ -82,10 +82,10 @@ def test_no_word_of_a_report_is_above_its_bound(kind: str) -> None:
         rows = np.clip(rows, task.schema_arrays.lower, task.schema_arrays.upper)
         normalised = task.schema_arrays.normalise(rows)
         if task.contributors is None:
-            reports, most = measurement.exact_reports(normalised), 1
+            reports, most = measurement.exact_reports(normalised, None, source("layout")), 1
         else:
             places, persons = random_persons(task, number)
-            reports = measurement.exact_contribution(normalised[places], persons)[np.newaxis]
+            reports = measurement.exact_contribution(normalised[places], persons, source("layout"))[np.newaxis]
             most = task.setting.rows_per_report
         for block in measurement.layout.blocks:
             words = np.abs(reports[:, measurement.layout.sent(block.name)])

@@ -115,7 +115,8 @@ def test_the_equations_covariance_is_that_of_a_simulation(collected: Collected) 
     drawn = noise @ (law.basis @ theta) @ law.basis
     assert_allclose(np.sqrt(np.diagonal(law.product_covariance(theta))), drawn.std(axis=0), rtol=0.02)
     # Of the straightened block it has the closed form.
-    upper = law.straightened()
+    upper, straight_law = law.straightened()
+    assert straight_law is collected.law
     straight, inverse = collected.law.product_covariance(upper @ theta), np.linalg.inv(upper)
     assert_allclose(upper.T @ straight @ upper, law.product_covariance(theta), rtol=1e-9)
     assert_allclose(upper.T @ upper, law.basis.T @ law.basis, rtol=1e-9, atol=1e-12)
