@@ -19,6 +19,7 @@ from lintra_analysis.commands.plan_file import (
     Propose,
     PublicSample,
     answer_file,
+    plan_family,
 )
 from lintra_analysis.kinds.context import CalibrationContext
 from lintra_analysis.kinds.planned import PlannedMechanism, planned_mechanism
@@ -103,6 +104,10 @@ def plan(
     clip_count_weight: Weight = None,
     noise: Noise = None,
     epsilon_alone: Alone = None,
+    family: Annotated[
+        Literal["logistic"] | None,
+        typer.Option(help="Plan the rounds of a logistic regression of one of --columns on the others."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Plan a task: noise, predicted error, bytes and limits, without any data."""
@@ -111,6 +116,8 @@ def plan(
     elif any(asked.params[name] not in (None, False) for name in OF_A_FILE):
         *words, last = ("--" + name.replace("_", "-") for name in OF_A_FILE)
         raise InvalidTaskError(f"{', '.join(words)} and {last} go with a SPEC.json")
+    elif family is not None:
+        plan_family(_flags(asked.params), mechanism, solve, as_json=as_json)
     else:
         flags = _flags(asked.params)
         show_plan(solved(flags, solve, sigma, error, mechanism or "osnap"), mechanism, as_json=as_json)

@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,8 +11,9 @@ import typer
 
 from lintra_analysis.access.downloaded import open_release, task_of
 from lintra_analysis.commands.columns import tell_remarks
+from lintra_analysis.plan.flags import PlanFlags
 from lintra_analysis.trial.default_spec import proposed_document
-from lintra_analysis.trial.error_forecast import foresee
+from lintra_analysis.trial.error_forecast import ErrorForecast, foresee
 from lintra_analysis.trial.files.table import FileTable, Readings, read_columns, read_table
 from lintra_analysis.trial.pilot import main_document, pilot_document
 from lintra_analysis.trial.plan_text import document, show
@@ -63,9 +65,42 @@ def plan_file(
     """Print what to expect of the task that a specification asks for."""
     asked = _read(specification)
     sample = None if public_sample is None else _sample(public_sample, asked)
-    found = foresee(asked, sample, target, int(time.time()), system_randomness, organisation_rows)
+    _tell(foresee(asked, sample, target, int(time.time()), system_randomness, organisation_rows), as_json=as_json)
+
+
+def _tell(found: ErrorForecast, *, as_json: bool) -> None:
     text = json.dumps(document(found), ensure_ascii=False, allow_nan=False) + "\n" if as_json else show(found)
     typer.echo(text, nl=False)
+
+
+def plan_family(flags: PlanFlags, mechanism: str | None, solve: str | None, *, as_json: bool) -> None:
+    """Print what to expect of the rounds of a logistic regression, of columns that are spread evenly over [-1, 1].
+
+    Raises:
+        InvalidTaskError: an option beside --columns, --clients, --max-clients, --epsilon, --delta, --neighbours and
+            --corrupt is given.
+    """
+    read = ("columns", "clients", "max_clients", "epsilon", "delta", "neighbours", "corrupt", "features")
+    same = replace(flags, **{name: getattr(PlanFlags(), name) for name in read})
+    if mechanism is not None or solve is not None or same != PlanFlags():
+        raise InvalidTaskError(
+            "--family is planned for --columns, --clients, --max-clients, --epsilon, --delta, --neighbours and "
+            "--corrupt alone; write a SPEC.json for the rest"
+        )
+    names = [f"x{number}" for number in range(1, flags.columns)]
+    study = {
+        "purpose": "a plan",
+        "columns": [*({"name": name, "lower": "-1", "upper": "1"} for name in names), {"name": "y", "kind": "boolean"}],
+        "mechanism": {"kind": "newton_step"},
+        "epsilon": flags.epsilon,
+        "delta": flags.delta,
+        "neighbours": flags.neighbours,
+        "min_clients": flags.clients,
+        "max_clients": flags.cohort,
+        "max_corrupt_clients": flags.corrupt,
+    }
+    found = foresee(proposed_document(study, None), None, None, int(time.time()), system_randomness)
+    _tell(found, as_json=as_json)
 
 
 def propose_file(specification: Path, public_sample: Path | None, target: str | None) -> None:

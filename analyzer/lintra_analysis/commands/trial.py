@@ -9,17 +9,21 @@ import typer
 
 from lintra_analysis.commands.columns import AcceptGuesses, As, Drop, Keep, Missing, readings_of, tell_remarks
 from lintra_analysis.commands.progress import waiting
-from lintra_analysis.trial.coefficients import RegressionComparison
+from lintra_analysis.trial.directions import DirectionComparison
 from lintra_analysis.trial.files.table import FileTable, Readings, read_table_beside
 from lintra_analysis.trial.organisations import Whose
 from lintra_analysis.trial.text import draw, show
-from lintra_analysis.trial.trial import is_wide, try_table
+from lintra_analysis.trial.trial import is_wide, try_logistic, try_table
 from lintra_protocol.crypto.randomness import bulk_system_randomness
 from lintra_protocol.errors import InvalidTableError
 
 TriedMechanism = Annotated[
     Literal["second_moment", "range_finder"] | None,
     typer.Option(help="All products, or from 500 numbers in a row on by default a range finder."),
+]
+Family = Annotated[
+    Literal["logistic"] | None,
+    typer.Option(help="Explain a target of zeros and ones by a logistic regression, in rounds of the same rows."),
 ]
 Organisation = Annotated[
     str | None,
@@ -33,7 +37,11 @@ KeepRows = Annotated[
 ]
 NumDraws = Annotated[
     int | None,
-    typer.Option(min=20, max=2000, help="Simulated collections: 200 to 24 numbers a row, 50 to 64, 20 beyond."),
+    typer.Option(
+        min=20,
+        max=2000,
+        help="Simulated collections: 200 to 24 numbers a row, 50 to 64, 20 beyond; of rounds 50 to 24, 20 beyond.",
+    ),
 ]
 
 
@@ -48,6 +56,7 @@ def try_file(
     spec: Annotated[Path | None, typer.Option(metavar="SPEC.json", help="Write a task's specification here.")] = None,
     picture: Annotated[Path | None, typer.Option(metavar="FILE.png", help="Draw it; needs matplotlib.")] = None,
     mechanism: TriedMechanism = None,
+    family: Family = None,
     organisation: Organisation = None,
     person: Person = None,
     keep: KeepRows = None,
@@ -69,8 +78,13 @@ def try_file(
     with waiting("reading the file") as said:
         if organisation is None and (person is not None or keep is not None):
             raise InvalidTableError("--person and --keep go with --organisation")
+        if family is not None and (mechanism is not None or organisation is not None):
+            raise InvalidTableError(
+                "--family takes the rounds of a logistic regression, one client a row: leave --mechanism and "
+                "--organisation out"
+            )
         table, whose = _read(file, organisation, person, readings)
-        wide = mechanism == "range_finder" or (mechanism is None and is_wide(table, target))
+        wide = mechanism == "range_finder" or (mechanism is None and family is None and is_wide(table, target))
         if wide and whose is not None:
             raise InvalidTableError("organisations are tried with all products: leave columns out")
         if wide and picture is not None:
@@ -78,22 +92,14 @@ def try_file(
                 "--picture draws coefficients; a range finder of many columns has directions instead"
             )
         now, random_bytes = int(time.time()), bulk_system_randomness()
-        trial = try_table(
-            table,
-            target,
-            epsilon,
-            delta,
-            now,
-            random_bytes,
-            said,
-            wide=wide,
-            whose=whose,
-            rows_per_person=keep,
-            draws=draws,
-        )
+        asked = (table, target, epsilon, delta, now, random_bytes, said)
+        if family is None:
+            trial = try_table(*asked, wide=wide, whose=whose, rows_per_person=keep, draws=draws)
+        else:
+            trial = try_logistic(*asked, draws=draws)
     if spec is not None:
         spec.write_text(json.dumps(trial.specification, indent=2, ensure_ascii=False) + "\n", "utf-8")
-    if picture is not None and isinstance(trial.answer, RegressionComparison):
+    if picture is not None and not isinstance(trial.answer, DirectionComparison):
         draw(trial, trial.answer, picture)
     if as_json:
         typer.echo(json.dumps(trial.document(), ensure_ascii=False, allow_nan=False))

@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from lintra_analysis.estimators.newton import next_parameter
+from lintra_analysis.estimators.newton import LEAST_ROUNDS, next_parameter
 from lintra_analysis.kinds.clip_count import clip_count_deviation, row_count_deviation
 from lintra_analysis.kinds.context import CalibrationContext, FirstRound
 from lintra_analysis.kinds.kind import Kind, no_warnings
@@ -23,7 +23,7 @@ from lintra_protocol.encoding.documents import Real, fraction, real, real_below
 from lintra_protocol.errors import InvalidAnalysisError, InvalidTaskError
 from lintra_protocol.fields.schema import Schema
 from lintra_protocol.mechanisms.measurement import Measurement
-from lintra_protocol.mechanisms.newton_step import MAX_PARAMETER, START_DISTANCE, STEP_DISTANCE, NewtonStep
+from lintra_protocol.mechanisms.newton_step import MAX_PARAMETER, MAX_ROUNDS, START_DISTANCE, STEP_DISTANCE, NewtonStep
 from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.task import Task
 
@@ -31,6 +31,9 @@ _SPARE = 1 - 1e-6
 """Of mu of a chain: what rounding one round's claim may take from another's part."""
 
 _DIGITS = 15
+
+MANY_ROUNDS_FROM = 1000.0
+"""n mu^2 above which five rounds are reserved."""
 
 
 class NewtonStepSpecification(MechanismSpecification):
@@ -103,6 +106,11 @@ def _fields(context: CalibrationContext[NewtonStepSpecification], names: list[st
 def residual_bits(rows: int, mu: float) -> int:
     """Return h: the smallest of 8 to 12 with n mu^2 <= .16 4^h, so that roundings add at most 1 % to a deviation."""
     return next((h for h in range(8, 12) if rows * mu**2 <= 0.16 * 4**h), 12)
+
+
+def usual_rounds(rows: int, mu: float) -> int:
+    """Return K, how many rounds are reserved for the same people: five where n mu^2 exceeds 1000, else three."""
+    return MAX_ROUNDS if rows * mu**2 > MANY_ROUNDS_FROM else LEAST_ROUNDS
 
 
 def claim_of_round(total: Claim, rounds: int, *, is_start: bool) -> Claim:

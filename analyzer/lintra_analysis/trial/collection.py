@@ -8,9 +8,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from lintra_analysis.estimators.newton import stops
 from lintra_analysis.kinds.decode import read
+from lintra_analysis.kinds.released_parts import nothing_earlier
 from lintra_analysis.releases.release import Release
 from lintra_analysis.spec.build_task import PartyKeys, build_task
+from lintra_analysis.spec.second_round import build_second_task
 from lintra_analysis.spec.specification import Specification
 from lintra_protocol.cohort.report_ids import ReportIds
 from lintra_protocol.crypto.randomness import RandomBytes
@@ -73,7 +76,21 @@ def collect(
     collection is. `files` has for each organisation the places of its rows, and whose each is, numbered from 0. All
     reports are added to one row of the release.
     """
-    task = _trial_task(specification, now, random_bytes)
+    return collect_task(_trial_task(specification, now, random_bytes), rows, random_bytes, said, files)
+
+
+def collect_task(
+    task: Task,
+    rows: FloatArray,
+    random_bytes: RandomBytes,
+    said: Callable[[str], None] = lambda _: None,
+    files: Sequence[tuple[IntArray, IntArray]] = (),
+    before: Release | None = None,
+) -> Collected:
+    """Run the protocol over rows for a task that is there (see `collect`); `before` is the release of its round before.
+
+    `rows` has shape `(n, d)`, in users' units.
+    """
     checked = task.schema_arrays.rows(rows)
     nonces = [random_bytes(NONCE_BYTES) for _ in range(task.num_servers)]
     normalised = (task.schema_arrays.normalise(checked[own]) for own, _ in files)
@@ -82,7 +99,7 @@ def collect(
         for own, (_, of) in zip(normalised, files, strict=True)
     ]
     made = _contributed(task, exact, random_bytes, said) if files else _reports(task, checked, random_bytes, said)
-    collected = added_up(task, made, nonces, random_bytes)
+    collected = added_up(task, made, nonces, random_bytes, before)
     collected = replace(collected, contributions=tuple(exact))
     if task.mechanism.kind != "second_moment":
         return collected
@@ -122,11 +139,41 @@ def _contributed(
         yield [make_report(task, noised, task.not_before, random_bytes)]
 
 
-def added_up(task: Task, made: Iterable[list[Report]], nonces: Sequence[bytes], random_bytes: RandomBytes) -> Collected:
+def collect_chain(
+    specification: Mapping[str, object],
+    rows: FloatArray,
+    now: int,
+    random_bytes: RandomBytes,
+    said: Callable[[str], None] = lambda _: None,
+) -> list[Collected]:
+    """Run the rounds of a logistic regression over rows of clients, shape `(n, d)`, until an analyst would stop."""
+    task, found = _trial_task(specification, now, random_bytes), list[Collected]()
+    asked = _asked(specification)
+    while True:
+        number = len(found) + 1
+        before = found[-1].release if found else None
+
+        def said_of_round(words: str, number: int = number) -> None:
+            said(f"round {number}: {words}")
+
+        found.append(collect_task(task, rows, random_bytes, said_of_round, before=before))
+        release = found[-1].release
+        if stops(release.need("newton").chain):
+            return found
+        task = build_second_task(asked, task, release, now, random_bytes)
+
+
+def added_up(
+    task: Task,
+    made: Iterable[list[Report]],
+    nonces: Sequence[bytes],
+    random_bytes: RandomBytes,
+    before: Release | None = None,
+) -> Collected:
     """Compute what `ideal.release` gives where every report is added to one row, without holding all reports at once.
 
     The clients of a trial are honest, so the checks of a verified task are left out. `made` is all reports, some at a
-    time; `nonces` are one from each server, in server order.
+    time; `nonces` are one from each server, in server order; `before` is the release of the round before.
     """
     shares = np.zeros((task.num_servers, 1, task.sketch_words), np.uint64)
     found: list[bytes] = []
@@ -138,7 +185,9 @@ def added_up(task: Task, made: Iterable[list[Report]], nonces: Sequence[bytes], 
         task.measurement.add_server_noise(share, random_bytes)
     check_cohort(task, len(found), len(found))
     drawn = draw_matrix(task, BATCH, ReportIds.of(sorted(found)).root, nonces, len(found))
-    return Collected(task, read(task, from_ring(combine(shares)), drawn.matrix.row_counts()), drawn.privacy)
+    counts = drawn.matrix.row_counts()
+    earlier = nothing_earlier if before is None else lambda _: before
+    return Collected(task, read(task, from_ring(combine(shares)), counts, earlier), drawn.privacy)
 
 
 def _trial_task(specification: Mapping[str, object], now: int, random_bytes: RandomBytes) -> Task:
@@ -147,8 +196,12 @@ def _trial_task(specification: Mapping[str, object], now: int, random_bytes: Ran
     All rows of a trial are its smallest cohort, and its clients are honest: a verified task would wait for more reports
     than there are, as many as might be rejected (R5).
     """
-    asked = Specification.model_validate({"verification": "none"} | dict(specification))
+    asked = _asked(specification)
     return build_task(asked, placeholder_servers(random_bytes), placeholder_keys(random_bytes), now, random_bytes)
+
+
+def _asked(specification: Mapping[str, object]) -> Specification:
+    return Specification.model_validate({"verification": "none"} | dict(specification))
 
 
 def placeholder_servers(random_bytes: RandomBytes, count: int = NUM_SERVERS) -> list[ServerEntry]:

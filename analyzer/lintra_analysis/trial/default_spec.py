@@ -15,6 +15,7 @@ from lintra_analysis.spec.build_task import as_asked, claim_of, columns_of
 from lintra_analysis.spec.specification import ColumnSpecification, Specification, specifications
 from lintra_analysis.trial.files.bounds import ColumnSpread, bounded_column, column_of, row_bound_of
 from lintra_analysis.trial.files.table import FileColumn, FileKind, FileTable
+from lintra_analysis.trial.logistic import logistic_document
 from lintra_analysis.trial.row_weights import applies_to, weighted_document
 from lintra_protocol.crypto.randomness import expand
 from lintra_protocol.crypto.ring import FloatArray, IntArray
@@ -65,6 +66,12 @@ def proposed_document(study: Mapping[str, object], sample: FileTable | None, tar
             columns, rows, claim, mechanism, target=target, whole=whole, at_hand=sample is not None
         )
         return _by_its_own_rule(document | {"mechanism": fields, "row_bound": bound})
+    if isinstance(mechanism, dict) and kind == "newton_step" and study.get("row_bound") is None:
+        document = {"noise": "clients"} | _stated(study) | {"columns": filled, "mechanism": mechanism}
+        rows, _ = _rows_like(columns, held, sample)
+        return document | logistic_document(
+            _features(columns, rows, mechanism), claim_of(_specification(document)), mechanism
+        )
     bounds = row_bound_of(columns, [spread for pair in zip(columns, held, strict=True) for spread in _spreads(*pair)])
     if isinstance(mechanism, dict) and kind == "second_moment":
         mechanism = {"intercept": bounds.intercept, "trace": True} | mechanism
@@ -74,6 +81,15 @@ def proposed_document(study: Mapping[str, object], sample: FileTable | None, tar
         "row_bound": _stated(study).get("row_bound", bounds.row_bound),
     }
     return _by_its_own_rule(document)
+
+
+def _features(columns: Sequence[Column], rows: FloatArray, mechanism: Document) -> FloatArray:
+    """Return rows, shape `(m, k)`, without the column that a mechanism explains, the last if it names none."""
+    names = [column.name for column in Schema(tuple(columns), indicators=True).encoded]
+    target = mechanism.get("target", names[-1])
+    if target not in names or len(names) < 2:
+        raise InvalidTaskError(f"mechanism.target: {target!r} is none of {', '.join(names)} beside a feature")
+    return np.delete(rows, names.index(str(target)), axis=1)
 
 
 def _require_sound(place: int, stated: Document) -> None:

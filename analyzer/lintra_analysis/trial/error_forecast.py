@@ -26,6 +26,7 @@ from lintra_analysis.kinds.decode import read
 from lintra_analysis.releases.release import Release
 from lintra_analysis.spec.build_task import build_task, warnings_of
 from lintra_analysis.spec.specification import Specification
+from lintra_analysis.trial.chain_forecast import ChainForecast, foresee_chain
 from lintra_analysis.trial.collection import NUM_SERVERS, placeholder_keys, placeholder_servers
 from lintra_analysis.trial.files.table import FileTable
 from lintra_analysis.trial.mechanism_forecast import SketchForecast, WideForecast, foresee_sketch, foresee_wide
@@ -113,6 +114,7 @@ class ErrorForecast:
             noise drowns is left out.
         coefficients: by feature, value and deviation (None where noise leaves it unbounded); None without a target.
         wide: what a range finder would tell; None for other mechanisms.
+        chain: what the rounds of a logistic regression would tell; None for other mechanisms.
         sketch: what a sketch would tell, which has no errors by column; None for other mechanisms.
         others: deviations that the noise causes in what is about no single column, by what it is.
         prospects: how well coefficients could be told from other cohorts and at other epsilons; None without a target.
@@ -128,6 +130,7 @@ class ErrorForecast:
     correlations: dict[tuple[str, str], float] | None
     coefficients: dict[str, tuple[float, float | None]] | None
     wide: WideForecast | None
+    chain: ChainForecast | None
     sketch: SketchForecast | None
     others: dict[str, float]
     prospects: tuple[Prospect, ...] | None
@@ -178,6 +181,7 @@ def foresee(
         correlations=None if release is None else _correlations(release),
         coefficients=None if known is None else _coefficients(*known),
         wide=wide,
+        chain=foresee_chain(task, rows, release),
         sketch=sketch,
         others={} if release is None else _others(release),
         prospects=None if known is None else _prospects(task, *known, each or 1, guessed=sample is None),

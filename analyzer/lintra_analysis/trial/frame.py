@@ -3,12 +3,12 @@
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from lintra_analysis.trial.coefficients import RegressionComparison
+from lintra_analysis.trial.directions import DirectionComparison
 from lintra_analysis.trial.files.table import FileCells, Readings, table_of
 from lintra_analysis.trial.text import html, show
-from lintra_analysis.trial.trial import Trial, try_table
+from lintra_analysis.trial.trial import Trial, try_logistic, try_table
 from lintra_protocol.crypto.randomness import bulk_system_randomness
 from lintra_protocol.errors import InvalidAnalysisError
 
@@ -32,7 +32,7 @@ class FrameTrial(Trial):
         """
         import pandas
 
-        if not isinstance(self.answer, RegressionComparison):
+        if isinstance(self.answer, DirectionComparison):
             raise InvalidAnalysisError("a trial along directions has no slopes")
         return pandas.DataFrame([asdict(slope) for slope in self.answer.judgement.slopes]).set_index("name")
 
@@ -51,6 +51,7 @@ def trial(
     epsilon: float = 1.0,
     delta: float | None = None,
     draws: int | None = None,
+    family: Literal["logistic"] | None = None,
     accept_guesses: bool = False,
 ) -> FrameTrial:
     """Collect a table privately on this machine, and say what collections like it would tell of it.
@@ -72,7 +73,9 @@ def trial(
         missing: a cell that means a missing value, by the name of its column.
         epsilon: what is promised to every row.
         delta: by default a millionth, or one over the rows if that is less.
-        draws: how many collections are simulated; by default 200 to 24 numbers a row, 50 to 64, 20 beyond.
+        draws: how many collections are simulated; by default 200 to 24 numbers a row, 50 to 64, 20 beyond; of rounds
+            50 to 24 and 20 beyond.
+        family: "logistic" explains a target of zeros and ones by a logistic regression, in rounds of the same rows.
         accept_guesses: whether a column that can be read in two ways is read in the likelier one.
 
     Returns:
@@ -88,5 +91,6 @@ def trial(
     readings = Readings.from_options(ways, codes, drop, keep, guess=accept_guesses)
     cells = FileCells.of(rows)
     table = table_of(*cells.read(readings), len(cells.columns[0]), readings, cells.note)
-    found = try_table(table, target, epsilon, delta, int(time.time()), bulk_system_randomness(), draws=draws)
+    run = try_table if family is None else try_logistic
+    found = run(table, target, epsilon, delta, int(time.time()), bulk_system_randomness(), draws=draws)
     return FrameTrial(**vars(found))

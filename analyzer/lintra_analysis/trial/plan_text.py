@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 
 from lintra_analysis.estimators.tabular import number, table
+from lintra_analysis.trial.chain_forecast import ChainForecast
 from lintra_analysis.trial.error_forecast import ErrorForecast
 from lintra_analysis.trial.mechanism_forecast import SketchForecast, WideForecast
 from lintra_analysis.trial.what_if import prospects_table
@@ -38,6 +39,7 @@ def document(found: ErrorForecast) -> dict[str, object]:
         if coefficients is None
         else [{"name": name, "value": value, "standard_error": error} for name, (value, error) in coefficients.items()],
         "wide": None if found.wide is None else found.wide.document(),
+        "chain": None if found.chain is None else found.chain.document(),
         "sketch": None if found.sketch is None else asdict(found.sketch),
         "others": found.others,
         "prospects": None
@@ -151,6 +153,8 @@ def _answers(found: ErrorForecast) -> Iterator[str]:
         yield ""
     if found.wide is not None:
         yield from _wide(found.wide)
+    if found.chain is not None:
+        yield from _chain(found.chain)
     if found.others:
         yield from table(["", "deviation"], [[name, number(error)] for name, error in found.others.items()])
         yield ""
@@ -187,6 +191,24 @@ def sketch_in_words(sketch: SketchForecast) -> Iterator[str]:
         "Errors of single means, correlations and coefficients are not foreseen: which rows of the sketch a report "
         "enters is drawn after the last report."
     )
+
+
+def _chain(chain: ChainForecast) -> Iterator[str]:
+    yield (
+        f"Up to {chain.rounds} rounds of the same people, paid for with the first. "
+        f"{100 * chain.told:.0f} % of {chain.draws} simulated chains have intervals."
+    )
+    rows = [
+        [
+            slope.name,
+            "not determined" if slope.own is None else number(slope.own),
+            f"{100 * (slope.seen or 0):.0f} %",
+            "no size" if slope.seen_from is None else f"{slope.seen_from:.2g}",
+        ]
+        for slope in chain.slopes
+    ]
+    yield from table(["slope of", "of these rows", "seen in", "80 % from"], rows)
+    yield ""
 
 
 def _wide(wide: WideForecast) -> Iterator[str]:

@@ -100,6 +100,11 @@ def relative_noise(num_numbers: int, num_rows: float, mu: float) -> float:
     return 1.02 * num_numbers / (max(num_rows, 1.0) * mu)
 
 
+def share_shrunk(noise: float, *, target: bool = True) -> float:
+    """Return s, the share of rows that count less where `noise` is nu."""
+    return min(1.0, (_SHRUNK if target else _SHRUNK_WITHOUT_TARGET) * noise)
+
+
 def row_weighting(
     rows: FloatArray,
     num_rows: float,
@@ -117,9 +122,9 @@ def row_weighting(
     """
     noise = relative_noise(rows.shape[1] + 1, num_rows, mu)
     if not target:
-        return _weighting(rows, "all", noise, min(1.0, _SHRUNK_WITHOUT_TARGET * noise))
+        return _weighting(rows, "all", noise, share_shrunk(noise, target=False))
     by = by or ("features" if two_valued or noise < FEATURES_BELOW else "all")
-    return _weighting(rows, by, noise, min(1.0, _SHRUNK * noise), two_valued=two_valued)
+    return _weighting(rows, by, noise, share_shrunk(noise), two_valued=two_valued)
 
 
 def chosen_on(

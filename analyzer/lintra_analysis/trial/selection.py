@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -38,6 +38,27 @@ def chosen_columns(table: FileTable, target: str) -> FileTable:
         why = f": {reasons(table.left_out)}" if table.left_out else ""
         raise InvalidTableError(f"the file has no other column that could explain {target!r}{why}")
     return FileTable(table.keep([*features, target]).columns, table.num_rows, table.left_out)
+
+
+def logistic_columns(table: FileTable, target: str) -> FileTable:
+    """Return a table without reserved levels that nobody has.
+
+    In rounds a feature cannot be left out afterwards, and the noise of one that nobody has hides all slopes.
+
+    Raises:
+        InvalidTableError: the target is no column of zeros and ones.
+    """
+    if table.column(target).kind != "boolean":
+        raise InvalidTableError(
+            f"column {target!r} does not hold zeros and ones; a logistic regression explains a yes or no"
+        )
+    kept, left_out = [], dict(table.left_out)
+    for column in table.columns:
+        if column.kind == "category" and column.values.max() < len(column.levels) - 1:
+            left_out[f"{column.name}[{column.levels[-1]}]"] = "it is a level that nobody has"
+            column = replace(column, levels=column.levels[:-1])
+        kept.append(column)
+    return FileTable(tuple(kept), table.num_rows, left_out)
 
 
 def complete_rows(table: FileTable) -> tuple[FloatArray, int]:

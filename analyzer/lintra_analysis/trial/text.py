@@ -8,8 +8,10 @@ from pathlib import Path
 from lintra_analysis.estimators.table import Table
 from lintra_analysis.estimators.tabular import number, table
 from lintra_analysis.releases.clipped import FEW, MANY
+from lintra_analysis.trial import logistic_text
 from lintra_analysis.trial.coefficients import RegressionComparison
 from lintra_analysis.trial.directions import DirectionComparison
+from lintra_analysis.trial.logistic import LogisticComparison
 from lintra_analysis.trial.organisations import PooledComparison
 from lintra_analysis.trial.trial import Trial
 from lintra_analysis.trial.verdict import SEEN, Size, SlopeVerdict, Verdict
@@ -20,6 +22,8 @@ from lintra_protocol.mechanisms.collusion import in_words as colluding_in_words
 SHOWN = 10
 """Directions that a text shows."""
 
+SlopesComparison = RegressionComparison | LogisticComparison
+
 _WIDTH = 40
 _LINE = 100
 
@@ -27,10 +31,11 @@ _LINE = 100
 def show(trial: Trial) -> str:
     """Return what a trial found: what collections like it would tell of the table's own answer, and the verdict."""
     answer = trial.answer
-    if isinstance(answer, RegressionComparison):
+    if not isinstance(answer, DirectionComparison):
         header, rows = slopes_table(answer)
         said = "\n\n".join(textwrap.fill(each, _LINE) for each in in_words(trial, answer))
-        parts = [*_predictions(answer), "", *table(header, rows), "", textwrap.fill(_LEGEND, _LINE), "", said]
+        legend = textwrap.fill(_legend(answer), _LINE)
+        parts = [*_predictions(answer), "", *table(header, rows), "", legend, "", said]
         return "\n".join([*_opening(trial), *parts, "", *_remarks(trial), ""])
     return "\n".join(
         [
@@ -51,10 +56,10 @@ def show(trial: Trial) -> str:
 def html(trial: Trial) -> str:
     """Return the same as HTML for a notebook."""
     answer = trial.answer
-    if not isinstance(answer, RegressionComparison):
+    if isinstance(answer, DirectionComparison):
         return f"<pre>{escape(show(trial))}</pre>"
     header, rows = slopes_table(answer)
-    notes = [*_opening(trial), *_predictions(answer), _LEGEND, *in_words(trial, answer), *_remarks(trial)]
+    notes = [*_opening(trial), *_predictions(answer), _legend(answer), *in_words(trial, answer), *_remarks(trial)]
     own = Table(f"Trial: {trial.target}", (), (), shown=[(header, rows)])
     return own.html() + "".join(f"<p>{escape(note)}</p>" for note in notes if note)
 
@@ -68,7 +73,9 @@ def _opening(trial: Trial) -> Iterator[str]:
         yield f"{size}; epsilon {number(trial.epsilon)}; {answer.words:,} words a report"
     else:
         size += "" if pooled is None else f" of {pooled.organisations:,} organisations"
-        yield f"{trial.target} by {len(answer.coefficients) - 1} numbers; {size}; epsilon {number(trial.epsilon)}"
+        names = f"{len(answer.coefficients) - 1} numbers"
+        names += ", a logistic regression" if isinstance(answer, LogisticComparison) else ""
+        yield f"{trial.target} by {names}; {size}; epsilon {number(trial.epsilon)}"
     if pooled is not None:
         yield f"Promised to {pooled.promised_to}; {colluding_in_words(pooled.colluding, pooled.organisations)}."
         if pooled.dropped_rows:
@@ -115,8 +122,11 @@ def _name(name: str) -> str:
     return shown if len(shown) <= _WIDTH else shown[: _WIDTH - 1] + "…"
 
 
-def _predictions(answer: RegressionComparison) -> Iterator[str]:
+def _predictions(answer: SlopesComparison) -> Iterator[str]:
     """Say how well predictions would do, beside those of the table itself."""
+    if isinstance(answer, LogisticComparison):
+        yield from logistic_text.opening(answer)
+        return
     judged, example = answer.judgement, answer.r2
     low, high = example.interval
     told = "not told" if example.private is None else f"{example.private:.2f}"
@@ -125,7 +135,7 @@ def _predictions(answer: RegressionComparison) -> Iterator[str]:
     yield f"R2 that the example states: {told}, between {low:.2f} and {high:.2f}"
 
 
-def slopes_table(answer: RegressionComparison) -> tuple[list[str], list[list[str]]]:
+def slopes_table(answer: SlopesComparison) -> tuple[list[str], list[list[str]]]:
     """Return the heading and the lines of the table of slopes, the intercept last."""
     header = ["", "yours", "weighted", "seen in", "80 % from", "off by", "example", "[.025", ".975]"]
     judged = {slope.name: slope for slope in answer.judgement.slopes}
@@ -154,6 +164,11 @@ _LEGEND = (
     "collection, with its 95 % interval for the weighted slope."
 )
 
+
+def _legend(answer: SlopesComparison) -> str:
+    return logistic_text.LEGEND if isinstance(answer, LogisticComparison) else _LEGEND
+
+
 _VERDICTS: dict[Verdict, str] = {
     "good": "Good",
     "part": "Part of it",
@@ -162,10 +177,11 @@ _VERDICTS: dict[Verdict, str] = {
 }
 
 
-def in_words(trial: Trial, answer: RegressionComparison) -> Iterator[str]:
+def in_words(trial: Trial, answer: SlopesComparison) -> Iterator[str]:
     """Yield the verdict, and what would help."""
     judged = answer.judgement
     large = [slope for slope in judged.slopes if slope.large]
+    measure = "R2" if isinstance(answer, RegressionComparison) else "explained deviance"
     told = [slope.name for slope in large if slope.told]
     lost = [slope.name for slope in large if not slope.told]
     why = {
@@ -173,10 +189,14 @@ def in_words(trial: Trial, answer: RegressionComparison) -> Iterator[str]:
         if large
         else "no slope reaches a tenth of a deviation, and one that did would be seen in 80 % of collections",
         "part": f"seen in 80 % of collections: {', '.join(told)}; not: {', '.join(lost)}",
-        "prediction only": "no slope is seen in 80 % of collections, but predictions keep more than half of your R2",
-        "not at this size": "no slope is seen in 80 % of collections, and predictions keep at most half of your R2",
+        "prediction only": "no slope is seen in 80 % of collections, but predictions keep more than half of your "
+        f"{measure}",
+        "not at this size": "no slope is seen in 80 % of collections, and predictions keep at most half of "
+        f"your {measure}",
     }[judged.verdict]
     yield f"{_VERDICTS[judged.verdict]}: {why}."
+    if isinstance(answer, LogisticComparison):
+        yield from logistic_text.rounds_in_words(answer)
     shrunk = [slope.name for slope in large if slope.seen is not None and slope.seen >= SEEN and not slope.kept]
     if shrunk:
         yield f"Of {', '.join(shrunk)} the collection estimates less than half of your slope: rows count unlike yours."
@@ -257,7 +277,7 @@ def _verdict_of_directions(answer: DirectionComparison) -> str:
     return "Worth collecting: at this epsilon and size directions can be told, and predictions along them."
 
 
-def draw(trial: Trial, answer: RegressionComparison, file: Path) -> None:
+def draw(trial: Trial, answer: SlopesComparison, file: Path) -> None:
     """Draw every coefficient in units of its table's own size, so that all fit on one axis.
 
     Raises:

@@ -16,14 +16,15 @@ from lintra_analysis.kinds.range_finder import COLUMNS_OF_A_RANGE, proposed_inte
 from lintra_analysis.spec.build_task import claim_of
 from lintra_analysis.spec.specification import Specification
 from lintra_analysis.trial.coefficients import RegressionComparison, coefficients_of
-from lintra_analysis.trial.collection import collect
+from lintra_analysis.trial.collection import collect, collect_chain
 from lintra_analysis.trial.directions import DirectionComparison, directions_of
 from lintra_analysis.trial.files.bounds import Bounds, bounds_of
 from lintra_analysis.trial.files.schema import column_documents
 from lintra_analysis.trial.files.table import FileTable
+from lintra_analysis.trial.logistic import LogisticComparison, logistic_document, logistic_of, weighting_of
 from lintra_analysis.trial.organisations import PooledComparison, Whose, contributors_of, pooled_of
 from lintra_analysis.trial.row_weights import RowWeighting, weighted_document
-from lintra_analysis.trial.selection import EncodedRows, chosen_columns, complete_rows
+from lintra_analysis.trial.selection import EncodedRows, chosen_columns, complete_rows, logistic_columns
 from lintra_analysis.trial.verdict import Verdict
 from lintra_protocol.crypto.randomness import RandomBytes
 from lintra_protocol.crypto.ring import FloatArray
@@ -42,7 +43,7 @@ class Trial:
         incomplete_rows: of these, rows in which a number is missing.
         left_out: columns that cannot be collected, and why.
         clipped_share: of the rows, that a bound changed.
-        epsilon: of the release, as its certificate would state it.
+        epsilon: of the release, as its certificate would state it; of rounds that of all together.
         answer: beside that of the table itself.
         pooled: what organisations learn together and alone; None where every row is a client's.
         seconds: that it took.
@@ -55,7 +56,7 @@ class Trial:
     left_out: dict[str, str]
     clipped_share: float
     epsilon: float
-    answer: RegressionComparison | DirectionComparison
+    answer: RegressionComparison | DirectionComparison | LogisticComparison
     pooled: PooledComparison | None
     seconds: float
 
@@ -65,7 +66,7 @@ class Trial:
     @property
     def verdict(self) -> Verdict | None:
         """Whether collecting such rows would tell the table's slopes; None of a range finder's directions."""
-        return self.answer.judgement.verdict if isinstance(self.answer, RegressionComparison) else None
+        return None if isinstance(self.answer, DirectionComparison) else self.answer.judgement.verdict
 
     def document(self) -> dict[str, object]:
         """Return the trial as JSON holds it."""
@@ -136,6 +137,47 @@ def try_table(
         epsilon=collected.privacy.epsilon,
         answer=answer,
         pooled=pooled,
+        seconds=time.perf_counter() - started,
+    )
+
+
+def try_logistic(
+    table: FileTable,
+    target: str,
+    epsilon: float,
+    delta: float | None,
+    now: int,
+    random_bytes: RandomBytes,
+    said: Callable[[str], None] = lambda _: None,
+    *,
+    draws: int | None = None,
+) -> Trial:
+    """Run the rounds of a logistic regression of one column on the others, and compare with the table's own.
+
+    The arguments are those of `try_table`. `target` is a column of zeros and ones. `draws` is how many chains are
+    simulated.
+    """
+    started, table = time.perf_counter(), logistic_columns(chosen_columns(table, target), target)
+    complete, incomplete = complete_rows(table)
+    bounds, block = bounds_of(table), table.block()
+    specification = _specification(table, bounds, epsilon, delta, wide=False)
+    claim = claim_of(Specification.model_validate(specification))
+    features = Schema(bounds.columns, indicators=True).normalise(complete)[:, :-1]
+    specification |= logistic_document(features, claim, {"kind": "newton_step", "target": target})
+    chain = collect_chain(specification, block, now, random_bytes, said)
+    said("simulating collections of these rows")
+    whole = ~np.isnan(block).any(axis=1)
+    rows = EncodedRows.of(bounds, block[whole], None, None, weighting_of(specification))
+    return Trial(
+        specification=specification,
+        target=target,
+        rows=table.num_rows,
+        incomplete_rows=incomplete,
+        left_out=table.left_out,
+        clipped_share=rows.changed,
+        epsilon=claim.float_epsilon,
+        answer=logistic_of(chain, rows, claim, draws),
+        pooled=None,
         seconds=time.perf_counter() - started,
     )
 

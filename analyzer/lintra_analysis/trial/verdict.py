@@ -8,7 +8,7 @@
    median R2 of the point exceeds half of the table's, and else *not at this size*.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -28,7 +28,7 @@ SEEN = 0.8
 STEP = 0.05
 OTHERS = 10
 HALF = 0.5
-_POWER = 2.8 / 1.96
+POWER = 2.8 / 1.96
 """A slope of 2.8 deviations of its error is found in 80 % of the draws; an interval reaches 1.96 of them."""
 
 _WIDTHS, _LEAST_WIDTHS = 400, 4
@@ -42,7 +42,7 @@ class SlopeVerdict:
 
     Attributes:
         own: of the table, by ordinary least squares; None where its rows do not determine it.
-        weighted: that a collection estimates: the same of the rows as they are collected, without noise.
+        weighted: that a collection estimates: the same of the rows as they are collected, without noise; None likewise.
         large: whether the own slope is.
         seen: share of the draws in which it is seen, in steps of 5 %; None for a small slope that is not asked about.
         seen_from: the size from which a slope would be seen in 80 % of the draws; None if no size would be.
@@ -51,7 +51,7 @@ class SlopeVerdict:
 
     name: str
     own: float | None
-    weighted: float
+    weighted: float | None
     large: bool
     seen: float | None
     seen_from: float | None
@@ -60,7 +60,9 @@ class SlopeVerdict:
     @property
     def kept(self) -> bool:
         """Return whether the collection's slope has the sign of the table's own and at least half of its size."""
-        return self.own is not None and self.weighted * np.sign(self.own) >= HALF * abs(self.own)
+        if self.own is None or self.weighted is None:
+            return False
+        return bool(self.weighted * np.sign(self.own) >= HALF * abs(self.own))
 
     @property
     def told(self) -> bool:
@@ -139,6 +141,11 @@ class OwnRows:
         return np.asarray(np.sqrt(squares[:-1] / squares[-1])) if squares[-1] > 0 else np.zeros(squares.size - 1)
 
     @property
+    def deviations(self) -> FloatArray:
+        """Return what makes a slope in its unit one in deviations, shape `(f,)`."""
+        return np.asarray(self.standard / np.abs(self.units))
+
+    @property
     def sizes(self) -> FloatArray:
         """Return the sizes of the slopes in deviations, 0 where the rows do not determine them; shape `(f,)`."""
         return np.abs(np.zeros(self.units.size) if self.slopes is None else self.slopes) * self.standard
@@ -174,24 +181,38 @@ def judge(draws: Draws, own: OwnRows, rows: int, epsilon: float, delta: float) -
     `draws` have an intercept. A row of the table is one of `own`.
     """
     slopes = slopes_of(draws, own)
-    r2, verdict = float(np.median(own.r2_of(draws.points()))), verdict_of(slopes, own)
-    if verdict != "good" and not any(slope.told for slope in slopes if slope.large):
-        verdict = "prediction only" if r2 > HALF * own.r2 > 0 else "not at this size"
-    sizes = () if verdict == "good" or own.slopes is None else tuple(_sizes(draws, own, rows, epsilon, delta))
+    r2 = float(np.median(own.r2_of(draws.points())))
+    verdict = verdict_of(slopes, own.deviations, r2, own.r2)
+    any_large = own.slopes is not None and bool(own.large.any())
+
+    def good(louder: float) -> bool:
+        found = slopes_of(draws.louder(louder, SOME), own, widths=not any_large)
+        return verdict_of(found, own.deviations) == "good"
+
+    asked = verdict != "good" and own.slopes is not None
+    sizes = tuple(other_sizes(good, rows, epsilon, delta)) if asked else ()
     return SimulatedCollections(len(draws.noise), slopes, r2, own.r2, verdict, sizes)
 
 
-def verdict_of(slopes: tuple[SlopeVerdict, ...], own: OwnRows) -> Verdict:
-    """Return whether the slopes are good, or else "part"."""
+def verdict_of(
+    slopes: tuple[SlopeVerdict, ...], deviations: FloatArray, explained: float = 0.0, own_explained: float = 0.0
+) -> Verdict:
+    """Return the verdict on slopes; `deviations`, shape `(f,)`, make each one in deviations of target and feature.
+
+    `explained` is what predictions explain of these rows in the median, and `own_explained` what the table's own do.
+    """
     large = [slope for slope in slopes if slope.large]
-    if large:
-        return "good" if all(slope.told for slope in large) else "part"
     reach = [
-        slope.seen_from is not None and slope.seen_from * standard < LARGE * abs(unit)
-        for slope, standard, unit in zip(slopes, own.standard.tolist(), own.units.tolist(), strict=True)
+        slope.seen_from is not None and slope.seen_from * deviation < LARGE
+        for slope, deviation in zip(slopes, deviations.tolist(), strict=True)
         if slope.seen is not None
     ]
-    return "good" if own.slopes is not None and all(reach) else "part"
+    determined = all(slope.own is not None for slope in slopes)
+    if all(slope.told for slope in large) if large else determined and all(reach):
+        return "good"
+    if any(slope.told for slope in large):
+        return "part"
+    return "prediction only" if explained > HALF * own_explained > 0 else "not at this size"
 
 
 def slopes_of(draws: Draws, own: OwnRows, *, widths: bool = True) -> tuple[SlopeVerdict, ...]:
@@ -219,7 +240,7 @@ def slopes_of(draws: Draws, own: OwnRows, *, widths: bool = True) -> tuple[Slope
                 weighted=float(weighted[place]) * unit,
                 large=bool(large[place]),
                 seen=None if number is None else round(round(float(seen[number]) / STEP) * STEP, 2),
-                seen_from=_POWER * float(half[number]) * unit if told and number is not None else None,
+                seen_from=POWER * float(half[number]) * unit if told and number is not None else None,
                 off_by=None if truth is None else float(np.median(np.abs(points[:, place] - truth))) * unit,
             )
         )
@@ -238,10 +259,12 @@ def _half_widths(draws: Draws, asked: IntArray, bounded: NDArray[np.bool_]) -> F
     return np.asarray(np.median(np.diff(np.concatenate(ends), axis=2)[:, :, 0] / 2, axis=0))
 
 
-def _sizes(draws: Draws, own: OwnRows, rows: int, epsilon: float, delta: float) -> list[Size]:
-    """Simulate other sizes: more rows, a larger epsilon, then most of both; a direction ends where one is good."""
-    here, any_large = gaussian_mu(epsilon, delta), own.slopes is not None and bool(own.large.any())
-    found: list[Size] = []
+def other_sizes(good: Callable[[float], bool], rows: int, epsilon: float, delta: float) -> list[Size]:
+    """Simulate other sizes: more rows, a larger epsilon, then most of both; a direction ends where one is good.
+
+    `good` says whether collections with noise so many times as large, beside the sums of these rows, are.
+    """
+    here, found = gaussian_mu(epsilon, delta), list[Size]()
     directions = ([(times, 1.0) for times in MORE_ROWS], [(1, factor) for factor in LARGER_EPSILONS])
     for cells in (*directions, [(MORE_ROWS[-1], LARGER_EPSILONS[-1])]):
         if len(cells) == 1 and any(size.good for size in found):
@@ -249,8 +272,7 @@ def _sizes(draws: Draws, own: OwnRows, rows: int, epsilon: float, delta: float) 
         for times, factor in cells:
             # Sums grow with the rows and their noise does not: only the ratio of the two matters.
             louder = here / gaussian_mu(epsilon * factor, delta) / times
-            slopes = slopes_of(draws.louder(louder, SOME), own, widths=not any_large)
-            found.append(Size(rows * times, epsilon * factor, verdict_of(slopes, own) == "good"))
+            found.append(Size(rows * times, epsilon * factor, good(louder)))
             if found[-1].good:
                 break
     return found

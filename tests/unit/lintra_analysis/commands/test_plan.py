@@ -197,3 +197,23 @@ def test_sparsity_is_planned_for_and_its_price_is_named(capsys: pytest.CaptureFi
     assert isinstance(plan["leverage"], float)
     assert float(mechanism["leverage"]) == plan["leverage"] > 64 / 10_000
     assert any("smoothing noise" in note for note in plan["notes"])  # type: ignore[attr-defined]
+
+
+def test_a_family_is_planned_by_simulated_rounds_and_refuses_what_it_does_not_read(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    plan = document(capsys, "--family", "logistic", "--columns", "4", "--clients", "5000")
+    chain = plan["chain"]
+    assert isinstance(chain, dict)
+    # 4 numbers and their 10 products, and the clip counter.
+    assert (plan["mechanism"], plan["words"], chain["rounds"]) == ("newton_step", 15, 3)
+    reach = [slope["seen_from"] for slope in chain["slopes"]]
+    louder = document(capsys, "--family", "logistic", "--columns", "4", "--clients", "5000", "--epsilon", ".7")["chain"]
+    assert isinstance(louder, dict)
+    # The noise is in inverse proportion to mu, which is nearly that to epsilon.
+    for usual, wide in zip(reach, (slope["seen_from"] for slope in louder["slopes"]), strict=True):
+        assert 1.2 < wide / usual < 1.8
+    for options in (("--rank", "2"), ("--mechanism", "sum"), ("--solve", "epsilon", "--sigma", "1")):
+        assert lintra("--family", "logistic", *options) == 1
+        assert "--family is planned for --columns" in capsys.readouterr().err
+    assert lintra("--family", "logistic", "--columns", "1") == 1

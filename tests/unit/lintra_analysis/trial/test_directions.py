@@ -114,7 +114,7 @@ def test_reports_are_added_up_as_the_whole_protocol_does(monkeypatch: pytest.Mon
     reports, nonces = next(iter(made)), [bytes([j]) * 32 for j in range(task.num_servers)]
     whole = release(task, reports, nonces)
     seen: list[tuple[IntArray, IntArray]] = []
-    monkeypatch.setattr(collection, "read", lambda task, sketch, counts: seen.append((sketch, counts)))
+    monkeypatch.setattr(collection, "read", lambda task, sketch, counts, _: seen.append((sketch, counts)))
     parts = collection.added_up(task, iter([reports[:50], reports[50:]]), nonces, keystream(bytes(32)))
     assert parts.privacy == whole.privacy
     assert [each.tolist() for each in seen[0]] == [whole.sketch.tolist(), whole.row_counts.tolist()]
