@@ -49,6 +49,9 @@ Weight = Annotated[float | None, typer.Option(help="Of the clip counter; 0 for n
 Noise = Annotated[
     NoiseBy | None, typer.Option(help="Who adds it: clients to reports, servers to sums, or both, usual where offered.")
 ]
+Family = Annotated[
+    Literal["logistic"] | None, typer.Option(help="Plan the rounds of a logistic regression of a column on the others.")
+]
 Alone = Annotated[
     float | None, typer.Option(help="Epsilon if everybody else is invented; with noise both, by default 3 x epsilon.")
 ]
@@ -104,10 +107,7 @@ def plan(
     clip_count_weight: Weight = None,
     noise: Noise = None,
     epsilon_alone: Alone = None,
-    family: Annotated[
-        Literal["logistic"] | None,
-        typer.Option(help="Plan the rounds of a logistic regression of one of --columns on the others."),
-    ] = None,
+    family: Family = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Plan a task: noise, predicted error, bytes and limits, without any data."""

@@ -1,6 +1,7 @@
 """Forecasts the rounds of a logistic regression on rows like those of a sample, by simulated chains."""
 
 from dataclasses import asdict, dataclass, replace
+from typing import cast
 
 import numpy as np
 
@@ -42,11 +43,10 @@ def foresee_chain(task: Task, rows: FloatArray, release: Release | None) -> Chai
     `rows` are like those that will be collected, in users' units, shape `(n, d)`; `release` is that of the first round
     without noise.
     """
-    mechanism = task.mechanism
-    if not isinstance(mechanism, NewtonStep) or mechanism.rounds == 1 or task.contributors is not None:
+    first = None if release is None else release.newton
+    if first is None or first.rounds == 1 or task.contributors is not None:
         return None
-    assert release is not None
-    first = release.need("newton")
+    mechanism = cast("NewtonStep", task.mechanism)
     # All rounds have one noise in the gradient, and the Hessian's grows with the gradient's weight.
     later = mechanism.model_copy(update={"parameter": ("1",) * len(mechanism.parameter)})
     ratio = later.gradient_factor / mechanism.gradient_factor

@@ -12,7 +12,6 @@ import pytest
 import lintra_analysis
 from lintra_analysis.spec.specification import Specification
 from lintra_analysis.trial.default_spec import proposed_document
-from lintra_analysis.trial.error_forecast import foresee
 from lintra_analysis.trial.files.table import Readings, read_table
 from lintra_analysis.trial.logistic import LogisticComparison, logistic_document
 from lintra_analysis.trial.text import show
@@ -120,20 +119,6 @@ def test_the_row_bound_lies_between_the_mean_squared_norm_and_what_a_share_excee
     few = claim.model_copy(update={"min_clients": 200})
     assert float(str(logistic_document(features, few, {})["row_bound"])) ** 2 == pytest.approx(squares.mean(), rel=1e-3)
     assert "noise" not in logistic_document(features, claim, {"rounds": 1})
-
-
-def test_a_plan_with_these_rows_as_its_sample_foresees_what_the_trial_sees(tmp_path: Path, trial: Trial) -> None:
-    file = write(tmp_path / "rows.csv")
-    # A plan reads its sample as the specification says, so the row with a gap is left out here.
-    found = foresee(trial.specification, read_table(file, Readings()), None, NOW, keystream(bytes(32))).chain
-    assert found is not None
-    assert found.rounds == answer(trial).rounds
-    for ours, theirs in zip(found.slopes, answer(trial).judgement.slopes, strict=True):
-        assert ours.name == theirs.name
-        # A plan has the rows as a task takes them, each column within its bounds.
-        assert ours.own == pytest.approx(theirs.own, rel=0.02)
-        assert ours.seen_from == pytest.approx(theirs.seen_from, rel=0.15)
-        assert ours.weighted == pytest.approx(theirs.weighted, rel=1e-6)
 
 
 def test_a_proposal_without_a_bound_follows_the_rule_and_keeps_what_is_stated() -> None:
