@@ -49,6 +49,9 @@ Weight = Annotated[float | None, typer.Option(help="Of the clip counter; 0 for n
 Noise = Annotated[
     NoiseBy | None, typer.Option(help="Who adds it: clients to reports, servers to sums, or both, usual where offered.")
 ]
+Bins = Annotated[
+    int | None, typer.Option(help="Of histogram and ron_gauss: cells of each; 0 for none; by default 64 and 16.")
+]
 Family = Annotated[
     Literal["logistic"] | None, typer.Option(help="Plan the rounds of a logistic regression of a column on the others.")
 ]
@@ -100,9 +103,7 @@ def plan(
     trace: Annotated[bool, typer.Option("--trace", help="Of second_moment: send the squared norm too.")] = False,
     label: Annotated[int, typer.Option(help="Of ron_gauss: 0 none, 1 a number, K a category of K levels.")] = 0,
     dimension: Annotated[int | None, typer.Option(help="Of ron_gauss: numbers that a row is projected to.")] = None,
-    bins: Annotated[
-        int | None, typer.Option(help="Of histogram and ron_gauss: cells of each; 0 for none; by default 64 and 16.")
-    ] = None,
+    bins: Bins = None,
     covariance: Annotated[Literal["pooled", "per_class"], typer.Option(help="Of ron_gauss.")] = "pooled",
     clip_count_weight: Weight = None,
     noise: Noise = None,

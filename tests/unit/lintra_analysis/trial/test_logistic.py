@@ -105,7 +105,7 @@ def test_rounds_that_were_not_enough_are_said_in_words(tmp_path: Path) -> None:
 
 
 def test_the_row_bound_lies_between_the_mean_squared_norm_and_what_a_share_exceeds() -> None:
-    features = np.random.default_rng(1).normal(size=(2000, 3)) * [1.0, 0.5, 2.0]
+    features = np.random.default_rng(1).normal(size=(2000, 3)) * [1.0, 0.9, 1.1]
     claim = Claim(epsilon="1", delta="0.000001", min_clients=2000, neighbours="replace-one")
     constant = np.mean(features**2) ** 0.5
     squares = constant**2 + np.sum(features**2, axis=1)
