@@ -13,7 +13,7 @@ from lintra_protocol.report.report import Report
 from lintra_protocol.task import Task
 from vectors import plain
 
-ONCE = ("registered", "opened", "closed", "frozen", "checked", "judged", "released")
+ONCE = ("opened", "closed", "frozen", "checked", "judged", "released")
 """Lines that a journal has once for a task or a batch."""
 
 
@@ -249,11 +249,23 @@ class Seat:
     def journal(self, lines: Iterable[tuple[Sequence[str], str]]) -> None:
         """Hold a journal against the laws. (law) No batch, of whatever window, is closed, frozen or released twice.
 
-        (law) Nor is it opened twice.
+        (law) Nor is it opened twice. A task is registered again only if it was cut, so once all its batches ended.
 
         Args:
-            lines: batches and state of each.
+            lines: batches and state of each, in their order.
         """
+        lines = list(lines)
+        registered, going = set[str](), set[str]()
+        for batches, state in lines:
+            if state == "registered":
+                task = batches[0]
+                again = task in registered and [each for each in going if each.split("/")[0] == task]
+                law(not again, "a task is registered twice that goes on", f"server {self.number}", task)
+                registered.add(task)
+            elif state == "opened":
+                going.update(batches)
+            elif state in ("released", "abandoned"):
+                going.difference_update(batches)
         said_of_each = Counter((batch, state) for batches, state in lines for batch in batches)
         twice = [said for said, times in said_of_each.items() if times > 1 and said[0] and said[1] in ONCE]
         law(not twice, "a step of one batch is in the journal twice", f"server {self.number}", *twice)

@@ -90,7 +90,7 @@ class BatchHistory:
     lost: int = 0  #: reports that are gone, and whose loss the operator accepted
     is_destroyed: bool = False  #: whether its keys are, so that its shares never open again
     is_emptied: bool = False  #: whether its shares are deleted, too; until then it has its note
-    is_bare: bool = False  #: whether what it gave out may be gone: a restore or a cut came after its last line
+    is_bare: bool = False  #: whether what it gave out may be gone: a restore came later, or its task was cut
 
     @cached_property
     def name(self) -> bytes:
@@ -259,6 +259,10 @@ class History:
                 "place": int(place), "author": str(author), "ends": int(ends), "retention": int(retention),
                 "size": int(size),
             }:  # fmt: skip
+                if line.task_id in self.tasks:  # it was cut, and came back without what its batches gave out
+                    for history in self.of_task(line.task_id):
+                        history.is_bare = True
+                    return
                 self.tasks[line.task_id] = Registered(place, line.task_id, author, ends, retention, size)
                 self._last_task = max(self._last_task, place)
                 insort(self._ends[author], ends)

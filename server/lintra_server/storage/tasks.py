@@ -107,9 +107,11 @@ class StoredTasks:
         """
         with self._deciding():
             known = self.history.tasks.get(task_id)
-            if known is None:
-                self._definition_bytes += len(definition)
-                known = Registered(self.history.next_task(), task_id, author, ends, retention, len(definition))
+            if known is None or known.is_cut:
+                if known is None:
+                    self._definition_bytes += len(definition)
+                    known = Registered(self.history.next_task(), task_id, author, ends, retention, len(definition))
+                # Once more if it was cut: else the next start would miss the documents of its batches.
                 facts = known.facts(fact(token_key), fact(policy))
                 self.history.record("registered", BatchId(task_id, 0), facts)
             # A crash may have come between the line and the row; what the row holds is checked by whoever reads it.
@@ -129,8 +131,6 @@ class StoredTasks:
             self._last_entered = max(self._last_entered, known.place)
             if known.is_cut:  # it is back, and is cut again in its time
                 known.is_cut, self._definition_bytes = False, self._definition_bytes + known.size
-                for batch in self.history.of_task(task_id):
-                    batch.is_bare = True
             self.open_batch(task_id, 0, ends if batch_ends is None else batch_ends)
         return True
 

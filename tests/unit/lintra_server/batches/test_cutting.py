@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from lintra_protocol.encoding.canonical import base64url
 from lintra_server.batches import registry
@@ -17,6 +18,13 @@ def pass_days(world: World, days: int) -> None:
         world.apps[0].node.maintain()
         world.clock.seconds += SETTLING_SECONDS
     world.apps[0].node.maintain()
+
+
+def set_back(world: World) -> None:
+    """Set the clock to the beginning of the task, and let the operator confirm it."""
+    world.clock.seconds = world.task.not_before * world.task.time_precision
+    world.apps[0].node.clock.accept()
+    world.apps[0].node.keys.maintain()
 
 
 def counted(world: World, table: str) -> int:
@@ -46,9 +54,7 @@ async def test_a_released_task_is_cut_to_its_end_a_year_later_and_never_taken_ag
             assert world.apps[0].node.store.check_ends() == []
             world.reopen(0)
         # Even with the clock set back its end stays: it is known, and takes nothing.
-        world.clock.seconds = world.task.not_before * world.task.time_precision
-        world.apps[0].node.clock.accept()
-        world.apps[0].node.keys.maintain()
+        set_back(world)
         assert (await world.register(0)).status_code == 201
         refused = (await world.upload(0, reports)).failures
         assert {failure.type for failure in refused} == {"batch_closed"}
@@ -56,6 +62,37 @@ async def test_a_released_task_is_cut_to_its_end_a_year_later_and_never_taken_ag
         # What came back is cut once more.
         pass_days(world, 366)
         assert world.apps[0].node.store.definition_bytes() == 0
+
+
+QUESTIONS = [("POST", "inventory"), ("GET", "inventory"), ("GET", "inventory/ids"), ("GET", "cohort")]
+
+
+@pytest.mark.parametrize("released", [False, pytest.param(True, marks=pytest.mark.slow)])
+async def test_a_task_that_was_cut_and_is_registered_again_with_the_clock_set_back_gives_and_takes_nothing(
+    tmp_path: Path, released: bool
+) -> None:
+    async with a_world(tmp_path) as world:
+        reports = world.reports(12 if released else 3)
+        await (world.upload_everywhere(reports) if released else world.upload(0, reports))
+        request = await world.aggregate_request() if released else None
+        if request is not None:
+            assert (await world.release(0, request)).status_code == 200
+        pass_days(world, 100)
+        pass_days(world, 366)
+        assert world.apps[0].node.store.definition_bytes() == 0
+        set_back(world)
+        assert (await world.register(0)).status_code == 201
+        with capture_logs() as logs:
+            for _ in range(3):
+                # The same at each start, and nothing looks edited.
+                assert {each.type for each in (await world.upload(0, reports)).failures} == {"batch_closed"}
+                answers = [await world.ask(0, method, f"/batches/0/{name}") for method, name in QUESTIONS]
+                answers += [await world.release(0, request)] if request is not None else []
+                assert {answer.status_code for answer in answers} == {404 if released else 410}
+                assert world.apps[0].node.store.check_ends() == []
+                world.reopen(0)
+        assert [entry["event"] for entry in logs if entry["log_level"] in ("error", "critical")] == []
+        assert world.halts == []
 
 
 async def test_a_task_that_was_given_up_is_cut_as_well(tmp_path: Path) -> None:
