@@ -35,8 +35,9 @@ BLOCK_REPORTS = 1 << 15
 def weights(num_words: int) -> RingArray:
     """Return what each word of a sum weighs in its check, shape `(num_words,)`, always the same.
 
-    A fault does not choose its place by them. They are odd, so one wrong word in a row of the sum is always found;
-    several in one row cancel at most half of the time, if only their highest bits are wrong, and else far less often.
+    A fault does not choose its place by them. They are odd, so one wrong word in a row of the sum is always found. An
+    even number of words in one row of which the highest bit alone is wrong is never found: under odd weights these
+    errors cancel.
     """
     drawn = hashlib.shake_256(b"weights of the words of a sum").digest(8 * num_words)
     return np.frombuffer(drawn, "<u8").astype(np.uint64) | np.uint64(1)

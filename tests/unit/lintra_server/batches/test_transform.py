@@ -99,3 +99,16 @@ def test_every_entry_of_a_column_applies_to_a_copy_of_its_own() -> None:
         sketch = np.zeros((7, 5), np.uint64)
         apply(sketch, np.arange(20), shares.reshape(20, 15))
         assert_array_equal(sketch, expected)
+
+
+def test_the_check_finds_one_wrong_word_in_a_row_and_never_two_of_which_the_highest_bits_are_wrong() -> None:
+    sketch = np.random.default_rng(4).integers(0, 2**64, (2, 5), np.uint64)
+    check = sketch @ weights(5)
+    for wrong in (1, 2, 3, 4):
+        broken = sketch.copy()
+        broken[1, :wrong] ^= np.uint64(1 << 63)
+        assert is_right(np.column_stack([broken, check])) == (wrong % 2 == 0)
+    for bit in range(64):
+        broken = sketch.copy()
+        broken[0, 3] ^= np.uint64(1 << bit)
+        assert not is_right(np.column_stack([broken, check]))
