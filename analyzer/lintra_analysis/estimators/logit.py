@@ -7,6 +7,7 @@ agrees with the one before it (docs/explanation/estimators.md#logistic-regressio
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -36,6 +37,10 @@ _FLOOR = 2.0
 _BENT = 1.0
 """kappa above which intervals are approximate."""
 
+NO_END = (
+    "no interval of {columns}: within the noise the chances of some rows may be so near 0 or 1 that larger slopes look "
+    "the same"
+)
 NO_POPULATION = (
     "a person may have several rows, which are not independent, so that there is no interval for a population; ask for "
     "the cohort"
@@ -86,9 +91,11 @@ def logit(
     names = tuple(column.name for column in last.columns[1:])
     raw, point = _points(last, equations, begun, is_start=last.is_start)
     linear, told = _to_units(last), status == "interval"
-    sets = _Sets.of(equations, linear, limit) if told else None
+    sets = _Sets.of(equations, linear, limit, last) if told else None
     bent = _bend(equations, last, begun) > _BENT if told and begun is not None else False
+    endless = [] if sets is None else [name for name, own in zip(("", *names), sets.ends, strict=True) if own is None]
     warnings = [*_warnings(last, begun, chain), *([APPROXIMATE] if bent else [])]
+    warnings += [NO_END.format(columns=", ".join(filter(None, endless)) or INTERCEPT)] if endless else []
     return LogisticEstimate(
         target=last.target.name,
         features=names,
@@ -175,17 +182,67 @@ def _to_units(last: NewtonSums) -> FloatArray:
 class _Sets:
     """Standard errors, intervals and p values of the coefficients."""
 
-    def __init__(self, errors: FloatArray, ends: FloatArray, p_values: FloatArray) -> None:
+    def __init__(self, errors: FloatArray, ends: list[Interval | None], p_values: FloatArray) -> None:
         self.errors, self.ends, self.p_values = errors, ends, p_values
 
     @classmethod
-    def of(cls, equations: ScoreEquations, linear: FloatArray, limit: float) -> "_Sets":
-        """Return those of coefficients in own units, the rows of `linear`, shape `(p, p)`."""
+    def of(cls, equations: ScoreEquations, linear: FloatArray, limit: float, last: NewtonSums) -> "_Sets":
+        """Return those of coefficients in own units, the rows of `linear`, shape `(p, p)`.
+
+        Where a score x.b moves by at most rho, the Hessian falls by a factor of exp(rho) at most (Bach 2010,
+        proposition 1), so that a gradient that the quadratic model puts at rho may be 1 - exp(-rho).
+        """
         inverse = np.linalg.inv(equations.hessian)
         reach = inverse @ equations.covariance(equations.solution[np.newaxis])[0] @ inverse
-        errors = np.sqrt(np.diagonal(linear @ reach @ linear.T))
-        p_values = special.chdtrc(1, equations.smallest(linear, np.zeros(len(linear))))
-        return cls(errors, equations.intervals(linear, limit), p_values)
+        variances = np.diagonal(linear @ reach @ linear.T)
+        moved = linear @ reach / variances[:, np.newaxis]
+        largest = np.array(
+            [max(abs(one.lower - one.center), abs(one.upper - one.center)) / one.scale for one in last.columns]
+        )
+        largest[0] = last.constant
+        moves = np.abs(moved) @ largest
+        anchor = linear @ equations.anchors.mean(axis=0)
+        bent = _Bent(anchor, linear @ equations.solution - anchor, moves)
+        ends = bent.ends(equations.intervals(linear, limit))
+        distances = equations.smallest(linear, bent.quadratic(np.zeros(len(linear))))
+        intervals = [(low, high) if np.isfinite(low) and np.isfinite(high) else None for low, high in ends.tolist()]
+        return cls(np.sqrt(variances), intervals, special.chdtrc(1, distances))
+
+
+@dataclass(frozen=True, eq=False)
+class _Bent:
+    """How far a logistic model may be from the quadratic one about the last parameter, for k coefficients.
+
+    Attributes:
+        anchor: the coefficients there, shape `(k,)`, and so the others.
+        step: from there to where the quadratic model is solved.
+        moves: how far the score of a row moves at most for each unit of a coefficient.
+    """
+
+    anchor: FloatArray
+    step: FloatArray
+    moves: FloatArray
+
+    def ends(self, ends: FloatArray) -> FloatArray:
+        """Return the ends of what a logistic model allows for those of the quadratic one, shape `(k, 2)`.
+
+        Away from the anchor the Hessian may fall, and an end is infinite if it may fall below the noise. An end between
+        anchor and solution comes nearer, since there the Hessian may grow.
+        """
+        apart = ends - self.anchor[:, np.newaxis]
+        moved, outward = np.abs(apart) * self.moves[:, np.newaxis], np.sign(apart) == np.array([-1, 1])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            away = np.where(moved < 1, -np.log1p(-moved), np.inf)
+        stretched = np.where(outward, away, np.log1p(moved)) / self.moves[:, np.newaxis]
+        return np.asarray(self.anchor[:, np.newaxis] + np.sign(apart) * stretched)
+
+    def quadratic(self, values: FloatArray) -> FloatArray:
+        """Return what the quadratic model must reject so that a logistic one rejects values of shape `(k,)`."""
+        apart = values - self.anchor
+        size, solved = np.abs(apart) * self.moves, self.step * np.sign(apart) * self.moves
+        with np.errstate(over="ignore"):
+            away, near = np.maximum(-np.expm1(-size), solved), np.minimum(np.expm1(size), solved)
+        return np.asarray(self.anchor + np.sign(apart) * np.where(size > solved, away, near) / self.moves)
 
 
 def _slopes(names: Sequence[str], point: FloatArray, raw: FloatArray, sets: _Sets | None) -> tuple[Slope, ...]:
@@ -195,8 +252,7 @@ def _slopes(names: Sequence[str], point: FloatArray, raw: FloatArray, sets: _Set
         interval: Interval | None = None
         p_value: float | None = None
         if sets is not None:
-            low, high = (float(end) for end in sets.ends[place])
-            error, interval, p_value = float(sets.errors[place]), (low, high), float(sets.p_values[place])
+            error, interval, p_value = float(sets.errors[place]), sets.ends[place], float(sets.p_values[place])
         found.append(Slope(name, float(point[place]), float(raw[place]), error, interval, p_value))
     return tuple(found)
 

@@ -232,10 +232,12 @@ class LogisticTable:
         """Return what the answers of simulated chains say of each slope."""
         found, several = [], [each for each in simulated if each.status == "interval"]
         for place, name in enumerate(self.names, 1):
-            ends = np.array([each.coefficients[place].interval for each in several]).reshape(-1, 2)
+            ends = np.array([each.conf_int()[name] for each in several]).reshape(-1, 2)
             points = np.array([each.coefficients[place].value for each in simulated])
             seen = float(np.sum(np.isfinite(ends).all(axis=1) & (ends[:, 0] * ends[:, 1] > 0))) / len(simulated)
-            half = float(np.median(ends[:, 1] - ends[:, 0])) / 2 if len(ends) >= SEEN * len(simulated) else math.inf
+            bounded = ends[np.isfinite(ends).all(axis=1)]
+            enough = len(bounded) >= SEEN * len(simulated)
+            half = float(np.median(bounded[:, 1] - bounded[:, 0])) / 2 if enough else math.inf
             own, weighted = (None if fit is None else float(fit[place]) for fit in (self.own, self.weighted))
             found.append(
                 SlopeVerdict(

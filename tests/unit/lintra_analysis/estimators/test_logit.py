@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from lintra_analysis.estimators.logit import logit
+from lintra_analysis.estimators.logit import _Bent, logit
 from lintra_analysis.spec.second_round import build_second_task
 from lintra_protocol.errors import InvalidAnalysisError
 from support.analyzer_world import NOW, seeded
@@ -127,3 +127,28 @@ def test_intervals_cover_the_cohorts_own_coefficients_and_too_narrow_ones_do_not
     # Four binomial deviations around .95, and a model of weights that is not exactly quadratic.
     assert np.all(inside / told > 0.95 - 4 * (0.0475 / told) ** 0.5 - 0.01)
     assert np.all(narrow / told < 0.8)
+
+
+def test_an_end_is_where_a_hessian_that_falls_as_fast_as_it_can_meets_the_noise() -> None:
+    # About the anchor 2 the gradient is h (1 - exp(-m t)) / m outward and h (exp(m t) - 1) / m on the way inward.
+    hessian, moves, anchor = 50.0, 0.7, 2.0
+    bent = _Bent(np.array([anchor]), np.array([0.4]), np.array([moves]))
+    gradient = hessian * 0.4
+    for noise in (5.0, 30.0):
+        quadratic = anchor + (gradient + np.array([[-noise, noise]])) / hessian
+        low, high = bent.ends(quadratic)[0]
+        assert hessian * -np.expm1(-moves * (high - anchor)) / moves == pytest.approx(gradient + noise)
+        if noise < gradient:
+            assert hessian * np.expm1(moves * (low - anchor)) / moves == pytest.approx(gradient - noise)
+        else:
+            assert hessian * -np.expm1(-moves * (anchor - low)) / moves == pytest.approx(noise - gradient)
+        # A value is rejected where it lies beyond the end.
+        for value, outside in ((low - 0.01, True), (low + 0.01, False), (high - 0.01, False), (high + 0.01, True)):
+            met = bent.quadratic(np.array([value]))[0]
+            assert (not quadratic[0, 0] <= met <= quadratic[0, 1]) == outside
+    assert np.isinf(bent.ends(np.array([[anchor - 2.0, anchor + 2.0]]))).all()
+
+
+def test_a_value_beyond_an_infinite_end_is_not_rejected() -> None:
+    bent = _Bent(np.array([0.0, 0.0]), np.array([1.0, 1.0]), np.array([2.0, 1e-9]))
+    assert bent.quadratic(np.array([50.0, 50.0])) == pytest.approx([1.0, 50.0], rel=1e-4)
