@@ -5,6 +5,10 @@ from math import inf
 from lintra_protocol.errors import LintraError
 from lintra_protocol.privacy.statement import Claim, NoiseBy, PrivacyStatement
 from lintra_protocol.task import Task
+from lintra_protocol.verification.parameters import WORD_BYTES
+
+MOST_BYTES = 1_000_000
+"""Of a report, to all servers together: a task with longer ones is verified only if its author asks for it."""
 
 NO_BOUND = "If everybody but you is invented, nothing bounds what is seen of you (alone: no bound)."
 
@@ -63,6 +67,9 @@ def _reason(task: Task) -> str:
         return "shares of the form 'spread' are not verified so far"
     if task.measurement.squared_length is None:
         return f"nothing bounds a report of {task.mechanism.kind} with these options"
+    servers = task.num_servers if task.share_form == "uniform" else 1
+    if WORD_BYTES * task.num_words * servers > MOST_BYTES:
+        return "with proofs a report would take more than a megabyte, and the author of the task did not ask for it"
     asked = task.model_copy(update={"verification": "norm", "max_rejected": "0.1"})
     try:
         asked.noise_claim  # noqa: B018

@@ -161,6 +161,8 @@ def show_comparison(answer: Plan, *, as_json: bool) -> None:
         if option is not None:
             typer.echo(f"The {name}: {in_words(option.if_colluding)}.")
             typer.echo(f"  {left_alone(answer.context.claim, answer.context.noise, option.alone)}")
+            if option.not_verified:
+                typer.echo(f"  Not verified: {option.not_verified}.")
     for note in [*notes(answer), *_trades(answer)]:
         typer.echo(f"Note: {note}.")
 
@@ -189,6 +191,8 @@ def show_mechanism(
     Console().print(table)
     typer.echo(f"The release: {in_words(planned.if_colluding)}.")
     typer.echo(left_alone(claim, context.noise, planned.alone))
+    if planned.not_verified:
+        typer.echo(f"Not verified: {planned.not_verified}.")
     if trade := trade_of(context, planned):
         typer.echo(f"{trade.words}.")
 
@@ -340,6 +344,7 @@ def _described(option: PlannedMechanism) -> Document:
         "headroom_bits": option.headroom_bits,
         "max_clients": option.max_clients,
         "verified": asdict(option.verified) if option.verified else None,
+        "not_verified": option.not_verified,
     }
 
 

@@ -1,12 +1,13 @@
 """What a mechanism is calibrated for, by a task and by a plan alike: claim, columns, bounds, and who adds the noise."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Generic, Self, TypeVar
 
 from lintra_analysis.kinds.clip_count import with_clip_count
 from lintra_analysis.kinds.options import Count, MechanismSpecification
+from lintra_analysis.kinds.verified import proof_of
 from lintra_analysis.releases.release import Release
 from lintra_protocol.crypto.randomness import RandomBytes
 from lintra_protocol.encoding.canonical import base64url
@@ -18,6 +19,7 @@ from lintra_protocol.mechanisms.base import Mechanism
 from lintra_protocol.mechanisms.measurement import Measurement
 from lintra_protocol.mechanisms.noise_law import MIN_SIGMA
 from lintra_protocol.mechanisms.setting import Setting
+from lintra_protocol.privacy.shares_seen import claim_for_noise
 from lintra_protocol.privacy.statement import Claim, NoiseBy
 from lintra_protocol.privacy.stream_matrix import StreamMatrix
 from lintra_protocol.task import Task
@@ -70,6 +72,7 @@ class CalibrationContext(Generic[S]):
     contributors: Contributors | None = None
     #: whether a public frame is computed, which may take ten seconds; a plan leaves its digest open
     makes_frame: bool = True
+    proven: Claim | None = None  #: the task's claim where reports are verified: `claim` is less, shares cost the rest
     first: FirstRound | None = None  #: of two rounds, if this is the second
     row_norm: float = 1.0  #: r, the root mean square norm of a clipped row that errors are predicted for
     features: int = 1  #: columns of the regression that errors are predicted for
@@ -118,6 +121,14 @@ class CalibrationContext(Generic[S]):
             raise InvalidTaskError(f"row_bound: must be positive, got {self.row_bound}")
         return {"row_bound": self.row_bound, "fraction_bits": 0, "sigma": MIN_SIGMA}
 
+    def verified(self) -> Self:
+        """Return the context of a task whose reports are verified.
+
+        Raises InvalidTaskError if too few clients are left beside the one whose noise is not counted then.
+        """
+        kept = claim_for_noise(self.claim, clients_noise=not self.noising_servers)
+        return replace(self, claim=kept, proven=self.claim)
+
     @property
     def setting(self) -> Setting:
         """Return who contributes, and who adds the noise."""
@@ -141,11 +152,24 @@ class CalibrationContext(Generic[S]):
     def calibrated(self, mechanism: Mechanism, claim: Claim | None = None) -> Measurement:
         """Return a mechanism with the smallest noise that keeps a claim (see `Measurement.calibrated`).
 
+        Where reports are verified the grid is one on which they can be. If no dithered one does, and the options do not
+        say how to round, it is one of the coarser grids of rounding to the nearest.
+
         Raises InvalidTaskError if a report or a release would be too large.
         """
         measured = self.measured(self.rounded(mechanism), claim)
         require_size(measured)
-        return measured.calibrated(self.max_clients)
+        require = None if self.proven is None else self._require_proof
+        try:
+            return measured.calibrated(self.max_clients, require)
+        except InvalidTaskError:
+            if self.options.rounding is not None or measured.mechanism.rounding == "nearest":
+                raise
+            return measured.changed(rounding="nearest").calibrated(self.max_clients, require)
+
+    def _require_proof(self, measured: Measurement) -> None:
+        """Refuse a grid on which reports cannot be verified."""
+        proof_of(replace(measured, claim=self.proven or self.claim), self.num_servers, self.max_clients)
 
     def measurement(self, mechanism: Mechanism, claim: Claim | None = None) -> Measurement:
         """Return a mechanism that counts clipped rows, with the smallest noise that keeps a claim."""

@@ -9,9 +9,11 @@ from lintra_analysis.kinds.context import CalibrationContext, FirstRound
 from lintra_analysis.kinds.kind import KINDS
 from lintra_analysis.kinds.prediction import Prediction
 from lintra_analysis.kinds.verified import VerifiedOption, verified_option
+from lintra_analysis.kinds.wording import size
 from lintra_protocol.crypto.ring import RING_BITS
 from lintra_protocol.crypto.sealing import HYBRID
 from lintra_protocol.crypto.sharing import SEED_BYTES
+from lintra_protocol.errors import LintraError
 from lintra_protocol.mechanisms.base import LOG_MAX_WRAP, Mechanism
 from lintra_protocol.mechanisms.collusion import epsilons_if_colluding
 from lintra_protocol.mechanisms.measurement import Measurement
@@ -19,6 +21,7 @@ from lintra_protocol.privacy.bisection import bisect_whole
 from lintra_protocol.privacy.discrete import discrete_epsilon
 from lintra_protocol.privacy.statement import MAX_SLACK, PrivacyStatement
 from lintra_protocol.report.upload import frame_bytes
+from lintra_protocol.trust import MOST_BYTES
 
 MOST_CLIENTS = 2**32
 """A task may have no more (docs/reference/protocol.md)."""
@@ -46,6 +49,7 @@ class PlannedMechanism:
     headroom_bits: float  #: how many times the largest total, as a power of two, fits into the ring
     max_clients: int  #: the largest cohort for which the ring has room on this grid
     verified: VerifiedOption | None  #: what verified reports would take and cost; None where they are not offered
+    not_verified: str  #: why they are not, or only if the author asks for them; "" where they are the default
 
 
 def planned_mechanism(kind: str, context: CalibrationContext[Any]) -> PlannedMechanism:
@@ -68,6 +72,7 @@ def planned_mechanism(kind: str, context: CalibrationContext[Any]) -> PlannedMec
         epsilon = discrete_epsilon(mu, context.claim.noise_delta, 2 * MAX_SLACK)
         before = report_bytes(context.measured(context.first.mechanism).layout.num_words, context.num_servers)
         sizes = {form: size + before[form] for form, size in sizes.items()}
+    verified, not_verified = _verified(described.build, context, measured)
     return PlannedMechanism(
         mechanism=mechanism,
         sigma=expected.sigma,
@@ -80,8 +85,37 @@ def planned_mechanism(kind: str, context: CalibrationContext[Any]) -> PlannedMec
         report_bytes=sizes,
         headroom_bits=RING_BITS - 1 - math.log2(_largest_total(measured, context.max_clients)),
         max_clients=_largest(lambda clients: measured.log_wrap_probability(clients) <= LOG_MAX_WRAP),
-        verified=verified_option(measured, context.num_servers, context.max_clients),
+        verified=verified,
+        not_verified=not_verified,
     )
+
+
+def _verified(
+    build: Callable[[CalibrationContext[Any]], Measurement], context: CalibrationContext[Any], measured: Measurement
+) -> tuple[VerifiedOption | None, str]:
+    """Return what verified reports would take, and why they are not the default, "" if they are.
+
+    Their grid is coarser where the proof asks for that.
+    """
+    if context.contributors is not None:
+        return None, "the reports of organisations are not verified so far"
+    if context.first is not None or context.options.num_rounds > 1:
+        return None, "a task of a study, or one of two rounds, is not verified so far"
+    if measured.squared_length is None:
+        return None, f"nothing bounds a report of {measured.mechanism.kind} with these options"
+    option = verified_option(measured, context.num_servers, context.max_clients)
+    if option is None:
+        try:
+            proven = replace(build(context.verified()), claim=context.claim)
+        except LintraError as error:
+            return None, error.detail.removeprefix("verification: ")
+        option = verified_option(proven, context.num_servers, context.max_clients)
+    if option is not None and option.report_bytes["uniform"] > MOST_BYTES:
+        return option, (
+            "with proofs a report takes more than a megabyte, so that they are for the author to ask for; "
+            f"'seeded' shares take {size(option.report_bytes['seeded'])}"
+        )
+    return option, ""
 
 
 def _largest_total(measurement: Measurement, num_clients: int) -> int:

@@ -8,8 +8,9 @@ from lintra_analysis.kinds.wording import size
 from lintra_protocol.crypto.sealing import HYBRID
 from lintra_protocol.crypto.sharing import SEED_BYTES
 from lintra_protocol.encoding.documents import fraction
+from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.mechanisms.measurement import Measurement
-from lintra_protocol.privacy.shares_seen import LARGEST_PART, SharesSeen
+from lintra_protocol.privacy.shares_seen import SharesSeen
 from lintra_protocol.report.upload import frame_bytes
 from lintra_protocol.verification.parameters import Parameters, noised_bound
 
@@ -31,18 +32,11 @@ class VerifiedOption:
 
 def verified_option(measurement: Measurement, num_servers: int, max_clients: int) -> VerifiedOption | None:
     """Return what verified reports take; None where they are not offered, or shares would cost too much of delta."""
-    longest, setting, claim = measurement.squared_length, measurement.setting, measurement.claim
-    if longest is None or setting.contributors is not None:
+    if measurement.squared_length is None or measurement.setting.contributors is not None:
         return None
-    clients_noise = not setting.noising_servers
-    variances = [int(sigma) ** 2 * clients_noise for sigma in measurement.layout.sigmas]
     try:
-        sizes = Parameters(measurement.layout.num_words, num_servers, noised_bound(longest, variances))
-    except ValueError:
-        return None
-    seen = SharesSeen.of(sizes.padded, sizes.squared_bound, sizes.word_bits, max_clients, clients_noise=clients_noise)
-    price = seen.price(fraction(claim.epsilon))
-    if price > LARGEST_PART * fraction(claim.delta):
+        sizes, seen = proof_of(measurement, num_servers, max_clients)
+    except InvalidTaskError:
         return None
     fixed, others = num_servers * frame_bytes(num_servers, HYBRID, 1), num_servers - 1
     return VerifiedOption(
@@ -51,10 +45,33 @@ def verified_option(measurement: Measurement, num_servers: int, max_clients: int
             "seeded": fixed + others * SEED_BYTES + sizes.payload_bytes,
         },
         check_bytes=sizes.check_bytes,
-        influence=influence(sizes, longest),
-        price=float(price),
+        influence=influence(sizes, measurement.squared_length),
+        price=float(seen.price(fraction(measurement.claim.epsilon))),
         server_seconds=server_seconds(sizes),
     )
+
+
+def proof_of(measurement: Measurement, num_servers: int, max_clients: int) -> tuple[Parameters, SharesSeen]:
+    """Return the sizes of verified reports of a measurement, and what their shares show beside its claim.
+
+    Raises:
+        InvalidTaskError: nothing bounds a report, it is too long to be proven, or shares cost too much of delta.
+    """
+    longest, setting, claim = measurement.squared_length, measurement.setting, measurement.claim
+    if longest is None:
+        raise InvalidTaskError(
+            f"verification: nothing bounds a report of {measurement.mechanism.kind} like this; use none"
+        )
+    clients_noise = not setting.noising_servers
+    variances = [int(sigma) ** 2 * clients_noise for sigma in measurement.layout.sigmas]
+    try:
+        sizes = Parameters(measurement.layout.num_words, num_servers, noised_bound(longest, variances))
+    except ValueError as error:
+        raise InvalidTaskError(f"verification: {error}") from None
+    seen = SharesSeen.of(sizes.padded, sizes.squared_bound, sizes.word_bits, max_clients, clients_noise=clients_noise)
+    seen = seen.of_reports(1 if setting.stream is None else setting.stream.reports)
+    seen.require_room(claim)
+    return sizes, seen
 
 
 def influence(sizes: Parameters, longest: int) -> float:

@@ -9,17 +9,14 @@ from lintra_analysis.spec.specification import Specification
 from lintra_protocol.encoding.documents import Real
 from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.mechanisms.measurement import Measurement
-from lintra_protocol.privacy.shares_seen import claim_for_noise
 from lintra_protocol.report.wire import share_bytes
 from lintra_protocol.task import Task
+from lintra_protocol.trust import MOST_BYTES
 
 Verification = Literal["none", "norm"]
 
 USUAL_MAX_REJECTED = "0.1"
 """The largest part of a verified cohort that may fail its proof, if the author does not say."""
-
-MOST_BYTES = 1_000_000
-"""Of a report, to all servers together: a task with longer ones is verified only if its author asks for it."""
 
 
 def may_be_verified(asked: Specification) -> bool:
@@ -43,9 +40,9 @@ def measurement_of(asked: Specification, context: CalibrationContext[Any], verif
         return build(context)
     if not _is_one_task(asked):
         raise InvalidTaskError("verification: a task with a second round, or in a study, cannot be verified so far")
-    kept = claim_for_noise(context.claim, clients_noise=not context.noising_servers)
-    measured = build(replace(context, claim=kept))
-    return replace(measured, claim=context.claim) if measured.claim == kept else measured
+    proven = context.verified()
+    measured = build(proven)
+    return replace(measured, claim=context.claim) if measured.claim == proven.claim else measured
 
 
 def max_rejected(asked: Specification, verification: Verification) -> Real | None:

@@ -45,10 +45,10 @@ def no_grid(
     mechanism: Mechanism, num_columns: int, setting: Setting, claim: Claim, max_clients: int, refusal: str
 ) -> InvalidTaskError:
     """Return in words that no grid fits; `refusal` is why the first of them did not, "" if none was tried."""
-    steps, why = "", ""
+    steps, why = "", f" ({refusal})" * bool(refusal)
     if mechanism.rounding == "dithered":
         least = sqrt(least_squared_steps(mechanism, num_columns, setting, claim, max_clients))
-        steps, why = f", which takes {least:.3g} steps or more in it to dither,", f" ({refusal})" * bool(refusal)
+        steps = f", which takes {least:.3g} steps or more in it to dither,"
     return InvalidTaskError(
         f"no grid fits row_bound {mechanism.row_bound}{steps} at epsilon {claim.epsilon} with at least "
         f"{claim.min_clients} and at most {max_clients} clients; other column scales may help, or a larger minimum{why}"

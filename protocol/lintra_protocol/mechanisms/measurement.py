@@ -1,5 +1,6 @@
 """A measurement: a mechanism in the setting of a task. It encodes rows, adds noise, decodes, and states the privacy."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -354,10 +355,10 @@ class Measurement:
         if not layout.rows_per_count:
             raise InvalidTaskError("count 'noisy': what a row counts is less than one step of the grid")
 
-    # --- calibration -------------------------------------------------------------------------------------------
-
-    def calibrated(self, max_clients: int) -> Self:
+    def calibrated(self, max_clients: int, require: Callable[[Self], None] | None = None) -> Self:
         """Return this measurement with the grid of its rounding, and the smallest sigma that keeps the claim.
+
+        `require` raises InvalidTaskError on a grid that does not do for some other reason; the next one is tried then.
 
         Raises:
             InvalidTaskError: no grid fits the ring, or the claim needs more noise than the sampler draws.
@@ -377,6 +378,8 @@ class Measurement:
             candidate = candidate.changed(sigma=sigma, floor=floor)
             try:
                 candidate.check(max_clients)
+                if require is not None:
+                    require(candidate)
             except InvalidTaskError as error:
                 refusal = refusal or error.detail
                 continue
@@ -392,8 +395,5 @@ class Measurement:
         return self.noise_law.smallest_sigma(self)
 
     def planned(self) -> Self:
-        """Return this measurement, with the same noise, as planned against the claim's coalition.
-
-        Raises RowUnderfilledError where no plan withstands it.
-        """
+        """Return this measurement as planned against the coalition, or raise RowUnderfilledError if no plan holds."""
         return replace(self, mechanism=self.mechanism.planned_for(self.claim, self.num_columns, self.setting))

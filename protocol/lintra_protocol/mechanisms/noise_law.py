@@ -140,7 +140,8 @@ class GaussianLaw:
         least = MIN_FLOOR + measured.setting.merges
         if 0 < self.floor < least:
             raise InvalidTaskError(f"floor {self.floor} is below {least}, the least that integers allow; use 0")
-        largest = int(measured.layout.floor.of(np.array(measured.layout.largest_sigma)))
+        # In whole numbers of Python: on a grid that is far too fine they do not fit 64 bits.
+        largest = -(-self.floor * measured.layout.largest_sigma // self.sigma)
         if largest > MAX_SIGMA:
             raise InvalidTaskError(f"servers would add noise of deviation {largest}, above {MAX_SIGMA}; use fewer bits")
 

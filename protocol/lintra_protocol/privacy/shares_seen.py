@@ -89,13 +89,21 @@ class SharesSeen:
         Raises:
             InvalidTaskError: shares would cost more than a thousandth of delta, or too few clients are left.
         """
+        return _against_more(claim, fraction(claim.delta) - self.require_room(claim), self.given_away)
+
+    def require_room(self, claim: Claim) -> Fraction:
+        """Return the price at the claim's epsilon, which is at most a thousandth of its delta.
+
+        Raises:
+            InvalidTaskError: it is more.
+        """
         price, delta = self.price(fraction(claim.epsilon)), fraction(claim.delta)
         if price > LARGEST_PART * delta:
             raise InvalidTaskError(
                 f"verification: shares of verified reports cost delta {float(price):.3g}, more than a thousandth of "
                 f"{claim.delta}; a larger delta, fewer clients or a coarser grid would do, or verification 'none'"
             )
-        return _against_more(claim, delta - price, self.given_away)
+        return price
 
 
 def claim_for_noise(claim: Claim, *, clients_noise: bool = True) -> Claim:

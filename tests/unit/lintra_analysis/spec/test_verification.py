@@ -1,5 +1,6 @@
 """A specification that asks for verified reports becomes a task that offers them, or a refusal in words."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -11,7 +12,9 @@ from lintra_analysis.spec.specification import Specification, specifications
 from lintra_analysis.trial.collection import placeholder_keys, placeholder_servers
 from lintra_protocol.errors import FalseClaimError, InvalidTaskError, RowUnderfilledError
 from lintra_protocol.mechanisms.base import Mechanism
+from lintra_protocol.noise.discrete_gaussian import MAX_SIGMA
 from lintra_protocol.task import Task
+from lintra_protocol.trust import not_verified
 from support import source
 
 MECHANISMS: list[dict[str, object]] = [
@@ -67,7 +70,7 @@ def test_the_author_is_told_what_one_hostile_client_can_do() -> None:
     [
         ({"kind": "second_moment_wishart"}, {}, "nothing bounds a report of second_moment_wishart"),
         ({"kind": "sum"}, {"verification": "none", "max_rejected": 0.2}, "without verification no report is checked"),
-        ({"kind": "sum"}, {"delta": 1e-13}, "more than a thousandth"),
+        ({"kind": "sum"}, {"delta": 1e-21}, "more than a thousandth"),
     ],
 )
 def test_what_cannot_be_verified_is_refused_in_words(
@@ -112,6 +115,56 @@ def test_what_nobody_asked_for_refuses_no_task_and_makes_no_report_longer_than_a
 ) -> None:
     task = asked({"kind": "second_moment"}, **{"verification": None} | changes)
     assert (task.verification, task.max_rejected) == ("none", None)
+
+
+COLUMNS = [{"name": f"c{i}", "lower": -1, "upper": 1} for i in range(1000)]
+WIDE: dict[str, object] = {"columns": COLUMNS, "verification": None, "share_form": "seeded"}
+SMALL_EPSILON = WIDE | {
+    "columns": COLUMNS[:100],
+    "epsilon": 0.01,
+    "min_clients": 100_000,
+    "max_corrupt_clients": 5000,
+}
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "changes", "why"),
+    [
+        ({"kind": "range_finder"}, WIDE, r"below 2\^62"),
+        ({"kind": "second_moment"}, SMALL_EPSILON | {"noise": "clients"}, "more than a thousandth"),
+    ],
+)
+def test_the_grid_of_a_wide_task_is_one_on_which_reports_are_proven(
+    mechanism: dict[str, object], changes: dict[str, object], why: str
+) -> None:
+    """The finest such grid: one bit more is too much for the proof, and the noise in the release is the same."""
+    task = asked(mechanism | {"rounding": None}, **changes)
+    plain = asked(mechanism | {"rounding": None}, **changes | {"verification": "none"})
+    assert task.verified is not None
+    assert not_verified(task) == ""
+    assert (task.mechanism.rounding, plain.mechanism.rounding) == ("nearest", "dithered")
+    assert re.search(why, not_verified(plain))
+    noise = [each.mechanism.sigma * 4.0**-each.mechanism.fraction_bits for each in (task, plain)]
+    assert noise[0] == pytest.approx(noise[1], rel=0.02)
+    with pytest.raises(InvalidTaskError, match=why):
+        asked(mechanism | {"rounding": "dithered"}, **changes | {"verification": "norm"})
+    finer = {"fraction_bits": task.mechanism.fraction_bits + 1, "sigma": 4 * task.mechanism.sigma}
+    beyond = replace(task.measurement, mechanism=task.mechanism.model_copy(update=finer), claim=task.claim)
+    assert verified_option(beyond, task.num_servers, task.max_clients) is None
+
+
+def test_second_moments_of_a_small_epsilon_are_verified_with_a_floor_that_servers_can_draw() -> None:
+    task = asked({"kind": "second_moment", "rounding": None}, **SMALL_EPSILON)
+    assert (task.noise, task.mechanism.rounding) == ("both", "nearest")
+    assert task.verified is not None
+    assert MAX_SIGMA / 32 < task.mechanism.floor < MAX_SIGMA
+
+
+def test_a_report_that_proofs_would_make_longer_than_a_megabyte_says_so() -> None:
+    task = asked({"kind": "range_finder"}, **WIDE | {"share_form": "uniform"})
+    assert task.verified is None
+    assert "more than a megabyte" in not_verified(task)
+    assert asked({"kind": "range_finder"}, **WIDE | {"share_form": "uniform", "verification": "norm"}).verified
 
 
 def test_a_kind_takes_proofs_exactly_if_its_mechanism_states_a_bound() -> None:

@@ -159,6 +159,16 @@ def test_a_floor_of_one_or_without_its_setting_is_refused() -> None:
             task.model_copy(update={"mechanism": mechanism, **changes}).check()
 
 
+@pytest.mark.parametrize("kind", ["sum", "second_moment"])
+def test_a_floor_that_is_too_large_for_64_bits_is_refused(kind: str) -> None:
+    """Calibration tries such floors on grids that are far too fine; in 64 bits they would look small."""
+    task = both(kind)
+    wrapping = 2**64 // task.mechanism.sigma + 1
+    huge = task.mechanism.model_copy(update={"floor": wrapping})
+    with pytest.raises(InvalidTaskError, match="servers would add noise of deviation"):
+        task.model_copy(update={"mechanism": huge}).check()
+
+
 @pytest.mark.parametrize("weight", ["0", "0.2"])
 @pytest.mark.parametrize("sparsity", [2, 3])
 def test_rows_that_overlap_keep_both_promises_and_hardly_more(sparsity: int, weight: str) -> None:
