@@ -151,7 +151,7 @@ export class Measurement {
     }
     const quota = quotaOf(claim, rows, sparsity, this.#sketch ? SEED_ATTEMPTS : 1);
     const honest = Math.floor(clients / Math.ceil(rows / sparsity)) - quota;
-    if (honest < 1) refuse("row_underfilled", `a row holds ${honest} honest clients beyond the tolerated coalition`);
+    if (honest < 1) refuse("row_underfilled", `a row holds ${honest} honest clients`);
     if (!this.#sketch) return statementOf(claim, mu(upperRoot(this.#shift(claim)), honest), slack(honest, this.numWords), honest);
     const behind = clients - claim.corrupt;
     const beside = mu(Number(this.#counter), behind) * (1 + 1e-15);
@@ -180,9 +180,7 @@ export class Measurement {
     if (entries > 1 && !floor) return undefined;
     const own = floor && this.#setting.merges ? 0 : variance; // of merged reports the source's own noise does not count
     const behind = (copies: number) => Math.sqrt(((floor - SMOOTHING) / copies + own) * (1 - 1e-15));
-    const beside = entries > 1 ? Number(this.#counter) / behind(1) : 0;
-    const rows = entries > 1 ? this.#ofRows(claim) : this.#shift(claim);
-    const mu = Math.hypot(upperRoot(rows) / behind(entries), beside);
+    const mu = Math.hypot(upperRoot(this.#ofRows(claim)) / behind(entries), Number(this.#counter) / behind(1));
     return statementOf(lone, mu, aloneSlack(this.numWords, variance, SMOOTHING, floor, entries), 1);
   }
 
@@ -219,29 +217,28 @@ export class Measurement {
     const weight = parseReal(document.clip_count_weight ?? "0");
     const bound = squaredBound(document);
     if (!isPositive(parseReal(document.row_bound)) || bound <= 0n || bound > MAX_SQUARED_BOUND)
-      refuse("invalid_task", "row_bound: not positive, or beyond 30 bits");
+      refuse("invalid_task", "row_bound: not positive, or too large");
     if (document.rounding && (!kind.allows.dither || bound < 4n * BigInt(this.columns + Number(!!document.row_weights))))
-      refuse("invalid_task", "rounding: not offered here, or too coarse");
-    if (document.clip_count_weight && !kind.allows.clipCounter)
-      refuse("invalid_task", "clip_count_weight: not offered here");
-    if (weight.n < 0n || compare(weight, rational(1n)) > 0 || (document.clip_count_weight && !this.#counter))
-      refuse("invalid_task", "clip_count_weight: not from 0 to 1, or below one step");
-    if (this.blocks.some((block) => largestSigma(block) > MAX_SIGMA)) refuse("invalid_task", "sigma is too large");
+      refuse("invalid_task", "rounding: not offered here, too coarse");
+    const counts = kind.allows.clipCounter && this.#counter && weight.n > 0n && compare(weight, rational(1n)) <= 0;
+    if (document.clip_count_weight && !counts)
+      refuse("invalid_task", "clip_count_weight: not offered here, not from 0 to 1, or below one step");
+    if (this.blocks.some((block) => largestSigma(block) > MAX_SIGMA)) refuse("invalid_task", "sigma: too large");
     if (this.blocks.some(({ bound: word }) => word >= 1n << 62n) || this.#logWrap(maxClients) > LOG_MAX_WRAP)
-      refuse("invalid_task", `${maxClients} clients may overflow the ring`);
+      refuse("invalid_task", "max_clients: the ring may overflow");
     requireClaim(this.privacy(claim, claim.minClients), claim);
     if (kind.leavesOut?.(document) && !this.blocks[this.blocks.length - 1 - Number(!!document.clip_count_weight)].bound)
-      refuse("invalid_task", "count: below one step");
+      refuse("invalid_task", "count: too small");
   }
 
   #checkFloor(): void {
     const { floor = 0 } = this.document;
     const setting = this.#setting;
-    if (floor && (!setting.floorServers || floor < MIN_FLOOR + Number(setting.merges)))
-      refuse("invalid_task", `floor ${floor}: too small, or not for this noise`);
-    if (this.#floorOf(Math.max(...this.blocks.map(largestSigma))) > MAX_SIGMA) refuse("invalid_task", "floor: too large");
-    if (setting.floorServers && this.isOverlapping && floor < this.#leastSmoothing)
-      refuse("invalid_task", `floor ${floor} is below ${this.#leastSmoothing}`);
+    // Two signs or more in a column need a floor of 3 or more, as merged windows do.
+    const least = this.isOverlapping ? this.#leastSmoothing : floor && MIN_FLOOR + Number(setting.merges);
+    const largest = this.#floorOf(Math.max(...this.blocks.map(largestSigma)));
+    if (setting.floorServers ? floor < least || largest > MAX_SIGMA : floor)
+      refuse("invalid_task", `floor ${floor}: too small or large, or not for this noise`);
   }
 
   /** The deviation of the floor in a word whose noise has such a one. */
@@ -254,7 +251,7 @@ export class Measurement {
     if (this.isOverlapping !== (isPositive(leverage) && compare(leverage, rational(1n)) <= 0))
       refuse("invalid_task", "leverage: no fit to sparsity or noise");
     if (this.isOverlapping && this.document.sigma < MIN_OVERLAPPING_SIGMA)
-      refuse("invalid_task", `sigma is below ${MIN_OVERLAPPING_SIGMA}`);
+      refuse("invalid_task", `sigma: below ${MIN_OVERLAPPING_SIGMA}`);
   }
 
   /** ln of a bound on the chance that any released entry leaves the ring. */

@@ -150,7 +150,9 @@ export class Task {
     return this.#once("measurement", () => {
       const servers = (who: string) => (noise === who ? length : 0);
       const setting: Setting = { noisingServers: servers("servers"), floorServers: servers("both"), merges: this.#maxMerge > 1 };
-      return new Measurement(KINDS[document.kind] as Kind<Document>, document, encodedNames(columns, this.#wholeLevels).length, setting);
+      const width = encodedNames(columns, this.#wholeLevels).length;
+      const made = new Measurement(KINDS[document.kind] as Kind<Document>, document, width, setting);
+      return made.numWords > MAX_WORDS ? refuse("invalid_task", "a report is too long") : made;
     });
   }
 
@@ -160,10 +162,9 @@ export class Task {
     if (!verification) return undefined;
     return this.#once("verified", () => {
       const { squaredLength, numWords } = this.measurement;
-      if (numWords > MAX_WORDS) refuse("invalid_task", `a report of ${numWords} words is too long`);
       const variances = this.#isByServers ? [0n] : this.measurement.sigmas().map((sigma) => BigInt(sigma) ** 2n);
       const sizes = new Sizes(numWords, servers.length, noisedBound(squaredLength, variances));
-      if (!sizes.isValid) refuse("invalid_task", "verification: reports are too long");
+      if (!sizes.isValid) refuse("invalid_task", "a report is too long");
       return sizes;
     });
   }
@@ -289,7 +290,6 @@ export class Task {
     this.#checkTokens();
     this.#checkKeys();
     const { measurement } = this;
-    if (measurement.numWords > MAX_WORDS) refuse("invalid_task", `a report of ${measurement.numWords} words is too long`);
     measurement.check(this.#noiseClaim, definition.max_clients);
     measurement.kind.checkColumns?.(measurement.document, definition.columns);
     if (this.#maxMerge > 1 && !this.#isByServers && claim.corrupt % this.#maxMerge)
@@ -299,14 +299,14 @@ export class Task {
     const alone = definition.noise === "both" ? this.#alonePrivacy : undefined;
     if (alone) requireClaim(alone, claimAlone(claim, definition.claim));
     if (definition.windows && epsilonAt(this.worstTogether()) === Infinity)
-      refuse("invalid_task", "over all windows nothing is left of delta");
+      refuse("invalid_task", "windows: nothing is left of delta");
   }
 
   #checkFeatures(): void {
     const { client_auth, extensions, contributors, study, share_form } = this.definition;
     const unsupported = (words: string): never => refuse("unsupported_feature", words);
-    if (client_auth === "mtls") unsupported("client_auth: mutual TLS is not available");
-    if (extensions.length) unsupported("extensions: there are none yet");
+    if (client_auth === "mtls") unsupported("client_auth: no mutual TLS");
+    if (extensions.length) unsupported("extensions: there are none");
     if (contributors !== undefined) unsupported("contributors: this client sends single rows");
     if (study !== undefined) unsupported("study: this client takes no part in studies");
     if (share_form === "spread" && this.verified) unsupported("share_form: spread");

@@ -148,7 +148,7 @@ test("a claim better than the noise, an odd task and a strict owner are refused 
     ["false_claim", { mechanism: { kind: "sum", row_bound: "1", fraction_bits: 4, sigma: 10, floor: 60 } }, {}],
     ["false_claim", { mechanism: { kind: "sum", row_bound: "1", fraction_bits: 4, sigma: 50 } }, {}],
     ["invalid_task", { noise: undefined }, {}],
-    ["unsupported_feature", { mechanism: { kind: "osnap", row_bound: "1", fraction_bits: 4, sigma: 100, rows: 2, sparsity: 2, leverage: "0.5" } }, {}],
+    ["invalid_task", { mechanism: { kind: "osnap", row_bound: "1", fraction_bits: 4, sigma: 100, rows: 2, sparsity: 2, leverage: "0.5" } }, {}],
     ["unsupported_feature", { mechanism: { kind: "ron_gauss" } }, {}],
     ["unsupported_feature", { extensions: ["more"] }, {}],
     ["invalid_task", { author_key: "AQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }, {}],
