@@ -321,11 +321,11 @@ export class Task {
   #checkTokens(): void {
     const { token_keys, client_auth, servers, claim, max_missing } = this.definition;
     const isAdmitted = client_auth === "token";
-    if (token_keys.length !== (isAdmitted ? servers.length : 0)) refuse("invalid_task", "token_keys: not one for each server");
+    if (token_keys.length !== (isAdmitted ? servers.length : 0)) refuse("invalid_task", "token_keys: one for each server");
     const twice = rational(2n * BigInt(claim.max_corrupt_clients), BigInt(claim.min_clients));
     const least = compare(twice, MOST_MAX_MISSING) < 0 ? twice : MOST_MAX_MISSING;
     if (isAdmitted && compare(parseReal(max_missing), least) < 0)
-      refuse("invalid_task", "max_missing: below twice the corrupt part");
+      refuse("invalid_task", "max_missing: too small");
   }
 
   #checkKeys(): void {
