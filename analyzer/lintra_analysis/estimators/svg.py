@@ -139,11 +139,11 @@ def _size(axes: "Axes") -> tuple[float, float]:
 def _fit_texts(figure: "MatplotlibFigure", axes: "Axes") -> None:
     """Break the title and the labels into lines that fit, and draw as many numbers below the axes as have room."""
     title, across = axes.get_title(loc="left"), axes.get_xlabel()
-    for _ in range(2):  # a title of more lines moves the axes, and with them where it begins
+    for _ in range(4):  # a title of more lines moves the axes, and with them where it begins
         figure.draw_without_rendering()
         frame, page = axes.get_window_extent(), figure.bbox
-        axes.set_title(_broken(title, page.x1 - frame.x0, 12 * figure.dpi / 72), loc="left", parse_math=False)
-        axes.set_xlabel(_broken(across, frame.width, 10 * figure.dpi / 72), parse_math=False)
+        axes.set_title(_broken(figure, title, page.x1 - frame.x0, 12), loc="left", parse_math=False)
+        axes.set_xlabel(_broken(figure, across, frame.width, 10), parse_math=False)
     for count in (6, 5, 4, 3, 2):
         figure.draw_without_rendering()
         boxes = [label.get_window_extent() for label in axes.get_xticklabels() if label.get_text()]
@@ -153,17 +153,15 @@ def _fit_texts(figure: "MatplotlibFigure", axes: "Axes") -> None:
         axes.locator_params(axis="x", nbins=count)
 
 
-def _broken(text: str, width: float, size: float) -> str:
-    """Return a text in lines of some width, both in pixels as is the size of its letters; measured, not guessed."""
-    from matplotlib.font_manager import FontProperties
-    from matplotlib.textpath import TextPath
-
+def _broken(figure: "MatplotlibFigure", text: str, width: float, size: float) -> str:
+    """Return a text in lines of some width in pixels; each is measured as it is drawn, letters of `size` points."""
+    measured = figure.text(0, 0, "", size=size, parse_math=False)
     lines: list[str] = []
     for word in text.split():
-        longer = f"{lines[-1]} {word}" if lines else word
-        path = TextPath((0, 0), longer, size=size, prop=FontProperties())
-        if lines and path.get_extents().x1 <= width:
-            lines[-1] = longer
+        measured.set_text(f"{lines[-1]} {word}" if lines else word)
+        if lines and measured.get_window_extent().width <= width:
+            lines[-1] = measured.get_text()
         else:
             lines.append(word)
+    measured.remove()
     return "\n".join(lines)

@@ -80,7 +80,7 @@ def test_where_nothing_can_be_told_the_point_is_drawn_without_an_interval() -> N
     estimate = regression(second_moment(copied, 20.0, generator, with_constant(copied[:1, 1:], columns(5))[1]), "c4")
     assert estimate.penalised is not None
     drawn = estimate.plot()
-    assert "the noise bounds none" in drawn.get_title()
+    assert "the noise bounds none" in drawn.get_title(loc="left")
     assert_allclose(list(points(drawn).values()), list(estimate.coef_))
     assert reaches(drawn) == []
 
@@ -174,8 +174,8 @@ def test_power_sums_draw_each_sum_over_the_most_that_it_may_be() -> None:
         drawn = estimate.plot(power=power)
         assert_allclose(list(points(drawn).values()), [one.value / high])
         assert_allclose(reaches(drawn), [(low / high, 1)])
-        assert drawn.get_title() == f"Sums of |x|^{power}: 95 % for the cohort"
-    assert estimate.plot().get_title().startswith("Sums of |x|^1")
+        assert drawn.get_title(loc="left") == f"Sums of |x|^{power}: 95 % for the cohort"
+    assert estimate.plot().get_title(loc="left").startswith("Sums of |x|^1")
     with pytest.raises(InvalidAnalysisError, match="there are 1, 2"):
         estimate.plot(power=3)
 
