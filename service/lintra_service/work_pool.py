@@ -160,7 +160,10 @@ def _received(ours: Connection) -> tuple[str, Any]:
 def _compute(theirs: Connection, limits: WorkLimits, work: Callable[..., object], arguments: Sequence[object]) -> None:
     """Compute, within the caps, and send what came of it."""
     _limit(limits)
-    theirs.send_bytes(pickle.dumps(("begun", None)))
+    try:
+        theirs.send_bytes(pickle.dumps(("begun", None)))
+    except BrokenPipeError:  # the asker left
+        return
     try:
         answer: tuple[str, object] = ("found", work(*arguments))
         sent = pickle.dumps(answer, pickle.HIGHEST_PROTOCOL)

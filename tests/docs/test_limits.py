@@ -25,7 +25,7 @@ OF_THIS_IMPLEMENTATION = {
     "mechanisms.collusion": "DEFAULT_PART HALF", "mechanisms.directions": "SECOND_OF_TWO",
     "mechanisms.joint_rows": "NO_CELL", "mechanisms.layout": "CLIPPED ROWS", "mechanisms.projected": "NO_LABEL",
     "mechanisms.row_quota": "MARGIN", "messages.documents": "BATCH", "messages.receipts": "KIND",
-    "messages.verification": "MATRIX_NONCE", "privacy.leverage": "MAX_RESIDUAL BLOCK", "trust": "NO_BOUND",
+    "messages.verification": "MATRIX_NONCE", "privacy.leverage": "MAX_RESIDUAL BLOCK", "trust": "NO_BOUND MOST_BYTES",
     "mechanisms.grid": "FINE_SIGMA", "rules.verification": "BLOCK_BYTES", "privacy.discrete": "MU_MARGIN",
     "crypto.sealing": "HYBRID CLASSICAL",
     "tables.columns": "LEAST_COVERED LARGEST", "tables.doubts": "MAX_LEVELS", "tables.readings": "NO_CODE",

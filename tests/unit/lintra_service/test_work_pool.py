@@ -112,3 +112,14 @@ async def test_a_full_queue_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(OverloadedError, match="ask again"):
         await pool.run("Bob", double, 1, small=True)
     assert await asyncio.gather(*asked) == [0, 2, 4]
+
+
+def test_a_process_whose_asker_has_left_says_nothing_before_and_after_it_computes(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Its traceback would stand behind the line that says why a service ended."""
+    monkeypatch.setattr(work_pool, "_limit", lambda limits: None)
+    ours, theirs = work_pool._context.Pipe(duplex=False)
+    ours.close()
+    work_pool._compute(theirs, LIMITS, long, [str(tmp_path / "begun")])
+    assert not (tmp_path / "begun").exists()
