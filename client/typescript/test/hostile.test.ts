@@ -143,6 +143,13 @@ test("servers that agree on another task, or sign as somebody else, are refused"
   }
 });
 
+test("streams and columns that are counted together are fields that it does not know, and says so", async () => {
+  const stream = { window: 1, grace: 1, max_windows: 10, reports_per_source: 1, stream: { damping: "1", blur: "0.5" } };
+  const crossed = { kind: "histogram", row_bound: "1", sigma: 4, edges: [["-1", "1"], ["-1", "1"]], levels: [0, 0], crossed: true };
+  await assert.rejects(() => new World({ batches: "windowed", windows: stream }).open(), /windows\.stream: unknown field/);
+  await assert.rejects(() => new World({ mechanism: crossed }).open(), /mechanism\.crossed: unknown field/);
+});
+
 test("a claim better than the noise, an odd task and a strict owner are refused before a key is asked for", async () => {
   const cases: [string, Partial<Record<keyof Definition, unknown>>, object][] = [
     ["false_claim", { mechanism: { kind: "sum", row_bound: "1", fraction_bits: 4, sigma: 10, floor: 60 } }, {}],
@@ -150,6 +157,7 @@ test("a claim better than the noise, an odd task and a strict owner are refused 
     ["invalid_task", { noise: undefined }, {}],
     ["invalid_task", { mechanism: { kind: "osnap", row_bound: "1", fraction_bits: 4, sigma: 100, rows: 2, sparsity: 2, leverage: "0.5" } }, {}],
     ["unsupported_feature", { mechanism: { kind: "ron_gauss" } }, {}],
+    ["unsupported_feature", { mechanism: { kind: "newton_step" } }, {}],
     ["unsupported_feature", { extensions: ["more"] }, {}],
     ["invalid_task", { author_key: "AQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }, {}],
     ["invalid_message", { purpose: "turned \u202e around" }, {}],
