@@ -103,3 +103,13 @@ def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
     assert built.returncode == 0, built.stderr
     assert "joint_squared_mu" in (tmp_path / "reference/made/python-protocol.html").read_text("utf-8")
     assert "lintra trial" in (tmp_path / "reference/made/command-line.html").read_text("utf-8")
+
+
+def test_every_record_has_a_number_of_its_own_and_its_line_in_the_index() -> None:
+    records = sorted((ROOT / "docs" / "decisions").glob("[0-9]*.md"))
+    numbers = [record.name[:4] for record in records]
+    assert len(set(numbers)) == len(numbers)
+    index = (ROOT / "docs" / "decisions" / "README.md").read_text("utf-8")
+    for number, record in zip(numbers, records, strict=True):
+        assert record.read_text("utf-8").startswith(f"# {number}: "), record.name
+        assert f"[{number}]({record.name})" in index, record.name
