@@ -67,6 +67,13 @@ async def row_of_a_failed_commit_at_the_last_moment(world: World, editor: Editor
 
 async def row_of_a_failed_commit(world: World, editor: Editor) -> None:
     """Put the row of a failed commit over the one that was stored in its place, and let the batch be closed."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(segment_rows, "MAX_STEP_BYTES", 1)  # a large row is never joined with others
+        await row_of_a_failed_commit_that_is_joined(world, editor)
+
+
+async def row_of_a_failed_commit_that_is_joined(world: World, editor: Editor) -> None:
+    """Do the same to a row that is joined with others when the batch is closed."""
     for server, place, course in _open(world, editor):
         rows = editor.read(server, "segments", place)
         found = [
@@ -78,10 +85,8 @@ async def row_of_a_failed_commit(world: World, editor: Editor) -> None:
         if not found:
             continue
         key, failed = world.chance.choice(found)
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(segment_rows, "MAX_STEP_BYTES", 1)  # a large row is never joined with others
-            _edited(editor, server, key, failed, "a failed commit's row in the place of the stored one")
-            await _released(world, course)
+        _edited(editor, server, key, failed, "a failed commit's row in the place of the stored one")
+        await _released(world, course)
         return
 
 
@@ -225,6 +230,7 @@ ATTACKS: tuple[Attack, ...] = (
     payloads_of_another_row,
     row_of_a_failed_commit_at_the_last_moment,
     row_of_a_failed_commit,
+    row_of_a_failed_commit_that_is_joined,
     row_of_a_failed_commit_at_the_end,
     victim_left_alone,
     list_taken_away,

@@ -39,6 +39,7 @@ from simulation.attacks import (
     row_of_a_failed_commit,
     row_of_a_failed_commit_at_the_end,
     row_of_a_failed_commit_at_the_last_moment,
+    row_of_a_failed_commit_that_is_joined,
     rows_of_another_batch_in_a_new_one,
     victim_left_alone,
 )
@@ -363,7 +364,9 @@ EDITED: dict[str, Believing] = {
     "marks kept from the pass that was checked": Believing(
         (marks_read_again,), (*OTHER_SUM, OTHER_CHECK), (row_of_a_failed_commit_at_the_last_moment,)
     ),
-    "marks of rows that are joined": Believing((joined_unchecked,), (UNLISTED, STRANGERS, TWICE)),
+    "marks of rows that are joined": Believing(
+        (joined_unchecked,), (UNLISTED, STRANGERS, TWICE), (row_of_a_failed_commit_that_is_joined,)
+    ),
     "the end of a pass": Believing((unended,), (UNLISTED,)),
     "columns held against lines": Believing((columns_believed,), (TWO,)),
     "lists of batches that are over": Believing((gaps_believed,), (REFUSED_AGAIN,), (list_taken_away,)),
