@@ -4,12 +4,14 @@ import re
 import sys
 from pathlib import Path
 
+from docutils import nodes
 from sphinx.application import Sphinx
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
 from making import make_pages  # noqa: E402
+from making.glossary_links import GLOSSARY, add_links  # noqa: E402
 from making.mechanism_table import MARK, mechanism_table  # noqa: E402
 
 from lintra_protocol import __version__  # noqa: E402
@@ -100,9 +102,14 @@ def _escaped(text: str) -> str:
     return re.sub(r"(?<=\w)_(?!\w)", r"\_", text).replace("|", r"\|").replace("`", r"\`")
 
 
+def _link(app: Sphinx, tree: nodes.document, docname: str) -> None:
+    add_links(tree, docname, HERE, app.builder.get_relative_uri(docname, GLOSSARY))
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     """Make the pages that come from the code before anything is read."""
     app.connect("builder-inited", lambda app: make_pages(HERE / "reference" / "made"))
     app.connect("source-read", _read)
+    app.connect("doctree-resolved", _link)
     app.connect("autodoc-process-docstring", _docstring, priority=100)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
