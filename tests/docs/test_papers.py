@@ -2,8 +2,10 @@
 
 import ast
 import re
+import tomllib
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -118,24 +120,67 @@ def test_every_erratum_says_what_is_stated_or_found_and_names_a_counterexample()
     assert silent == unshown == []
 
 
-ITEMS = {
-    "Burkhardt": "2.1 2.3 A.1 3.1 3.2 3.4 B.2 3.5 B.1 D.1 4.1 4.2 4.3 4.4 4.5 Table_5 "
-    "Table_6 Figures_2 Figures_4 Tables_2 Tables_4",
-    "Sheffet": "Algorithm_1 Algorithm_2 Algorithm_3 Algorithms_4 Theorem_3.1 B.4 Figures_1 Lasso",
-    "Wei": "Theorem_4.1 Figure_2 Lemma_2 Lemma_3 Theorem_4.2 Table_VI Theorem_5 Figure_3 Figure_4 Figure_1 Theorem_7.1 "
-    "Tables_I Theorem_5.2 Proposition_5 Definition_6",
-    "RON-Gauss": "Algorithm_1 Algorithm_2 Algorithm_3 Lemma_1 Lemma_3 Lemma_4 Lemma_5 Theorem_2 4.2.3.1 3.4 "
-    "experiments",
-}
+STATUSES = ("built", "reproduced", "disproved", "not built")
+TEXTS = ROOT.parent / "shared/papers"
+WORDS = "Question|Definition|Fact|Remark|Claim|Lemma|Proposition|Theorem|Corollary|Algorithm|Figure|Table"
+PAPERS = tomllib.loads((ROOT / "tests/papers/items.toml").read_text("utf-8"))["paper"]
+
+every_paper = pytest.mark.parametrize("paper", PAPERS, ids=[paper["text"][:3] for paper in PAPERS])
 
 
-@pytest.mark.parametrize("paper", ITEMS)
-def test_every_numbered_item_of_a_paper_has_a_line_with_a_status(paper: str) -> None:
-    sections = re.split(r"^## ", PAGES["papers.md"], flags=re.MULTILINE)
-    (section,) = (each for each in sections if each.startswith(paper))
-    lines = [line.strip("| ").split(" | ") for line in section.splitlines() if re.match(r"\| (?!item|---)", line)]
-    items = " ".join(line[0] for line in lines)
-    assert [item for item in ITEMS[paper].split() if item.replace("_", " ") not in items] == []
-    assert [line[0] for line in lines if not re.match(r"(full|partial|no)\b", line[1])] == []
-    unexplained = [line[0] for line in lines if line[1] in ("partial", "no")]
-    assert unexplained == []
+def items_of(paper: dict[str, Any]) -> list[str]:
+    """Return the numbered items that a paper is listed with, such as "Lemma 4.1"."""
+    return [f"{word} {number}" for word, numbers in paper["items"].items() for number in numbers.split()]
+
+
+def lines_of(paper: dict[str, Any], page: str) -> list[list[str]]:
+    """Return the cells of each line of a paper's tables on the page."""
+    sections = re.split(r"^## ", page, flags=re.MULTILINE)
+    (section,) = (each for each in sections if each.startswith(paper["section"]))
+    lines = [line for line in section.splitlines() if re.match(r"\| (?!item |---)", line)]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+
+
+def faults_of(paper: dict[str, Any], page: str) -> list[str]:
+    """Return which items have no line of their own, or one that does not say what its status needs."""
+    lines, faults = lines_of(paper, page), []
+    for item in items_of(paper):
+        own = [line for line in lines if re.match(re.escape(item) + r"(?![\w.])", line[0])]
+        faults += [f"{item}: {len(own)} lines"] * (len(own) != 1)
+    for item, status, here, test, _ in lines:
+        faults += [f"{item}: status {status!r}"] * (status not in STATUSES)
+        faults += [f"{item}: nothing is said"] * (not here)
+        tested = NAMED.search(test) or TESTS_NAMED.search(test) or FOLDERS_NAMED.search(test)
+        faults += [f"{item}: {status} without a test"] * (status != "not built" and not tested)
+    return faults
+
+
+@every_paper
+def test_every_numbered_item_of_a_paper_has_a_line_that_says_where_it_is_and_what_tests_it(paper: Any) -> None:
+    assert faults_of(paper, PAGES["papers.md"]) == []
+
+
+def test_a_line_that_is_missing_or_doubled_or_without_a_test_or_status_is_found() -> None:
+    paper, page = PAPERS[0], PAGES["papers.md"]
+    (line,) = (one for one in page.splitlines() if one.startswith("| Corollary 3.5 "))
+    cells = line.split("|")
+    untested, unknown = (
+        "|".join([*cells[:place], word, *cells[place + 1 :]]) for place, word in ((4, " "), (2, " no "))
+    )
+    for changed in ("", f"{line}\n{line}", untested, unknown):
+        (fault,) = faults_of(paper, page.replace(line, changed))
+        assert fault.startswith("Corollary 3.5: ")
+
+
+@every_paper
+def test_the_list_of_items_is_what_the_text_numbers(paper: Any) -> None:
+    if not TEXTS.is_dir():
+        pytest.skip("the texts of the papers are not ours to ship; the test needs them in ../shared/papers")
+    text = (TEXTS / paper["text"]).read_text("utf-8")
+    text = re.sub(r"\b(Def|Fig|Alg)\.[ ~\u02dc]", lambda short: f"{SPELLED[short[1]]} ", text)
+    found = set(re.findall(rf"\b(?:{WORDS})[ \u02dc](?:[A-Z]\.)?(?:\d+|[IVX]+\b)(?:\.\d+)*", text))
+    found = {re.sub("\u02dc", " ", item) for item in found}
+    assert found - set(paper["foreign"]) == set(items_of(paper))
+
+
+SPELLED = {"Def": "Definition", "Fig": "Figure", "Alg": "Algorithm"}

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy import stats
 from scipy.special import gammainc
 
 from lintra_protocol.privacy.gaussian import gaussian_delta
@@ -33,3 +34,13 @@ def test_wishart_noise_of_d_plus_one_degrees_is_not_purely_private() -> None:
     assert impossible == pytest.approx(0.28, abs=0.005)
     draws = np.random.default_rng(15).exponential(2, 100_000)  # chi-square of two degrees
     assert np.mean(draws < moved) == pytest.approx(impossible, abs=0.007)  # five deviations: false alarm below 1e-6
+
+
+def test_the_tails_of_a_chi_square_of_claim_a_2_hold() -> None:
+    # With 2 t under the inner roots both tails are below exp(-t); with half of t there the upper one may not be.
+    for freedom in (1, 3, 30, 3000):
+        for t in (0.5, 2.0, 10.0):
+            law, root = stats.chi2(freedom), np.sqrt(freedom)
+            assert law.sf((root + np.sqrt(2 * t)) ** 2) < np.exp(-t)
+            assert law.cdf(max(root - np.sqrt(2 * t), 0.0) ** 2) < np.exp(-t)
+    assert stats.chi2(30).sf((np.sqrt(30) + np.sqrt(10 / 2)) ** 2) > np.exp(-10)

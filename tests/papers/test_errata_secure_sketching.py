@@ -101,6 +101,16 @@ def test_the_experiments_add_far_less_noise_than_equation_4_demands() -> None:
     assert demanded / added == pytest.approx(6.4e5, rel=0.01)
 
 
+def test_the_generalised_triangle_inequality_holds_with_its_constant_and_with_no_smaller_one() -> None:
+    # Lemma 4.3 is true: a^2 <= (1 + c) b^2 + (1 + 1/c) (a - b)^2, with equality where a - b is c b.
+    rng = np.random.default_rng(43)
+    first, second = rng.standard_normal((2, 10_000))
+    for part in (0.01, 0.3, 1.0):
+        gaps = (1 + part) * second**2 + (1 + 1 / part) * (first - second) ** 2 - first**2
+        assert gaps.min() > -1e-9
+        assert (1 + part) * 1 + 0.999 * (1 + 1 / part) * part**2 < (1 + part) ** 2
+
+
 def megabytes(clients: int, rows: int, servers: int, sparsity: int = 1) -> float:
     return 8 * 10 * (sparsity * clients + rows) * servers / 1e6
 
