@@ -4,7 +4,7 @@ BIN := .venv/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Both workers have a core; compiled code is kept, and files lie in memory with 2 GB of room: tests wait for the disk often.
 ALONE := env -u PYTHONDONTWRITEBYTECODE OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(shell test -w /dev/shm && df -Pk /dev/shm | awk 'NR == 2 && $$4 > 2000000 {print "TMPDIR=/dev/shm"}')
-.PHONY: check test test-all typescript build-if-possible vectors demo demo-web demo-organisations console bench bench-all bench-peers docs lock
+.PHONY: check test test-all typescript build-if-possible vectors demo demo-web demo-organisations console try dist bench bench-all bench-peers docs lock
 
 check: .venv/.stamp  ## lint, format, types, spelling, prose
 	$(BIN)/ruff check && $(BIN)/ruff format --check && $(BIN)/mypy && $(BIN)/mypy deploy/*.py deploy/*/*.py docs/making && $(BIN)/mypy --config-file tests/mypy.toml tests benchmarks
@@ -14,13 +14,13 @@ test: build-if-possible .venv/.stamp $(if $(shell command -v chromium),.venv/.mo
 test-all: build-if-possible .venv/.more  ## every test; those in a browser need Chromium (Debian: apt install chromium), a client Node 20
 	$(ALONE) $(BIN)/python -m pytest -n 2 --dist worksteal
 typescript build-if-possible: ; @$(MAKE) -s -C client/typescript $(@:typescript=test)
-vectors: .venv/.stamp  ## write the test vectors again from the reference implementation
-	$(BIN)/python tests/vectors/reference.py
+vectors: .venv/.stamp ; $(BIN)/python tests/vectors/reference.py
 demo demo-organisations console: .venv/.stamp  ## real processes, real data; of clients, or of airlines; console: it stays, for a browser
 	$(BIN)/python deploy/$(subst -,_,$(@:console=demo)).py $(if $(filter console,$@),--stay)
 demo-web: build-if-possible .venv/.stamp ; $(BIN)/python deploy/demo_web.py
-docs: .venv/.more  ## the site, in build/docs; a warning, such as a broken link, is an error
-	$(BIN)/python -m sphinx -q -W --keep-going -b html docs build/docs
+try: .venv/.stamp ; @$(BIN)/lintra trial "$(or $(FILE),$(error FILE=patients.csv TARGET=systolic))" --target "$(TARGET)" --epsilon "$(or $(EPSILON),1)"
+dist: .venv/.more ; $(BIN)/python deploy/dist.py
+docs: .venv/.more ; $(BIN)/python -m sphinx -q -W --keep-going -b html docs build/docs
 bench bench-all: .venv/.more  ## every benchmark, small, in under ten minutes; or in full, hours
 	$(BIN)/python benchmarks/every.py $(if $(filter bench-all,$@),--full)
 bench-peers: .venv/.stamp  ## the race against what people would use instead; sets up an environment for them
