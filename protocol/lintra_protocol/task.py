@@ -20,7 +20,7 @@ from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.crypto.sealing import HYBRID, PUBLIC_KEY_BYTES, SuiteName
 from lintra_protocol.crypto.signing import parse_public_key
 from lintra_protocol.encoding.canonical import base64url, domain_hash, parse_base64url
-from lintra_protocol.encoding.documents import Frozen, Key, Printable, Real, fraction
+from lintra_protocol.encoding.documents import Frozen, Key, Printable, Real, fraction, omitted
 from lintra_protocol.errors import (
     FalseClaimError,
     InvalidMessageError,
@@ -62,7 +62,7 @@ class Task(TaskTerms):
     author_key: Key
     servers: tuple[ServerEntry, ...] = Field(min_length=2, max_length=MAX_SERVERS)
     analyzer: AnalyzerEntry
-    contributors: Contributors | None = Field(default=None, exclude_if=lambda contributors: contributors is None)
+    contributors: Contributors | None = omitted(None)
     max_missing: Real = "0.25"
     share_form: Literal["uniform", "seeded", "spread"] = "uniform"
     suite: SuiteName = HYBRID
@@ -218,8 +218,8 @@ class Task(TaskTerms):
             return
         if self.noise != "servers" and self.claim.max_corrupt_clients % self.max_merge:
             raise InvalidTaskError(
-                f"a corrupt client may have {self.max_merge} reports in a merged release: max_corrupt_clients "
-                f"{self.claim.max_corrupt_clients} counts reports, {self.max_merge} for each of them"
+                f"max_corrupt_clients {self.claim.max_corrupt_clients} counts reports: with max_merge {self.max_merge} "
+                f"it must be a multiple of {self.max_merge}"
             )
         if self.worst_privacy().mu == inf:
             raise InvalidTaskError("windows are merged only where noise has a Gaussian curve")

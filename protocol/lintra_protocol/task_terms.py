@@ -8,7 +8,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from lintra_protocol.encoding.documents import Frozen, Real, fraction
+from lintra_protocol.encoding.documents import Frozen, Real, fraction, omitted
 from lintra_protocol.errors import InvalidMessageError, InvalidTaskError
 from lintra_protocol.fields.schema import Column, Schema
 from lintra_protocol.fields.windows import Windows
@@ -33,7 +33,7 @@ class BatchTerms(Frozen):
     """
 
     batches: Literal["single", "windowed"] = "single"
-    windows: Windows | None = Field(default=None, exclude_if=lambda windows: windows is None)
+    windows: Windows | None = omitted(None)
     time_precision: int = Field(default=3600, ge=1, le=31_536_000)
     not_before: int = Field(ge=0, lt=2**53)
     not_after: int = Field(gt=0, lt=2**53)
@@ -122,10 +122,10 @@ class TaskTerms(BatchTerms):
     mechanism: AnyMechanism
     claim: Claim
     max_clients: int = Field(ge=2, le=2**32)
-    verification: Literal["none", "norm"] = Field(default="none", exclude_if=lambda asked: asked == "none")
-    max_rejected: Real | None = Field(default=None, exclude_if=lambda part: part is None)
-    noise: NoiseBy = Field(default="clients", exclude_if=lambda adds: adds == "clients")
-    study: Study | None = Field(default=None, exclude_if=lambda study: study is None)
+    verification: Literal["none", "norm"] = omitted("none")
+    max_rejected: Real | None = omitted(None)
+    noise: NoiseBy = omitted("clients")
+    study: Study | None = omitted(None)
 
     @model_validator(mode="after")
     def _claim_fits(self) -> Self:
@@ -201,7 +201,7 @@ class TaskTerms(BatchTerms):
         longest = self._as_claimed.squared_length
         if longest is None:
             raise InvalidTaskError(
-                f"verification: nothing bounds a report of {self.mechanism.kind} like this; use none"
+                f"verification: reports of {self.mechanism.kind} with these options have no proven bound; use 'none'"
             )
         if self.num_words > MAX_WORDS:  # before their noise is spelled out, word by word
             raise InvalidTaskError(f"a report of {self.num_words} words exceeds {MAX_WORDS}; use a sketch")

@@ -66,7 +66,7 @@ def _reason(task: Task) -> str:
     if task.share_form == "spread":
         return "shares of the form 'spread' are not verified so far"
     if task.measurement.squared_length is None:
-        return f"nothing bounds a report of {task.mechanism.kind} with these options"
+        return f"reports of {task.mechanism.kind} with these options have no proven bound"
     servers = task.num_servers if task.share_form == "uniform" else 1
     if WORD_BYTES * task.num_words * servers > MOST_BYTES:
         return "with proofs a report would take more than a megabyte, and the author of the task did not ask for it"

@@ -14,12 +14,12 @@ from dataclasses import replace
 from typing import Annotated, Literal
 
 import numpy as np
-from pydantic import Field, StringConstraints
+from pydantic import StringConstraints
 
 from lintra_protocol.crypto.ring import IntArray, ring_bytes, to_ring
 from lintra_protocol.crypto.signing import verify
 from lintra_protocol.encoding.canonical import base64url, domain_hash
-from lintra_protocol.encoding.documents import Count, Frozen, Key, Real, ServerIndex, float_of, rounded_up
+from lintra_protocol.encoding.documents import Count, Frozen, Key, Real, ServerIndex, float_of, omitted, rounded_up
 from lintra_protocol.errors import InvalidReleaseError
 from lintra_protocol.privacy.statement import IfColluding, PrivacyStatement
 from lintra_protocol.task import Task
@@ -89,7 +89,7 @@ class RecordedNoise(Frozen):
     most_reports: Count
     smallest_sd: Real
     largest_sd: Real
-    servers: Count = Field(default=0, exclude_if=lambda servers: servers == 0)
+    servers: Count = omitted(0)
 
 
 class RecordedClipping(Frozen):
@@ -121,7 +121,7 @@ class Plausibility(Frozen):
     deviations: Real
     false_alarm: Real
     flagged_rows: tuple[Count, ...]
-    totals: tuple[str, ...] = Field(default=(), exclude_if=lambda totals: not totals)
+    totals: tuple[str, ...] = omitted(())
 
 
 class RecordedWindow(Frozen):
@@ -141,8 +141,8 @@ class RecordedWindow(Frozen):
     ends: Count
     reports_per_source: Count
     together: PrivacyStatement
-    first: Count | None = Field(default=None, exclude_if=lambda first: first is None)
-    of_one_source: PrivacyStatement | None = Field(default=None, exclude_if=lambda stated: stated is None)
+    first: Count | None = omitted(None)
+    of_one_source: PrivacyStatement | None = omitted(None)
 
 
 class RecordedVerification(Frozen):
@@ -186,10 +186,10 @@ class ServerPart(Frozen):
     identity_key: Key
     reports: Count
     left_out: Count
-    lost: Count = Field(default=0, exclude_if=lambda lost: lost == 0)
-    witnessed: bool = Field(default=False, exclude_if=lambda witnessed: not witnessed)
+    lost: Count = omitted(0)
+    witnessed: bool = omitted(False)
     nonce: Key
-    remembered: tuple[Count, ...] | None = Field(default=None, exclude_if=lambda windows: windows is None)
+    remembered: tuple[Count, ...] | None = omitted(None)
     sketch_share: Key
 
 
@@ -222,9 +222,9 @@ class ReleaseRecord(Frozen):
     privacy: PrivacyStatement
     noise: RecordedNoise
     plausibility: Plausibility
-    clipped: RecordedClipping | None = Field(default=None, exclude_if=lambda clipped: clipped is None)
-    window: RecordedWindow | None = Field(default=None, exclude_if=lambda window: window is None)
-    verification: RecordedVerification | None = Field(default=None, exclude_if=lambda verified: verified is None)
+    clipped: RecordedClipping | None = omitted(None)
+    window: RecordedWindow | None = omitted(None)
+    verification: RecordedVerification | None = omitted(None)
     analyzer_key: Key
     released_at: Count
 

@@ -102,7 +102,7 @@ def _verified(
     if context.first is not None or context.options.num_rounds > 1:
         return None, "a task of a study, or one of two rounds, is not verified so far"
     if measured.squared_length is None:
-        return None, f"nothing bounds a report of {measured.mechanism.kind} with these options"
+        return None, f"reports of {measured.mechanism.kind} with these options have no proven bound"
     option = verified_option(measured, context.num_servers, context.max_clients)
     if option is None:
         try:

@@ -60,7 +60,7 @@ def proof_of(measurement: Measurement, num_servers: int, max_clients: int) -> tu
     longest, setting, claim = measurement.squared_length, measurement.setting, measurement.claim
     if longest is None:
         raise InvalidTaskError(
-            f"verification: nothing bounds a report of {measurement.mechanism.kind} like this; use none"
+            f"verification: reports of {measurement.mechanism.kind} with these options have no proven bound; use 'none'"
         )
     clients_noise = not setting.noising_servers
     variances = [int(sigma) ** 2 * clients_noise for sigma in measurement.layout.sigmas]

@@ -20,7 +20,7 @@ from lintra_analysis.kinds.kind import KINDS
 from lintra_analysis.kinds.options import MechanismSpecification, Number, SpecPart
 from lintra_protocol.crypto.sealing import HYBRID, SuiteName
 from lintra_protocol.encoding.canonical import canonical_json
-from lintra_protocol.encoding.documents import real
+from lintra_protocol.encoding.documents import omitted, real
 from lintra_protocol.fields.code_book import CodeBook
 from lintra_protocol.fields.contributors import MAX_ROWS, MAX_ROWS_PER_PERSON, Contributors
 from lintra_protocol.fields.schema import OTHER, Kind, Name
@@ -65,9 +65,7 @@ class ColumnSpecification(SpecPart):
     kind: Kind = "real"
     levels: tuple[Name, ...] = Field(default=(), max_length=1024)
     missing: bool = Field(default=False, strict=True)
-    code_book: Annotated[CodeBook | None, BeforeValidator(_as_code_book)] = Field(
-        default=None, exclude_if=lambda book: book is None
-    )
+    code_book: Annotated[CodeBook | None, BeforeValidator(_as_code_book)] = omitted(None)
 
     @model_validator(mode="before")
     @classmethod

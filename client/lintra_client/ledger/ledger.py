@@ -165,7 +165,7 @@ class Ledger:
                 self._prices.clear()
             self._prices[task.task_id] = set_aside_by(task), price_of(task)
         main, price = self._prices[task.task_id]
-        most, is_round = task.reports_per_source, task.mechanism.round_before is not None
+        most, is_round = task.reports_per_source, task.mechanism.other_rounds.before is not None
         before, once = task_before(task), task.stream is not None
         return self.charge(
             task.task_id, price, reports, batch, main=main, pilot=before, most=most, is_round=is_round, once=once

@@ -60,7 +60,7 @@ def price_of(task: Task) -> Spending:
 
 def set_aside_by(task: Task) -> Spending | None:
     """Return what a pilot sets aside for the main task of its study, or a round for all later ones; else None."""
-    if task.mechanism.rounds_after:
+    if task.mechanism.other_rounds.num_after:
         return _later_rounds(task)
     if task.study is None or task.study.pilot is not None:
         return None
@@ -69,13 +69,13 @@ def set_aside_by(task: Task) -> Spending | None:
 
 def task_before(task: Task) -> str | None:
     """Return the task whose charge covers this one: the pilot of its study, or the round before; None of others."""
-    return task.mechanism.round_before or (None if task.study is None else task.study.pilot)
+    return task.mechanism.other_rounds.before or (None if task.study is None else task.study.pilot)
 
 
 def _later_rounds(task: Task) -> Spending:
     """Return what the rounds after this one may cost together, by the claim and not by the noise, which rounds up."""
-    claim, left = task.claim, task.mechanism.rounds_after
-    mu = gaussian_mu(claim.float_epsilon, claim.noise_delta) * sqrt(task.mechanism.later_share) * (1 + left * _SPARE)
+    claim, (_, left, share) = task.claim, task.mechanism.other_rounds
+    mu = gaussian_mu(claim.float_epsilon, claim.noise_delta) * sqrt(share) * (1 + left * _SPARE)
     worst = task.worst_charge()
     later = _price(task, replace(worst, epsilon=inf, mu=mu, slack=MAX_SLACK)).with_alone(None)
     return sum((later for _ in range(left - 1)), later)

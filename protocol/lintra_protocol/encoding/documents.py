@@ -9,7 +9,7 @@ import re
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from functools import lru_cache
-from typing import Annotated, Self, cast
+from typing import Annotated, Any, Self, cast
 
 from pydantic import (
     AfterValidator,
@@ -68,6 +68,11 @@ def _printable(text: str) -> str:
 
 Printable = Annotated[str, AfterValidator(_printable)]
 """A stranger's words, which people will read."""
+
+
+def omitted(default: object, **limits: Any) -> Any:
+    """Return a document's field that its encoding leaves out where it has the default, with the limits of a `Field`."""
+    return Field(default=default, exclude_if=lambda value: value == default, **limits)
 
 
 class Frozen(BaseModel):

@@ -9,9 +9,9 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import StringConstraints, model_validator
 
-from lintra_protocol.encoding.documents import Frozen, Printable, Real, fraction
+from lintra_protocol.encoding.documents import Frozen, Printable, Real, fraction, omitted
 
 MAX_SYNONYMS = 64
 """Most other spellings of one level, most other units, and most codes for missing values."""
@@ -25,8 +25,8 @@ class LevelSpellings(Frozen):
     """What else one level is called: a label for people, and synonyms that files have for it."""
 
     level: Spelling
-    label: Printable = Field(default="", max_length=80, exclude_if=lambda label: not label)
-    synonyms: tuple[Spelling, ...] = Field(default=(), max_length=MAX_SYNONYMS, exclude_if=lambda names: not names)
+    label: Printable = omitted("", max_length=80)
+    synonyms: tuple[Spelling, ...] = omitted((), max_length=MAX_SYNONYMS)
 
 
 class UnitFactor(Frozen):
@@ -39,9 +39,9 @@ class UnitFactor(Frozen):
 class CodeBook(Frozen):
     """What a sender may write in a column besides its levels, or numbers in its unit."""
 
-    levels: tuple[LevelSpellings, ...] = Field(default=(), max_length=1024, exclude_if=lambda levels: not levels)
-    units: tuple[UnitFactor, ...] = Field(default=(), max_length=MAX_SYNONYMS, exclude_if=lambda units: not units)
-    missing: tuple[Spelling, ...] = Field(default=(), max_length=MAX_SYNONYMS, exclude_if=lambda codes: not codes)
+    levels: tuple[LevelSpellings, ...] = omitted((), max_length=1024)
+    units: tuple[UnitFactor, ...] = omitted((), max_length=MAX_SYNONYMS)
+    missing: tuple[Spelling, ...] = omitted((), max_length=MAX_SYNONYMS)
 
     @model_validator(mode="after")
     def _consistent(self) -> "CodeBook":

@@ -9,7 +9,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from lintra_protocol.encoding.documents import Frozen, Real, fraction
+from lintra_protocol.encoding.documents import Frozen, Real, fraction, omitted
 
 MAX_ROWS_PER_PERSON = 65_536
 MAX_ROWS = 2**40
@@ -30,7 +30,7 @@ class Contributors(Frozen):
 
     kind: Literal["organisations"] = "organisations"
     rows_per_person: int = Field(ge=1, le=MAX_ROWS_PER_PERSON)
-    person_bound: Real | None = Field(default=None, exclude_if=lambda bound: bound is None)
+    person_bound: Real | None = omitted(None)
     organisations_per_person: int = Field(ge=1, le=2**32)
     max_rows: int = Field(ge=1, le=MAX_ROWS)
     count: Literal["exact", "noisy"]

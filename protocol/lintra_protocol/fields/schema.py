@@ -19,10 +19,10 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import StringConstraints, model_validator
 
 from lintra_protocol.crypto.ring import FloatArray
-from lintra_protocol.encoding.documents import Frozen, Printable, Real, fraction
+from lintra_protocol.encoding.documents import Frozen, Printable, Real, fraction, omitted
 from lintra_protocol.errors import InvalidRowError
 from lintra_protocol.fields.code_book import CodeBook, Codes
 
@@ -57,9 +57,9 @@ class Column(Frozen):
     center: Real = "0"
     scale: Real = "1"
     unit: Printable = ""
-    kind: Kind = Field(default="real", exclude_if=lambda kind: kind == "real")
-    levels: tuple[Name, ...] = Field(default=(), max_length=1024, exclude_if=lambda levels: not levels)
-    code_book: CodeBook | None = Field(default=None, exclude_if=lambda book: book is None)
+    kind: Kind = omitted("real")
+    levels: tuple[Name, ...] = omitted((), max_length=1024)
+    code_book: CodeBook | None = omitted(None)
 
     @model_validator(mode="after")
     def _consistent(self) -> "Column":

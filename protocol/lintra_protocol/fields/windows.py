@@ -8,7 +8,7 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
-from lintra_protocol.encoding.documents import Frozen, Real, fraction
+from lintra_protocol.encoding.documents import Frozen, Real, fraction, omitted
 from lintra_protocol.privacy.stream_matrix import StreamMatrix
 
 MAX_WINDOWS = 2**20
@@ -31,7 +31,7 @@ class Stream(Frozen):
 
     damping: Real
     blur: Real = "0.1"
-    memory: int | None = Field(default=None, ge=2, le=MAX_STREAM, exclude_if=lambda memory: memory is None)
+    memory: int | None = omitted(None, ge=2, le=MAX_STREAM)
 
     @model_validator(mode="after")
     def _in_range(self) -> Self:
@@ -58,8 +58,8 @@ class Windows(Frozen):
     grace: int = Field(ge=0, lt=2**31)
     max_windows: int = Field(ge=1, le=MAX_WINDOWS)
     reports_per_source: int = Field(ge=1, le=MAX_WINDOWS)
-    max_merge: int = Field(default=1, ge=1, le=MAX_MERGE, exclude_if=lambda most: most == 1)
-    stream: Stream | None = Field(default=None, exclude_if=lambda stream: stream is None)
+    max_merge: int = omitted(1, ge=1, le=MAX_MERGE)
+    stream: Stream | None = omitted(None)
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from math import isqrt, log
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from pydantic import Field
 
 from lintra_protocol.crypto.randomness import RandomBytes, no_randomness
 from lintra_protocol.crypto.ring import FloatArray, IntArray
-from lintra_protocol.encoding.documents import Frozen, Real, fraction
+from lintra_protocol.encoding.documents import Frozen, Real, fraction, omitted
 from lintra_protocol.fields.schema import Column
 from lintra_protocol.mechanisms.floor import NO_FLOOR, Floor
 from lintra_protocol.mechanisms.layout import CLIPPED, ROWS, Block, Layout, Words
@@ -41,6 +41,14 @@ ON_THE_SPHERE = 2.0**-30
 """By which part a row's norm may exceed the bound without being counted as clipped: far below a step of any grid."""
 
 
+class OtherRounds(NamedTuple):
+    """The rounds that stand beside this one where the same people answer several tasks under one promise."""
+
+    before: str | None = None  #: the task of the round before; None in a first or only round
+    num_after: int = 0  #: how many more rounds there may be
+    share_after: Fraction = Fraction(1)  #: the part of mu^2 that each of those has, over that of this round
+
+
 class Mechanism(Frozen, ABC):
     """The parameters of a kind, and what only this kind can say about them.
 
@@ -58,9 +66,9 @@ class Mechanism(Frozen, ABC):
     row_bound: Real
     fraction_bits: int = Field(ge=0, le=40)
     sigma: int = Field(ge=MIN_SIGMA, le=MAX_SIGMA)
-    clip_count_weight: Real = Field(default="0", exclude_if=lambda weight: weight == "0")
-    floor: int = Field(default=0, ge=0, le=MAX_SIGMA, exclude_if=lambda floor: floor == 0)
-    rounding: Literal["nearest", "dithered"] = Field(default="nearest", exclude_if=lambda how: how == "nearest")
+    clip_count_weight: Real = omitted("0")
+    floor: int = omitted(0, ge=0, le=MAX_SIGMA)
+    rounding: Literal["nearest", "dithered"] = omitted("nearest")
 
     allows: ClassVar[frozenset[str]] = frozenset()
     """What a task of this kind may have: "contributors", "persons" (all rows of a person are clipped together),
@@ -233,19 +241,9 @@ class Mechanism(Frozen, ABC):
         return self
 
     @property
-    def round_before(self) -> str | None:
-        """Return the task that the same people answered in the round before this one; None in a first or only round."""
-        return None
-
-    @property
-    def rounds_after(self) -> int:
-        """Return how many more rounds the same people may be asked for after this one, under one promise."""
-        return 0
-
-    @property
-    def later_share(self) -> Fraction:
-        """Return the part of mu^2 that each of those rounds has, over that of this round."""
-        return Fraction(1)
+    def other_rounds(self) -> OtherRounds:
+        """Return what the same people answer before and after this task, under one promise: mostly nothing."""
+        return OtherRounds()
 
     def remark(self, privacy: PrivacyStatement) -> str:
         """Return what has to be said beside the privacy of a task or release, in one sentence; mostly nothing."""

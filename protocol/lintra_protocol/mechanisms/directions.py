@@ -12,7 +12,7 @@ import numpy as np
 
 from lintra_protocol.crypto.ring import IntArray
 from lintra_protocol.encoding.canonical import parse_base64url
-from lintra_protocol.errors import InvalidMessageError, InvalidTaskError
+from lintra_protocol.errors import InvalidMessageError, InvalidTaskError, UnsupportedFeatureError
 
 BASIS_BITS = 14
 """An entry of the basis counts steps of 2^-14."""
@@ -77,3 +77,29 @@ def along(steps: IntArray, basis: IntArray, targets: tuple[int, ...]) -> IntArra
     exact = (steps.astype(np.float64) @ basis.astype(np.float64)).astype(np.int64)
     rounded = exact + (1 << BASIS_BITS - 1) >> BASIS_BITS
     return np.concatenate([rounded, steps[:, list(targets)]], axis=1)
+
+
+def check_second_round(
+    basis: str | None, after: str | None, targets: tuple[int, ...], num_columns: int, noised_by_servers: bool
+) -> None:
+    """Raise InvalidTaskError or UnsupportedFeatureError for a second round that lacks a part, or parts without one."""
+    if basis is None:
+        if after is not None or targets:
+            raise InvalidTaskError("after and targets belong to a second round, beside a basis; leave them out")
+        return
+    if after is None:
+        raise InvalidTaskError("after: a second round names the task of the first")
+    if noised_by_servers:
+        raise UnsupportedFeatureError("noise: servers cannot add that of a second round; use 'clients'")
+    directions(basis, num_columns)
+    if len(set(targets)) < len(targets) or max(targets, default=0) >= num_columns:
+        raise InvalidTaskError(f"targets are different numbers of columns, from 0 to {num_columns - 1}")
+
+
+def check_room(rank: int, num_targets: int, squared_bound: int, fraction_bits: int) -> None:
+    """Raise InvalidTaskError where squares of rows along `rank` directions, joined by targets, may leave 62 bits."""
+    # No entry along a direction exceeds sqrt(2) |x| and a half.
+    if 4 * (2 * rank + num_targets) * squared_bound >= 1 << 62:
+        raise InvalidTaskError(
+            f"{rank} directions of rows of {fraction_bits} fraction bits may overflow; use fewer bits"
+        )

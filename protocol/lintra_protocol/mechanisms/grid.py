@@ -50,8 +50,9 @@ def no_grid(
         least = sqrt(least_squared_steps(mechanism, num_columns, setting, claim, max_clients))
         steps = f", which takes {least:.3g} steps or more in it to dither,"
     return InvalidTaskError(
-        f"no grid fits row_bound {mechanism.row_bound}{steps} at epsilon {claim.epsilon} with at least "
-        f"{claim.min_clients} and at most {max_clients} clients; other column scales may help, or a larger minimum{why}"
+        f"no fixed-point grid of 0 to 40 bits fits row_bound {mechanism.row_bound}{steps} at epsilon {claim.epsilon} "
+        f"with at least {claim.min_clients} and at most {max_clients} clients; other column scales may help, or a "
+        f"larger minimum{why}"
     )
 
 

@@ -16,7 +16,7 @@ from pydantic import Field, model_validator
 
 from lintra_protocol.crypto.randomness import RandomBytes, no_randomness
 from lintra_protocol.crypto.ring import FloatArray, IntArray
-from lintra_protocol.encoding.documents import Real, fraction
+from lintra_protocol.encoding.documents import Real, fraction, omitted
 from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.fields.schema import Column
 from lintra_protocol.mechanisms.base import Mechanism
@@ -52,7 +52,7 @@ class Histogram(Mechanism):
     edges: tuple[Annotated[tuple[Real, ...], Field(max_length=MAX_CELLS + 1)], ...]
     levels: tuple[Annotated[int, Field(ge=0, le=1024)], ...]
     indicator: int = Field(default=4096, ge=1, le=2**30)
-    crossed: bool = Field(default=False, exclude_if=lambda crossed: not crossed)
+    crossed: bool = omitted(False)
 
     allows: ClassVar[frozenset[str]] = frozenset({"contributors", "levels", "server noise", "floor", "stream"})
     start_bits: ClassVar[int] = 0

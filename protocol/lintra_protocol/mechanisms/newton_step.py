@@ -7,7 +7,6 @@ rounding is random and has the right mean; the row itself is rounded to nearest 
 
 from collections.abc import Mapping
 from fractions import Fraction
-from functools import lru_cache
 from math import isqrt
 from typing import Annotated, ClassVar, Literal
 
@@ -17,12 +16,13 @@ from pydantic import Field
 
 from lintra_protocol.crypto.randomness import RandomBytes, no_randomness
 from lintra_protocol.crypto.ring import FloatArray, IntArray
-from lintra_protocol.encoding.documents import Identifier, Real, fraction
+from lintra_protocol.encoding.documents import Identifier, Real, fraction, omitted
 from lintra_protocol.errors import InvalidTaskError
-from lintra_protocol.mechanisms.base import Mechanism, squared_distance_of_persons
+from lintra_protocol.mechanisms.base import Mechanism, OtherRounds, squared_distance_of_persons
 from lintra_protocol.mechanisms.layout import Block, Layout, Products, Triangle, Words, triangle_matrix
+from lintra_protocol.mechanisms.newton_residuals import integer_residuals, largest_ratio, largest_weights
 from lintra_protocol.mechanisms.setting import Setting
-from lintra_protocol.noise.clipping import column_norms, dither, quantise, shrink_factors, within_reach
+from lintra_protocol.noise.clipping import column_norms, quantise, shrink_factors, within_reach
 from lintra_protocol.privacy.statement import Claim, Neighbours, PrivacyStatement
 
 MAX_ROUNDS = 5
@@ -46,27 +46,6 @@ _ROUND_OF_A_CHAIN = (
 )
 
 
-@lru_cache(maxsize=64)
-def largest_weights(bits: int) -> IntArray:
-    """Return c(t), the next integer at or above t (2^h - t) / 2^h, for t from 0 to 2^h; shape `(2^h + 1,)`."""
-    levels = np.arange(2**bits + 1)
-    weights: IntArray = -(-(levels * (2**bits - levels)) >> bits)
-    weights.flags.writeable = False
-    return weights
-
-
-@lru_cache(maxsize=64)
-def largest_ratio(bits: int, neighbours: Literal["replace-one", "zero-out"]) -> Fraction:
-    """Return the largest beta for which the Hessian adds nothing to the squared distance (Theorem G1).
-
-    Over t in 1..2^h - 1 it is the least (2^h - t)(3 2^h + t) / c(t)^2 where a row is replaced, and the least
-    (4^h - t^2) / c(t)^2 against the null row.
-    """
-    one, weights = 2**bits, largest_weights(bits).tolist()
-    first, second = (3, 1) if neighbours == "replace-one" else (1, 1)
-    return min(Fraction((one - t) * (first * one + second * t), weights[t] ** 2) for t in range(1, one))
-
-
 class NewtonStep(Mechanism):
     """The noisy sums of residual times row and of weight times the row's products, at a public parameter.
 
@@ -86,11 +65,9 @@ class NewtonStep(Mechanism):
     target: Annotated[int, Field(ge=0, lt=2**20)]
     intercept: Real
     residual_bits: int = Field(ge=8, le=12)
-    neighbours: Literal["replace-one", "zero-out"] = Field(
-        default="replace-one", exclude_if=lambda neighbours: neighbours == "replace-one"
-    )
+    neighbours: Literal["replace-one", "zero-out"] = omitted("replace-one")
     parameter: tuple[Real, ...] = Field(min_length=1, max_length=2**20)
-    after: Identifier | None = Field(default=None, exclude_if=lambda after: after is None)
+    after: Identifier | None = omitted(None)
     rounds: int = Field(default=1, ge=1, le=MAX_ROUNDS)
     round_number: int = Field(default=1, ge=1, le=MAX_ROUNDS)
 
@@ -229,10 +206,7 @@ class NewtonStep(Mechanism):
 
     def _squared_of_rows(self, neighbours: Neighbours) -> Fraction:
         square, gamma = self.squared_bound, self.gradient_factor
-        levels = self._levels
-        weights = largest_weights(self.residual_bits)[levels]
-        pairs: list[tuple[int, int]] = list(zip(levels.tolist(), weights.tolist(), strict=True))
-        to_null = Fraction(max(2 * gamma**2 * t**2 * square + c**2 * square**2 for t, c in pairs), 2)
+        to_null = Fraction(max(2 * gamma**2 * t**2 * square + c**2 * square**2 for t, c in self._pairs()), 2)
         if neighbours != "replace-one":
             return to_null
         unit = Fraction(gamma**2 * 4**self.residual_bits * square)
@@ -244,25 +218,22 @@ class NewtonStep(Mechanism):
 
     def squared_length(self, num_columns: int, setting: Setting) -> int:
         """Return the largest Gamma^2 t^2 R + c(t)^2 R^2: the triangle's squares are at most those of |x|^2."""
-        square, levels = self.squared_bound, self._levels
-        weights = largest_weights(self.residual_bits)[levels]
-        pairs: list[tuple[int, int]] = list(zip(levels.tolist(), weights.tolist(), strict=True))
-        return max(self.gradient_factor**2 * t**2 * square + c**2 * square**2 for t, c in pairs)
+        square = self.squared_bound
+        return max(self.gradient_factor**2 * t**2 * square + c**2 * square**2 for t, c in self._pairs())
+
+    def _pairs(self) -> list[tuple[int, int]]:
+        """Return t and c(t) of the integer residuals that a report may have."""
+        weights = largest_weights(self.residual_bits)[self._levels]
+        return list(zip(self._levels.tolist(), weights.tolist(), strict=True))
 
     @property
-    def round_before(self) -> str | None:
-        """Return `after` where the same people answer several rounds; windows have people of their own."""
-        return None if self.rounds == 1 else self.after
+    def other_rounds(self) -> OtherRounds:
+        """Return the task before, and how many of K rounds are left; windows have people of their own.
 
-    @property
-    def rounds_after(self) -> int:
-        """Return how many of K rounds are left."""
-        return self.rounds - self.round_number
-
-    @property
-    def later_share(self) -> Fraction:
-        """Return 4 / 1.5625 in the first round, 1 later: all rounds have one noise in the gradient."""
-        return STEP_DISTANCE / START_DISTANCE if self.round_number == 1 else Fraction(1)
+        A later round has 4 / 1.5625 of the first one's mu^2, since all rounds have one noise in the gradient.
+        """
+        share = STEP_DISTANCE / START_DISTANCE if self.round_number == 1 else Fraction(1)
+        return OtherRounds(None if self.rounds == 1 else self.after, self.rounds - self.round_number, share)
 
     def remark(self, privacy: PrivacyStatement) -> str:
         """Return, of one of several rounds, that this promise is not the whole of what the same people are promised."""
@@ -302,29 +273,3 @@ class NewtonStep(Mechanism):
         """Raise InvalidTaskError for a grid on which the constant is nothing."""
         if not self.intercept_steps:
             raise InvalidTaskError(f"intercept {self.intercept} is less than one step of the grid; use a larger one")
-
-
-def integer_residuals(
-    residual: FloatArray, factors: FloatArray, bits: int, dithers: NDArray[np.uint32]
-) -> tuple[IntArray, IntArray, IntArray]:
-    """Return t, rho and om of residuals between -1 and 1, each of shape `(n,)`.
-
-    The means over the words are 2^h |r|, 2^h r u and t (2^h - t) / 2^h; always |rho| <= t <= 2^h.
-
-    Args:
-        residual: r, shape `(n,)`.
-        factors: u, by how much each row is shrunk, between 0 and 1, shape `(n,)`.
-        bits: h.
-        dithers: random 32-bit words, shape `(n, 3)`.
-    """
-    one = 2**bits
-    levels = np.minimum(_up_or_down(np.abs(residual) * one, dithers[:, 0]), one)
-    multiples = np.minimum(_up_or_down(levels * factors, dithers[:, 1]), levels)
-    weights = _up_or_down(levels * (one - levels) / one, dithers[:, 2])
-    signed: IntArray = np.where(residual < 0, -multiples, multiples)
-    return levels, signed, weights
-
-
-def _up_or_down(values: FloatArray, words: NDArray[np.uint32]) -> IntArray:
-    """Round values, shape `(n,)`, up with the probability of their fraction, else down, by a word for each."""
-    return dither(values, lambda size: np.ascontiguousarray(words, "<u4").tobytes())

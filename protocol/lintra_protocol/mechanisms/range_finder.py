@@ -267,10 +267,7 @@ class RangeFinder(Mechanism):
         if fraction(self.intercept) < 0:
             raise InvalidTaskError(f"intercept {self.intercept} is negative; use 0 for none")
         if self.trace and claim.neighbours != "replace-one":
-            raise InvalidTaskError(
-                "the trace is free where one row is replaced; against the null row, or where rows are added, it would "
-                "cost noise: use neighbours 'replace-one', or leave the trace out"
-            )
+            raise InvalidTaskError("trace needs neighbours 'replace-one': otherwise it costs noise")
         self._check_targets(num_columns)
         try:
             parse_base64url(self.omega_seed, 32)
@@ -298,6 +295,6 @@ class RangeFinder(Mechanism):
             raise InvalidTaskError("intercept or a target's bound is less than one step of the grid; use a larger one")
         if self.trace and self.squared_bound > FREE_TRACE * self.factor_squared_bound:
             raise InvalidTaskError(
-                "the trace is free only while row_bound squared is at most 2.77 times the squared norm of what the row "
-                "is multiplied with: use a larger projected_bound, or leave the trace out"
+                "trace needs a row_bound whose square is at most 2.77 times the squared norm of what the row is "
+                "multiplied with; use a larger projected_bound"
             )

@@ -15,7 +15,7 @@ from pydantic import Field, model_validator
 
 from lintra_protocol.crypto.randomness import RandomBytes, no_randomness
 from lintra_protocol.crypto.ring import FloatArray, IntArray
-from lintra_protocol.encoding.documents import Real, fraction
+from lintra_protocol.encoding.documents import Real, fraction, omitted
 from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.fields.schema import Column
 from lintra_protocol.mechanisms.joint_cells import MAX_BINS, CountedCells
@@ -60,15 +60,11 @@ class RonGauss(ProjectedRows):
     indicator: int = Field(default=4096, ge=1, le=2**30)
     mean_weight: Real
     bins: tuple[Annotated[int, Field(ge=0, le=MAX_BINS)], ...]
-    edges: tuple[tuple[_Step, ...], ...] = Field(default=(), exclude_if=lambda edges: not edges)
-    pairs: tuple[tuple[_Number, _Number], ...] = Field(
-        default=(), max_length=MAX_PAIRS, exclude_if=lambda pairs: not pairs
-    )
-    pair_bins: tuple[Annotated[int, Field(ge=0, le=MAX_BINS)], ...] = Field(
-        default=(), exclude_if=lambda bins: not bins
-    )
-    pair_weight: Real = Field(default="1", exclude_if=lambda weight: weight == "1")
-    count_weight: Real = Field(default="1", exclude_if=lambda weight: weight == "1")
+    edges: tuple[tuple[_Step, ...], ...] = omitted(())
+    pairs: tuple[tuple[_Number, _Number], ...] = omitted((), max_length=MAX_PAIRS)
+    pair_bins: tuple[Annotated[int, Field(ge=0, le=MAX_BINS)], ...] = omitted(())
+    pair_weight: Real = omitted("1")
+    count_weight: Real = omitted("1")
 
     allows: ClassVar[frozenset[str]] = ProjectedRows.allows | {"floor"}
 

@@ -6,16 +6,20 @@ features may be turned by a public matrix (#turned-features).
 """
 
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import lru_cache
-from math import sqrt
-from typing import Literal
+from math import inf, sqrt
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lintra_protocol.crypto.randomness import RandomBytes
 from lintra_protocol.crypto.ring import FloatArray, IntArray
+from lintra_protocol.encoding.documents import fraction
+from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.noise.clipping import column_norms, dithered_norm, quantise_shrunk, shrink_factors, within_reach
+from lintra_protocol.privacy.statement import Neighbours
 
 WeightedBy = Literal["features", "all"]
 """What says how much a row counts: its features alone, or its target too."""
@@ -112,3 +116,94 @@ class RowWeights:
         if self.target is None:
             return np.zeros(len(rows), np.bool_)
         return np.greater(np.abs(rows[:, self.target]), self.target_bound)
+
+
+def weighted_distance(neighbours: Neighbours, bound: Fraction, one: int, rows: int, trace: bool) -> Fraction:
+    """Return the largest squared distance of neighbouring sums (docs/proofs/moments.md#row-weights).
+
+    `bound` is T, the squared norm of a person's r vectors, the constants in them; `one` is g, what a row adds to a
+    noisy count, or 0. It is T^2 / 2, T^2 / 2 more for the trace, and (g r)^2 against null rows; where persons are
+    replaced it is the larger of that and T^2 + (g (r - 1))^2.
+    """
+    to_null = bound**2 * (1 + trace) / 2 + (one * rows) ** 2
+    return to_null if neighbours != "replace-one" else max(bound**2 + (one * (rows - 1)) ** 2, to_null)
+
+
+class WeightOptions(NamedTuple):
+    """What a document says about the weights of its rows."""
+
+    by: WeightedBy | None  #: None where rows have no weights
+    constant: Fraction  #: c, in normalised units
+    target: int | None
+    target_bound: Fraction  #: Y, in normalised units; 0 where none is given
+    target_factor: Fraction  #: k, 1 where none is given
+    basis: tuple[tuple[str, ...], ...] | None
+
+    def of_rows(self, num_columns: int, squared_bound: int, fraction_bits: int) -> RowWeights:
+        """Return how rows of d columns are shrunk.
+
+        Under "features" k Y is (R - sqrt(q)) / sqrt(2) steps, R the root of `squared_bound` and q = d + 1.
+
+        Raises:
+            ValueError: rows have no weights.
+        """
+        if self.by is None:
+            raise ValueError("these rows have no weights: they are shrunk without a constant")
+        unit, bound, factor = 2.0**fraction_bits, inf, float(self.target_factor)
+        if self.by == "features":
+            bound = float(self.target_bound)
+            factor = dithered_norm(squared_bound, num_columns + 1) / sqrt(2) / (bound * unit)
+        basis = None if self.basis is None else turning(self.basis)
+        return RowWeights(self.by, float(self.constant), self.target, bound, factor, unit, basis)
+
+    def rule(self, row_bound: str, target_bound: str) -> str:
+        """Return in words how much a row counts."""
+        farther = "its features lie" if self.by == "features" else "its features or its target lie"
+        turns = ", after the features were turned by a public matrix" * (self.basis is not None)
+        moved = f", and the target is moved to at most {target_bound} from its centre" * (self.by == "features")
+        return f"a row counts less the farther {farther} from the centre (norm {row_bound}){turns}{moved}"
+
+    def check(self, num_columns: int, is_dithered: bool, is_second_round: bool) -> None:
+        """Raise InvalidTaskError for options that do not fit each other, the columns or the rest of the document."""
+        if self.by is None:
+            if self.target is not None or self.target_bound or self.target_factor != 1 or self.basis is not None:
+                raise InvalidTaskError(
+                    "target, target_bound, target_factor and features_basis belong to row_weights; leave them out"
+                )
+            return
+        if not is_dithered:
+            raise InvalidTaskError(
+                "row_weights: rows that are weighted are dithered; use rounding 'dithered', not 'nearest'"
+            )
+        if self.constant <= 0:
+            raise InvalidTaskError("row_weights: the constant tells the weights; give an intercept above 0")
+        if is_second_round:
+            raise InvalidTaskError("row_weights: rows of a second round are along directions; leave the weights out")
+        self._check_target(num_columns)
+        if self.basis is not None:
+            _check_turning(self.basis, num_columns - (self.target is not None))
+
+    def _check_target(self, num_columns: int) -> None:
+        bound, factor = self.target_bound, self.target_factor
+        if self.target is not None and self.target >= num_columns:
+            raise InvalidTaskError(f"target {self.target} is not the number of one of {num_columns} columns")
+        if self.by == "features" and (self.target is None or bound <= 0 or factor != 1):
+            raise InvalidTaskError(
+                "row_weights 'features': give a target and its target_bound, above 0; target_factor follows from them"
+            )
+        if self.by == "all" and (bound or factor <= 0 or (self.target is None and factor != 1)):
+            raise InvalidTaskError(
+                "row_weights 'all': nothing bounds the target, so leave target_bound out; target_factor, above 0, "
+                "needs a target"
+            )
+
+
+def _check_turning(basis: tuple[tuple[str, ...], ...], num_features: int) -> None:
+    if any(len(row) != num_features for row in (basis, *basis)):
+        raise InvalidTaskError(
+            f"features_basis: {num_features} rows of {num_features} numbers turn {num_features} features"
+        )
+    if any(abs(fraction(entry)) > LARGEST_TURN for row in basis for entry in row):
+        raise InvalidTaskError(f"features_basis: no number is larger than {LARGEST_TURN}")
+    if np.linalg.matrix_rank(turning(basis)) < num_features:
+        raise InvalidTaskError("features_basis: a matrix that has no inverse loses features; use another one")

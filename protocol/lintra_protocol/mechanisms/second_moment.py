@@ -7,7 +7,7 @@ norm and the mechanism exactly Gaussian (Dwork et al. 2014; Sheffet 2019; docs/p
 
 from collections.abc import Mapping
 from fractions import Fraction
-from math import inf, isqrt, sqrt
+from math import isqrt
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
@@ -16,15 +16,23 @@ from pydantic import Field, StringConstraints
 
 from lintra_protocol.crypto.randomness import RandomBytes, no_randomness
 from lintra_protocol.crypto.ring import FloatArray, IntArray
-from lintra_protocol.encoding.documents import Identifier, Real, fraction
-from lintra_protocol.errors import InvalidTaskError, UnsupportedFeatureError
+from lintra_protocol.encoding.documents import Identifier, Real, fraction, omitted
+from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.mechanisms.base import Mechanism
-from lintra_protocol.mechanisms.directions import MAX_BASIS_BYTES, SECOND_OF_TWO, along, directions, num_directions
+from lintra_protocol.mechanisms.directions import (
+    MAX_BASIS_BYTES,
+    SECOND_OF_TWO,
+    along,
+    check_room,
+    check_second_round,
+    directions,
+    num_directions,
+)
 from lintra_protocol.mechanisms.layout import Block, Layout, Products, Triangle, Words, triangle_matrix
-from lintra_protocol.mechanisms.row_weights import LARGEST_TURN, RowWeights, WeightedBy, turning
+from lintra_protocol.mechanisms.row_weights import RowWeights, WeightedBy, WeightOptions, weighted_distance
 from lintra_protocol.mechanisms.setting import Setting
 from lintra_protocol.mechanisms.setting_check import check_count
-from lintra_protocol.noise.clipping import clip_exactly, dithered_norm, quantise
+from lintra_protocol.noise.clipping import clip_exactly, quantise
 from lintra_protocol.privacy.statement import Claim, Neighbours, PrivacyStatement
 
 
@@ -37,36 +45,25 @@ class SecondMoment(Mechanism):
     With `count` noisy it is sent, after the trace, with noise like that of any square: a row in which a number is
     missing is then left out, its constant too. A clip counter comes last of all.
 
-    With `row_weights` the constant and the target are clipped with the row: f = (c, z), the `target` in it times k, is
-    shrunk to `row_bound` by a factor of its own (`RowWeights`). The report is the upper triangle of the products of
-    these d + 1 numbers, the constant first, then |f|^2 under a trace, and a word that counts the row under a noisy
-    count. A row in which a number is missing is all zeros. Y is `target_bound`, under "features" only, where k follows
-    from it; under "all" k is `target_factor`. `features_basis` is a public matrix T, in rows of decimals, and T z
-    stands for the features z in all of this.
+    With `row_weights` the triangle is that of d + 1 numbers, a row and its constant, which are shrunk together
+    (`mechanisms.row_weights`). A trace is their squared norm, and a noisy count has a word for itself.
 
     In a second round, after that of a `range_finder`, a row is not its columns but what it is along the directions of
     a `basis`, joined by `targets`, columns that are taken as they are, and clipped again; d is then the number of both.
     """
 
     kind: Literal["second_moment"] = "second_moment"
-    count: Literal["exact", "noisy"] = Field(default="exact", exclude_if=lambda count: count == "exact")
+    count: Literal["exact", "noisy"] = omitted("exact")
     intercept: Real = "0"
     trace: bool = False
-    basis: Annotated[str, StringConstraints(min_length=1, max_length=MAX_BASIS_BYTES)] | None = Field(
-        default=None, exclude_if=lambda basis: basis is None
-    )
-    after: Identifier | None = Field(default=None, exclude_if=lambda after: after is None)
-    targets: tuple[Annotated[int, Field(ge=0, lt=2**20)], ...] = Field(
-        default=(), max_length=8, exclude_if=lambda targets: targets == ()
-    )
-
-    row_weights: WeightedBy | None = Field(default=None, exclude_if=lambda weights: weights is None)
-    target: Annotated[int, Field(ge=0, lt=2**20)] | None = Field(default=None, exclude_if=lambda target: target is None)
-    target_bound: Real = Field(default="0", exclude_if=lambda bound: bound == "0")
-    target_factor: Real = Field(default="1", exclude_if=lambda factor: factor == "1")
-    features_basis: tuple[tuple[Real, ...], ...] | None = Field(
-        default=None, max_length=512, exclude_if=lambda basis: basis is None
-    )
+    basis: Annotated[str, StringConstraints(min_length=1, max_length=MAX_BASIS_BYTES)] | None = omitted(None)
+    after: Identifier | None = omitted(None)
+    targets: tuple[Annotated[int, Field(ge=0, lt=2**20)], ...] = omitted((), max_length=8)
+    row_weights: WeightedBy | None = omitted(None)
+    target: Annotated[int, Field(ge=0, lt=2**20)] | None = omitted(None)
+    target_bound: Real = omitted("0")
+    target_factor: Real = omitted("1")
+    features_basis: tuple[tuple[Real, ...], ...] | None = omitted(None, max_length=512)
 
     allows: ClassVar[frozenset[str]] = frozenset(
         {"contributors", "persons", "clip counter", "dither", "server noise", "floor", "stream"}
@@ -152,11 +149,10 @@ class SecondMoment(Mechanism):
     def decode(self, layout: Layout, sketch: IntArray) -> FloatArray:
         """Return the symmetric matrix in squared normalised units, shape `(d, d)`.
 
-        With an intercept it has shape `(d + 1, d + 1)`; the constant comes first. Its product with itself stands
-        there under a noisy count; else it is public and depends on the number of clients, so it is 0
-        (`intercept_square`). With row weights it is one of the products, and d + 1 stands for d below. With a trace the
-        d noisy diagonal words and the noisy trace are combined by least squares: every diagonal word moves by (trace -
-        their sum) / (d + 1).
+        With an intercept it has shape `(d + 1, d + 1)`; the constant comes first. Its product with itself stands there
+        under a noisy count; else it is public, and 0 here (`intercept_square`). With row weights it is one of the
+        products, and d + 1 stands for d below. With a trace the d noisy diagonal words and the noisy trace are combined
+        by least squares: every diagonal word moves by (trace - their sum) / (d + 1).
         """
         words = layout.integers(sketch, "products")[0]
         matrix = triangle_matrix(words)
@@ -180,40 +176,29 @@ class SecondMoment(Mechanism):
 
     def average_weight(self, rows: FloatArray, setting: Setting) -> float | None:
         """Return the mean weight of normalised rows, shape `(n, d)`, each of another person."""
-        if self.row_weights is None:
-            return None
-        return self.weights(rows.shape[1]).average_weight(rows, self.person_bound(setting))
+        bound = self.person_bound(setting)
+        return None if self.row_weights is None else self.weights(rows.shape[1]).average_weight(rows, bound)
+
+    @property
+    def weighting(self) -> WeightOptions:
+        """Return what this document says about weights of rows."""
+        bound, factor = fraction(self.target_bound), fraction(self.target_factor)
+        return WeightOptions(
+            self.row_weights, fraction(self.intercept), self.target, bound, factor, self.features_basis
+        )
 
     def weights(self, num_columns: int) -> RowWeights:
-        """Return how rows of d columns are shrunk together with their constant and target.
-
-        Under "features" k Y is (R - sqrt(q)) / sqrt(2) steps, R the root of `squared_bound` and q = d + 1.
-
-        Raises:
-            ValueError: the mechanism has no row weights.
-        """
-        if self.row_weights is None:
-            raise ValueError("these rows have no weights: they are shrunk without a constant")
-        unit, bound, factor = 2.0**self.fraction_bits, inf, float(fraction(self.target_factor))
-        if self.row_weights == "features":
-            bound = float(fraction(self.target_bound))
-            factor = dithered_norm(self.squared_bound, num_columns + 1) / sqrt(2) / (bound * unit)
-        constant = float(fraction(self.intercept))
-        basis = None if self.features_basis is None else turning(self.features_basis)
-        return RowWeights(self.row_weights, constant, self.target, bound, factor, unit, basis)
+        """Return how rows of d columns are shrunk together with their constant and target."""
+        return self.weighting.of_rows(num_columns, self.squared_bound, self.fraction_bits)
 
     def with_centre_for_missing(self, rows: FloatArray) -> FloatArray:
         """Return rows of shape `(n, d)` with centres for missing numbers; with row weights as they are."""
         return super().with_centre_for_missing(rows) if self.row_weights is None else rows
 
     def clip(self, rows: FloatArray, setting: Setting, random_bytes: RandomBytes = no_randomness) -> IntArray:
-        """Clip rows, or all rows of a person together, and count them in steps; with a basis along it, again clipped.
-
-        `rows` have shape `(n, d)`, or `(n, r, d)` for n persons.
-        """
+        """Clip rows, shape `(n, d)`, or those of n persons, `(n, r, d)`; with a basis also what they are along it."""
         if self.row_weights is not None:
-            weights = self.weights(rows.shape[-1])
-            return weights.clip(rows, self.person_bound(setting), random_bytes)
+            return self.weights(rows.shape[-1]).clip(rows, self.person_bound(setting), random_bytes)
         steps = super().clip(rows, setting, random_bytes)
         if self.basis is None:
             return steps
@@ -241,15 +226,9 @@ class SecondMoment(Mechanism):
     def clipping_rule(self, setting: Setting) -> str:
         """Return in words what happens to a row that is too large, and what is made of it."""
         if self.row_weights is not None:
-            farther = "its features lie" if self.row_weights == "features" else "its features or its target lie"
-            moved = f", and the target is moved to at most {self.target_bound} from its centre"
-            counted = f"a row counts less the farther {farther} from the centre (norm {self.row_bound})"
-            turns = ", after the features were turned by a public matrix" * (self.features_basis is not None)
-            return counted + turns + moved * (self.row_weights == "features")
+            return self.weighting.rule(self.row_bound, self.target_bound)
         rule = super().clipping_rule(setting)
         return rule if self.basis is None else f"{rule}, taken along public directions, and shrunk to it again"
-
-    # --- what a row or a person can move -------------------------------------------------------------------------
 
     def squared_distance(self, neighbours: Neighbours, num_columns: int, setting: Setting) -> Fraction:
         """Return the largest squared distance of neighbouring sums (docs/proofs/moments.md#second-moments).
@@ -259,16 +238,12 @@ class SecondMoment(Mechanism):
         C^2 / 2. Where they are replaced it is (T + C)^2, or 4 C T under an exact count if C is above T; the same with
         and without the trace. Under a noisy count of single rows the null row is one of those that may replace another
         (#missing-numbers); persons of different numbers of rows differ by (T + C)^2 at most (O1 of #organisations).
-
-        With row weights T is the bound of a person's vectors, the constant in them, and g of `row_count_steps` what a
-        row adds to a noisy count: T^2 / 2, T^2 / 2 more for the trace, and (g r)^2 against null rows; where persons are
-        replaced the larger of that and T^2 + (g (r - 1))^2 (#row-weights).
+        That of rows with weights is `weighted_distance`.
         """
         bound, counts = Fraction(self.person_bound(setting)), self.counts_rows(setting)
         if self.row_weights is not None:
-            one, rows = self.row_count_steps(setting) * counts, setting.rows_per_person
-            to_null = bound**2 * (1 + self.trace) / 2 + (one * rows) ** 2
-            return to_null if neighbours != "replace-one" else max(bound**2 + (one * (rows - 1)) ** 2, to_null)
+            one = self.row_count_steps(setting) * counts
+            return weighted_distance(neighbours, bound, one, setting.rows_per_person, self.trace)
         constant = Fraction(setting.rows_per_person * self.intercept_steps**2)
         to_null = (bound**2 * (1 + self.trace) + 2 * constant * bound + constant**2 * counts) / 2
         if neighbours != "replace-one":
@@ -297,84 +272,25 @@ class SecondMoment(Mechanism):
     @property
     def noisy_count_advice(self) -> str:
         """Return in words that an intercept counts rows; "" if there is one."""
-        if fraction(self.intercept) > 0:
-            return ""
-        return "count 'noisy': rows are counted by an intercept; give one, half of row_bound say"
+        advice = "count 'noisy': rows are counted by an intercept; give one, half of row_bound say"
+        return "" if fraction(self.intercept) > 0 else advice
 
     def check_options(self, claim: Claim, num_columns: int, setting: Setting) -> None:
         """Raise InvalidTaskError or UnsupportedFeatureError for options that do not fit together or the columns."""
         if self.trace and claim.neighbours != "replace-one":
-            raise InvalidTaskError(
-                "the trace is free where one row is replaced; against the null row, or where rows are added, it would "
-                "double the squared sensitivity: use neighbours 'replace-one', or leave the trace out"
-            )
-        self._check_weights(num_columns)
+            raise InvalidTaskError("trace needs neighbours 'replace-one': otherwise it doubles the squared sensitivity")
+        self.weighting.check(num_columns, self.rounding == "dithered", self.basis is not None)
         if self.counts_rows(setting) and fraction(self.intercept) == 0:
-            raise InvalidTaskError("count 'noisy': rows are counted by an intercept; give one, half of row_bound say")
+            raise InvalidTaskError(self.noisy_count_advice)
         if fraction(self.intercept) < 0:
             raise InvalidTaskError(f"intercept {self.intercept} is negative; use 0 for none")
         check_count(self.count, setting)
-        if self.basis is None:
-            if self.after is not None or self.targets:
-                raise InvalidTaskError("after and targets belong to a second round, beside a basis; leave them out")
-            return
-        if self.after is None:
-            raise InvalidTaskError("after: a second round names the task of the first")
-        if setting.noising_servers:
-            raise UnsupportedFeatureError(f"noise: servers cannot add that of {self.kind}; use 'clients'")
-        directions(self.basis, num_columns)
-        if len(set(self.targets)) < len(self.targets) or max(self.targets, default=0) >= num_columns:
-            raise InvalidTaskError(f"targets are different numbers of columns, from 0 to {num_columns - 1}")
-
-    def _check_weights(self, num_columns: int) -> None:
-        bound, factor = fraction(self.target_bound), fraction(self.target_factor)
-        if self.row_weights is None:
-            if self.target is not None or bound or factor != 1 or self.features_basis is not None:
-                raise InvalidTaskError(
-                    "target, target_bound, target_factor and features_basis belong to row_weights; leave them out"
-                )
-            return
-        if self.rounding != "dithered":
-            raise InvalidTaskError(
-                f"row_weights: rows that are weighted are dithered; use rounding 'dithered', not {self.rounding!r}"
-            )
-        if fraction(self.intercept) <= 0:
-            raise InvalidTaskError("row_weights: the constant tells the weights; give an intercept above 0")
-        if self.basis is not None:
-            raise InvalidTaskError("row_weights: rows of a second round are along directions; leave the weights out")
-        if self.target is not None and self.target >= num_columns:
-            raise InvalidTaskError(f"target {self.target} is not the number of one of {num_columns} columns")
-        if self.row_weights == "features" and (self.target is None or bound <= 0 or factor != 1):
-            raise InvalidTaskError(
-                "row_weights 'features': give a target and its target_bound, above 0; target_factor follows from them"
-            )
-        if self.row_weights == "all" and (bound or factor <= 0 or (self.target is None and factor != 1)):
-            raise InvalidTaskError(
-                "row_weights 'all': nothing bounds the target, so leave target_bound out; target_factor, above 0, "
-                "needs a target"
-            )
-        self._check_turning(num_columns - (self.target is not None))
-
-    def _check_turning(self, num_features: int) -> None:
-        if self.features_basis is None:
-            return
-        if any(len(row) != num_features for row in (self.features_basis, *self.features_basis)):
-            raise InvalidTaskError(
-                f"features_basis: {num_features} rows of {num_features} numbers turn {num_features} features"
-            )
-        if any(abs(fraction(entry)) > LARGEST_TURN for row in self.features_basis for entry in row):
-            raise InvalidTaskError(f"features_basis: no number is larger than {LARGEST_TURN}")
-        if np.linalg.matrix_rank(turning(self.features_basis)) < num_features:
-            raise InvalidTaskError("features_basis: a matrix that has no inverse loses features; use another one")
+        check_second_round(self.basis, self.after, self.targets, num_columns, setting.noising_servers > 0)
 
     def check_grid(self, num_columns: int, setting: Setting) -> None:
         """Raise InvalidTaskError for a grid on which joined words may overflow, or the intercept is nothing."""
         if self.basis is not None:
             rank = num_directions(self.basis, num_columns)
-            # No entry along a direction exceeds sqrt(2) |x| and a half, so that squares of what is joined fit 62 bits.
-            if 4 * (2 * rank + len(self.targets)) * self.person_bound(setting) >= 1 << 62:
-                raise InvalidTaskError(
-                    f"{rank} directions of rows of {self.fraction_bits} fraction bits may overflow; use fewer bits"
-                )
+            check_room(rank, len(self.targets), self.person_bound(setting), self.fraction_bits)
         if fraction(self.intercept) and not self.intercept_steps and self.row_weights is None:
             raise InvalidTaskError(f"intercept {self.intercept} is less than one step of the grid; use a larger one")

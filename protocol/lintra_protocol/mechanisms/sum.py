@@ -6,9 +6,9 @@ from math import isqrt
 from typing import ClassVar, Literal
 
 import numpy as np
-from pydantic import Field
 
 from lintra_protocol.crypto.ring import FloatArray, IntArray
+from lintra_protocol.encoding.documents import omitted
 from lintra_protocol.mechanisms.base import Mechanism
 from lintra_protocol.mechanisms.layout import Block, Layout, Words
 from lintra_protocol.mechanisms.setting import Setting
@@ -25,7 +25,7 @@ class Sum(Mechanism):
     """
 
     kind: Literal["sum"] = "sum"
-    count: Literal["exact", "noisy"] = Field(default="exact", exclude_if=lambda count: count == "exact")
+    count: Literal["exact", "noisy"] = omitted("exact")
 
     allows: ClassVar[frozenset[str]] = frozenset(
         {"contributors", "persons", "clip counter", "dither", "server noise", "floor", "stream"}

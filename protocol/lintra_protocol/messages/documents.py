@@ -11,7 +11,7 @@ from lintra_protocol.crypto.ring import IntArray
 from lintra_protocol.crypto.sealing import SuiteName
 from lintra_protocol.crypto.signing import SigningKey, verify
 from lintra_protocol.encoding.canonical import base64url, domain_hash, domain_hash_of_all, parse_base64url
-from lintra_protocol.encoding.documents import Count, Frozen, Key, ServerIndex
+from lintra_protocol.encoding.documents import Count, Frozen, Key, ServerIndex, omitted
 from lintra_protocol.messages.receipts import answer_bytes, receipt_bytes, signed_bytes
 from lintra_protocol.messages.verification import MATRIX_NONCE, CheckShare, Verdict
 from lintra_protocol.task import Task
@@ -95,16 +95,16 @@ class Inventory(Frozen):
     kind: Literal["inventory"] = "inventory"
     task_id: Key
     batch: Count
-    first: Count | None = Field(default=None, exclude_if=lambda first: first is None)
+    first: Count | None = omitted(None)
     server: ServerIndex
     count: Count
-    lost: Count = Field(default=0, exclude_if=lambda lost: lost == 0)
+    lost: Count = omitted(0)
     root: Key
     nonce_commitment: Key
-    matrix_nonce_commitment: Key | None = Field(default=None, exclude_if=lambda commitment: commitment is None)
+    matrix_nonce_commitment: Key | None = omitted(None)
     closed_at: Count
     start: Count
-    witnessed: bool = Field(default=False, exclude_if=lambda witnessed: not witnessed)
+    witnessed: bool = omitted(False)
 
 
 class Census(Frozen):
@@ -166,7 +166,7 @@ class SketchShareRecord(Frozen):
     seed: Key
     rows: Count
     words: Count
-    remembered: tuple[Count, ...] | None = Field(default=None, exclude_if=lambda windows: windows is None)
+    remembered: tuple[Count, ...] | None = omitted(None)
     sealed: Key
 
 

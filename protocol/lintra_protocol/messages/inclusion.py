@@ -3,11 +3,9 @@
 from collections.abc import Sequence
 from typing import Literal, Protocol
 
-from pydantic import Field
-
 from lintra_protocol.cohort.merkle import InclusionProof, verify_absence, verify_inclusion
 from lintra_protocol.encoding.canonical import base64url, parse_base64url
-from lintra_protocol.encoding.documents import Count, Frozen, Key
+from lintra_protocol.encoding.documents import Count, Frozen, Key, omitted
 from lintra_protocol.errors import InventoryMismatchError
 from lintra_protocol.messages.documents import Cohort, Packed
 from lintra_protocol.messages.verification import Verdict
@@ -77,7 +75,7 @@ class Absence(Frozen):
     root: Key
     count: Count
     leaves: tuple[ShownLeaf, ...]
-    lost: Count = Field(default=0, exclude_if=lambda lost: lost == 0)
+    lost: Count = omitted(0)
 
     @classmethod
     def of(cls, cohort: Cohort, proofs: Sequence[InclusionProof], lost: int = 0) -> "Absence":

@@ -9,9 +9,9 @@ from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from typing import Self
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
-from lintra_protocol.encoding.documents import Frozen, Real, fraction, real
+from lintra_protocol.encoding.documents import Frozen, Real, fraction, omitted, real
 from lintra_protocol.privacy.discrete_shift import shifted_delta, shifted_epsilon
 from lintra_protocol.privacy.statement import PrivacyStatement
 
@@ -40,9 +40,9 @@ class Spending(Frozen):
     mu_squared: Real
     slack: Real
     delta_coalition: Real
-    delta_shares: Real = Field(default="0", exclude_if=lambda part: part == "0")
-    mu_squared_alone: Real = Field(default="0", exclude_if=lambda part: part == "0")
-    unbounded: Real = Field(default="0", exclude_if=lambda part: part == "0")
+    delta_shares: Real = omitted("0")
+    mu_squared_alone: Real = omitted("0")
+    unbounded: Real = omitted("0")
 
     @model_validator(mode="after")
     def _not_negative(self) -> "Spending":

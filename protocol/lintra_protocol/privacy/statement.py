@@ -12,7 +12,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
-from lintra_protocol.encoding.documents import Frozen, Real, RoundedUp, RoundedUpOrNone, fraction
+from lintra_protocol.encoding.documents import Frozen, Real, RoundedUp, RoundedUpOrNone, fraction, omitted
 from lintra_protocol.errors import FalseClaimError, RowUnderfilledError
 from lintra_protocol.privacy.coalition import static_quota
 from lintra_protocol.privacy.discrete import discrete_epsilon, row_slack
@@ -49,7 +49,7 @@ class Claim(Frozen):
 
     epsilon: Real
     delta: Real
-    epsilon_alone: Real | None = Field(default=None, exclude_if=lambda epsilon: epsilon is None)
+    epsilon_alone: Real | None = omitted(None)
     neighbours: Neighbours = "replace-one"
     min_clients: int = Field(ge=2, le=2**32)
     max_corrupt_clients: int = Field(default=0, ge=0)

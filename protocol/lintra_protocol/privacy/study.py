@@ -7,9 +7,9 @@ pilot's report leaves, and a judge can compare what both together cost (docs/pro
 from dataclasses import replace
 from math import inf, sqrt
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
-from lintra_protocol.encoding.documents import Frozen, Identifier, Real, fraction
+from lintra_protocol.encoding.documents import Frozen, Identifier, Real, fraction, omitted
 from lintra_protocol.errors import FalseClaimError
 from lintra_protocol.privacy.discrete import discrete_epsilon
 from lintra_protocol.privacy.gaussian import gaussian_mu
@@ -34,7 +34,7 @@ class Study(Frozen):
     delta: Real
     delta_coalition: Real = "0"
     share: Real
-    pilot: Identifier | None = Field(default=None, exclude_if=lambda pilot: pilot is None)
+    pilot: Identifier | None = omitted(None)
 
     @model_validator(mode="after")
     def _in_range(self) -> "Study":

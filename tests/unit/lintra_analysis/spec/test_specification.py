@@ -103,7 +103,7 @@ def test_a_malformed_field_is_named(changes: dict[str, object], complaint: str) 
         ({"delta_coalition": 1e-5}, InvalidTaskError, "delta_coalition"),
         ({"row_bound": 0}, InvalidTaskError, "row_bound: must be positive"),
         ({"row_bound": -1}, InvalidTaskError, "row_bound: must be positive"),
-        ({"row_bound": 1e12}, InvalidTaskError, "no grid fits"),
+        ({"row_bound": 1e12}, InvalidTaskError, "no fixed-point grid of 0 to 40 bits fits"),
         ({"max_clients": 5}, InvalidTaskError, "max_clients"),
         ({"max_corrupt_clients": 12}, InvalidTaskError, "corrupt clients"),
         ({"max_missing": 1}, InvalidTaskError, "max_missing"),
@@ -112,7 +112,7 @@ def test_a_malformed_field_is_named(changes: dict[str, object], complaint: str) 
         ({"columns": [{"name": "a", "lower": 0, "upper": 1}] * 2}, InvalidTaskError, "same name"),
         ({"columns": [{"name": "a", "lower": 0, "upper": 1, "scale": 0}]}, InvalidTaskError, "scale 0"),
         ({"mechanism": {"kind": "osnap", "rows": 13}}, RowUnderfilledError, "13 rows"),
-        ({"epsilon": 1e-9, "delta": 1e-15}, InvalidTaskError, "no grid fits"),
+        ({"epsilon": 1e-9, "delta": 1e-15}, InvalidTaskError, "no fixed-point grid of 0 to 40 bits fits"),
     ],
 )
 def test_an_impossible_task_is_refused_in_words(

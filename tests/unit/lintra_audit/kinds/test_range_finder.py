@@ -15,7 +15,7 @@ def test_a_trace_against_the_null_row_is_refused_and_would_move_reports_further_
     case = next(case for case in cases() if case.name == "range-finder-null-row")
     traced = case.task.mechanism.model_copy(update={"trace": True})
     task = case.task.model_copy(update={"mechanism": traced})
-    with pytest.raises(InvalidTaskError, match="trace is free where one row is replaced"):
+    with pytest.raises(InvalidTaskError, match="trace needs neighbours 'replace-one'"):
         task.check()
     # What the optimal test of an audit would have in hand if nobody refused: more than the promise allows.
     reports = far_reports(replace(case, make_task=lambda: task), 0)

@@ -42,7 +42,9 @@ def test_a_tiny_bound_takes_the_finest_grid_there_is() -> None:
 
 @pytest.mark.parametrize(("kind", "row_bound"), [("sum", 1e-20), ("second_moment", 1e6)])
 def test_a_bound_that_no_grid_fits_is_refused_with_a_hint(kind: str, row_bound: float) -> None:
-    with pytest.raises(InvalidTaskError, match=r"no grid fits row_bound .* other column scales"):
+    with pytest.raises(
+        InvalidTaskError, match=r"no fixed-point grid of 0 to 40 bits fits row_bound .* other column scales"
+    ):
         calibrated(kind, row_bound)
 
 
@@ -64,7 +66,7 @@ def test_a_coarser_grid_is_taken_where_the_sampler_or_the_ring_ends() -> None:
 
 def test_a_claim_that_needs_more_noise_than_there_is_is_refused() -> None:
     hopeless = CLAIM.model_copy(update={"epsilon": "0.00000001", "delta": "0.000000000000000000001", "min_clients": 2})
-    with pytest.raises(InvalidTaskError, match="no grid fits"):
+    with pytest.raises(InvalidTaskError, match="no fixed-point grid of 0 to 40 bits fits"):
         calibrated("sum", claim=hopeless)
 
 

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.mechanisms import NewtonStep
-from lintra_protocol.mechanisms.newton_step import integer_residuals, largest_ratio
+from lintra_protocol.mechanisms.newton_residuals import integer_residuals, largest_ratio
 from lintra_protocol.mechanisms.setting import Setting
 from lintra_protocol.privacy.gaussian import gaussian_mu
 from lintra_protocol.privacy.statement import Neighbours

@@ -149,7 +149,7 @@ def test_a_bound_that_fits_no_grid_is_refused(change: dict[str, object]) -> None
 
 def test_very_much_noise_is_refused_and_does_not_overflow() -> None:
     given = CLAIM.model_copy(update={"epsilon": "0.0000000000001"})
-    with pytest.raises(InvalidTaskError, match="no grid fits"):
+    with pytest.raises(InvalidTaskError, match="no fixed-point grid of 0 to 40 bits fits"):
         published(given)
 
 

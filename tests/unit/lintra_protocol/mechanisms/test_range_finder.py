@@ -172,7 +172,7 @@ def test_halvings_keep_the_projection_about_as_long_as_the_row() -> None:
         ({"targets": (Target(column=2, bound="1"),) * 2}, "a column is a target twice"),
         ({"targets": (Target(column=2, bound="0"),)}, "bound 0 of target 2"),
         ({"targets": (Target(column=2, bound="0.00001"),)}, "less than one step"),
-        ({"trace": True, "projected_bound": "0.4"}, "free only while"),
+        ({"trace": True, "projected_bound": "0.4"}, "at most 2.77 times"),
     ],
 )
 def test_options_that_do_not_fit_are_refused_in_words(changes: dict[str, object], words: str) -> None:
@@ -184,7 +184,7 @@ def test_options_that_do_not_fit_are_refused_in_words(changes: dict[str, object]
 def test_a_trace_against_the_null_row_is_refused_whatever_its_noise() -> None:
     null = CLAIM.model_copy(update={"neighbours": "zero-out"})
     loud = calibrated_for(FULL, 6, CLAIM, 2000).model_copy(update={"sigma": 2**28})
-    with pytest.raises(InvalidTaskError, match="trace is free where one row is replaced"):
+    with pytest.raises(InvalidTaskError, match="trace needs neighbours 'replace-one'"):
         measurement_of(loud, 6, null).check(2000)
     with pytest.raises(InvalidTaskError, match="trace"):
         calibrated_for(FULL, 6, null, 2000)

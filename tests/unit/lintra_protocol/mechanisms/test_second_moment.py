@@ -101,7 +101,7 @@ def test_against_the_null_row_the_trace_would_double_the_squared_sensitivity_and
     )
     measurement = measurement_of(with_trace, 2, claim)
     for refuse in (measurement.calibrated, measurement.check):
-        with pytest.raises(InvalidTaskError, match="use neighbours 'replace-one'"):
+        with pytest.raises(InvalidTaskError, match="needs neighbours 'replace-one'"):
             refuse(640)
 
 

@@ -108,7 +108,7 @@ def test_too_small_a_sigma_or_too_large_a_cohort_is_refused() -> None:
         measurement_of(PLAIN.model_copy(update={"sigma": 4099}), 22, CLAIM).check(6670)
     with pytest.raises(InvalidTaskError, match="overflow"):
         measurement_of(calibrated().model_copy(update={"fraction_bits": 25, "sigma": 2**28}), 22, CLAIM).check(2**20)
-    with pytest.raises(InvalidTaskError, match="no grid fits"):
+    with pytest.raises(InvalidTaskError, match="no fixed-point grid of 0 to 40 bits fits"):
         calibrated_for(PLAIN.model_copy(update={"row_bound": "0.00000000001"}), 22, CLAIM, 6670)
 
 
