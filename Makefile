@@ -18,7 +18,7 @@ vectors: .venv/.stamp ; $(BIN)/python tests/vectors/reference.py
 demo demo-organisations console: .venv/.stamp  ## real processes, real data; of clients, or of airlines; console: it stays, for a browser
 	$(BIN)/python deploy/$(subst -,_,$(@:console=demo)).py $(if $(filter console,$@),--stay)
 demo-web: build-if-possible .venv/.stamp ; $(BIN)/python deploy/demo_web.py
-try: .venv/.stamp ; @$(BIN)/lintra trial "$(or $(FILE),$(error FILE=patients.csv TARGET=systolic))" --target "$(TARGET)" --epsilon "$(or $(EPSILON),1)"
+try: .venv/.stamp ; @$(BIN)/lintra trial "$(or $(FILE),$(error type make try FILE=patients.csv TARGET=systolic))" --target "$(TARGET)" --epsilon "$(or $(EPSILON),1)"
 dist: .venv/.more ; $(BIN)/python deploy/dist.py
 docs: .venv/.more ; $(BIN)/python -m sphinx -q -W --keep-going -b html docs build/docs
 bench bench-all: .venv/.more  ## every benchmark, small, in under ten minutes; or in full, hours

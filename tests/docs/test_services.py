@@ -42,6 +42,8 @@ NOT_TYPED = {
     "python -m venv peers && peers/bin/pip install dpmm==0.1.9": INSTALLS,
     "make test": "runs these tests",
     "make check": "runs beside the tests",
+    "make dist": "takes minutes; tests/unit/deploy/test_dist.py builds what a version consists of",
+    "pip install '.[curator]'": INSTALLS,
     "make bench": "takes up to ten minutes",
     "make demo-organisations": "takes some minutes; tests/e2e/test_organisations.py runs organisations as processes",
     "make console": "takes as long, and stays; tests/browser/test_demo.py opens its link",
