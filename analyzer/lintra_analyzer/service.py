@@ -213,7 +213,7 @@ class Service:
             return task
 
     async def register_task(self, task_id: str) -> list[ServerState]:
-        """Bring a task to the servers that have not accepted it."""
+        """Bring a task to every server (see `register`)."""
         stored = self.store.task(task_id)
         task = task_in(stored)
         brought = Bringing(stored.record, self.keys.token_keys(task.servers), self._world.now)

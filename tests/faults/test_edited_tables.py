@@ -57,7 +57,7 @@ async def test_the_author_registers_a_task_again_whose_row_is_gone_though_no_new
         with world.apps[HONEST].node.database.writing() as connection:
             connection.execute(delete(tasks))
         world.reopen(HONEST)
-        assert (await world.close_batch(HONEST)).status_code == 404
+        assert (await world.close_batch(HONEST)).status_code == 503
         assert (await world.register(HONEST)).status_code == 201
         another = world.task.model_copy(update={"purpose": "another task"})
         assert token(await world.register(HONEST, another)) == "policy_refused"

@@ -160,7 +160,6 @@ def rules_off(monkeypatch: pytest.MonkeyPatch) -> None:
         applied = standing.head.length if standing else 0
         lines = (line for line in parts.journal.lines if line.number <= applied or line.state in NOT_AWAITED)
         parts.history.learn(lines)
-        parts.store.read_cut_tasks()
 
     monkeypatch.setattr(start, "compare", lambda _: None)
     monkeypatch.setattr(start, "learn", learn)

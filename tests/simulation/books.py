@@ -246,10 +246,18 @@ class Seat:
         """Return whether a batch may be refused because somebody edited it, or reports of it are gone."""
         return bool((self.damaged | self.edited).intersection(course.keys))
 
+    def stops(self, course: Course, problem: str) -> bool:
+        """Return whether a batch is hurt, and may be refused in these words: that it is unknown only after a restore.
+
+        Whoever hears that a task is unknown does not come again.
+        """
+        words = ("unavailable", "unrecognized_task") if self.barred else ("unavailable",)
+        return problem in words and self.hurt(course)
+
     def journal(self, lines: Iterable[tuple[Sequence[str], str]]) -> None:
         """Hold a journal against the laws. (law) No batch, of whatever window, is closed, frozen or released twice.
 
-        (law) Nor is it opened twice. A task is registered again only if it was cut, so once all its batches ended.
+        (law) Nor is it opened twice. A task is registered again only after it was cut, once all its batches ended.
 
         Args:
             lines: batches and state of each, in their order.
@@ -258,10 +266,12 @@ class Seat:
         registered, going = set[str](), set[str]()
         for batches, state in lines:
             if state == "registered":
-                task = batches[0]
-                again = task in registered and [each for each in going if each.split("/")[0] == task]
-                law(not again, "a task is registered twice that goes on", f"server {self.number}", task)
-                registered.add(task)
+                law(batches[0] not in registered, "a task is registered twice", f"server {self.number}", *batches)
+                registered.update(batches)
+            elif state == "cut":
+                left = [each for each in going if each.split("/")[0] == batches[0]]
+                law(not left, "a task is cut that goes on", f"server {self.number}", *left)
+                registered.difference_update(batches)
             elif state == "opened":
                 going.update(batches)
             elif state in ("released", "abandoned"):

@@ -270,7 +270,7 @@ async def definition(world: World, course: Course, server: int) -> None:
         said = Signed[TaskRecord].from_canonical(record).message.definition
         law(said == course.task, "a task is served with another promise", course.key)
     else:
-        stopped = answer.problem in ("unavailable", "unrecognized_task") and world.seats[server].hurt(course)
+        stopped = world.seats[server].stops(course, answer.problem)
         fair = world.unwell(server) or stopped or course.key in lost_here(world, server)
         fair = fair or course.task.task_id not in world.seats[server].tasks
         law(fair, "a healthy server does not know a task", answer.problem, answer.body)

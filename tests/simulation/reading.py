@@ -19,7 +19,7 @@ FINAL = ("released", "abandoned")
 STATES = ("closed", "frozen", "checked", "judged", *FINAL)
 """Lines that change the state of a batch."""
 
-UNKEPT = ("registered", "opened", "lost", "migrated")
+UNKEPT = ("registered", "opened", "lost", "cut", "migrated")
 """Lines that a database may lack without lacking a step."""
 
 

@@ -154,7 +154,7 @@ def judge_upload(world: World, parcel: Parcel, answer: Answer) -> None:
         fair = parcel.kind == "junk" or world.unwell(parcel.server)
         unknown = task in lost_here(world, parcel.server) or course.task.task_id not in seat.tasks
         fair = fair or (answer.problem == "unrecognized_task" and unknown)
-        fair = fair or (answer.problem in ("unavailable", "unrecognized_task") and seat.hurt(course))
+        fair = fair or seat.stops(course, answer.problem)
         law(fair, "a healthy server refused an honest upload", parcel.kind, answer.problem, answer.body)
         return
     failures, count, covered = read_answer(world, parcel, answer.body)
@@ -279,7 +279,8 @@ async def ask(world: World, course: Course, server: int, name: str, body: bytes 
         seat, task = world.seats[server], course.key
         gone = task in lost_here(world, server) or course.task.task_id not in seat.tasks or task in seat.merging
         if answer.problem == "unrecognized_task":  # its row may be of a time that an older database does not know
-            gone = gone or seat.hurt(course) or course.task.task_id not in world.servers[server].held().entered
+            known = seat.hurt(course) or course.task.task_id in world.servers[server].held().entered
+            gone = gone or seat.stops(course, answer.problem) or not known
         law(gone or unwell, "a batch is gone that nobody gave up", name, answer.problem, task)
         again = answer.problem == "unrecognized_task" and task not in lost_here(world, server)
         # A release that a restore brought back alone is given out again when its task is registered again.
@@ -569,6 +570,6 @@ async def repeat_question(world: World, of: int | None = None) -> None:
         return
     answer = await ask(world, course, to, name, body)
     gone = world.unwell(to) or course.key in lost_here(world, to)
-    gone = gone or (answer.problem in ("unavailable", "unrecognized_task") and world.seats[to].hurt(course))
+    gone = gone or world.seats[to].stops(course, answer.problem)
     if same and name == "inventory":
         law(answer.good or gone, "a document that was given out is not given again", answer.problem, answer.body)

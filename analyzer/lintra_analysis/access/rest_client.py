@@ -147,7 +147,7 @@ class AnalyzerClient:
         return self._json("POST", f"/v1/tasks/{task_id}/second-round", {"row_bound": row_bound})
 
     def register_task(self, task_id: str) -> Document:
-        """Bring a task to the servers that have not accepted it yet."""
+        """Bring a task to every server, also to one that lost it."""
         return self._json("PUT", f"/v1/tasks/{task_id}/registration")
 
     def tasks(self) -> list[Document]:

@@ -39,18 +39,19 @@ class Bringing:
 
 
 async def register(task: Task, brought: Bringing, servers: Sequence[Server], store: Store) -> None:
-    """Bring a signed task to every server that has not accepted it yet; a repetition changes nothing.
+    """Bring a signed task to every server, again to one that has it: somebody may have deleted it there.
 
     `brought` is the signed task, and what belongs to it; `servers` are in the task's order. `store` keeps every
-    server's answer.
+    server's answer, but for a refusal of one that accepted it before.
     """
     accepted = {state.server for state in store.registrations(task.task_id) if state.state == "accepted"}
 
     async def register_one(server: Server) -> None:
         state = await _register_one(task, brought, server)
-        await asyncio.to_thread(store.set_registration, task.task_id, state)
+        if state.state == "accepted" or server.index not in accepted:
+            await asyncio.to_thread(store.set_registration, task.task_id, state)
 
-    await asyncio.gather(*(register_one(server) for server in servers if server.index not in accepted))
+    await asyncio.gather(*map(register_one, servers))
 
 
 def require_registered(states: Sequence[ServerState]) -> None:

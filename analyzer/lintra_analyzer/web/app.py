@@ -158,7 +158,7 @@ def _tasks() -> APIRouter:
 
     @router.put("/{task_id}/registration", responses=refusals(400, 403, 404, 409, 502))
     async def register(service: ThisService, task_id: str) -> TaskView:
-        """Bring a task to the servers that have not accepted it yet."""
+        """Bring a task to every server, also to one that lost it."""
         states = await service.register_task(task_id)
         return view_of(service.task(task_id), states)
 

@@ -340,7 +340,7 @@ class Registry:
                 f"max_rejected {task.max_rejected} exceeds {policy.max_rejected}: servers could leave out many clients",
             ),
             (
-                self._store.definition_bytes() + len(task.canonical()) <= policy.max_definitions_bytes,
+                self._store.history.definition_bytes + len(task.canonical()) <= policy.max_definitions_bytes,
                 f"the definitions of all tasks here would have more than {policy.max_definitions_bytes} bytes",
             ),
             (task.num_words <= policy.max_words, f"{task.num_words} words exceed {policy.max_words}"),

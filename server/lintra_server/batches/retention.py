@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from lintra_server.clock import DAY, Clock, Overdue
 from lintra_server.durability.journal import Journal
-from lintra_server.storage.batch_states import FINAL_STATES, BatchRow, BatchStates, abandoning, destroy_batch
+from lintra_server.storage.batch_states import FINAL_STATES, BatchRow, BatchStates, abandoning, cut, destroy_batch
 from lintra_server.storage.database import AnyDatabase
 from lintra_server.storage.store import Store
 from lintra_server.storage.transition_log import KEPT_STATES, StepFiles, Stepper
@@ -81,12 +81,9 @@ class Retention:
         for number in late:
             if ("file", number) in settled:
                 self._files.remove(number)
-        for task_id, its in old.items():
+        for task_id in old:
             if ("task", task_id) in settled:
-                for row in its:
-                    self._store.delete_ids(row.batch)
-                self._states.cut(task_id)
-                self._store.read_cut_tasks()
+                cut(self._store, self._states, task_id)
                 self._forget(task_id)
         if at_once or destroyed:
             database.forget_log()

@@ -16,7 +16,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from lintra_protocol.encoding.canonical import (
     HASH_BYTES,
@@ -33,18 +33,15 @@ from lintra_server.durability.private_files import FILE_MODE, sync_folder
 from lintra_service.settings import InvalidSettingsError
 
 JournalState = Literal[
-    "started", "registered", "opened", "closed", "frozen", "checked", "judged", "released", "abandoned", "lost",
+    "started", "registered", "opened", "closed", "frozen", "checked", "judged", "released", "abandoned", "lost", "cut",
     "restored", "migrated",
 ]  # fmt: skip
 """What a line says: a gate process began, a task was registered, a batch was opened or changed its state, reports of it
-were lost, or the database was restored or brought up to date."""
+were lost, what a task stored was deleted long after its end, or the database was restored or brought up to date."""
 
-STATES: tuple[JournalState, ...] = (
-    "started", "registered", "opened", "closed", "frozen", "checked", "judged", "released", "abandoned", "lost",
-    "restored", "migrated",
-)  # fmt: skip
+STATES: tuple[JournalState, ...] = get_args(JournalState)
 
-NOT_AWAITED = frozenset[JournalState]({"registered", "opened", "lost", "migrated"})
+NOT_AWAITED = frozenset[JournalState]({"registered", "opened", "lost", "cut", "migrated"})
 """Lines that change no batch's state, and that neither the database nor the witness has to know at once."""
 
 FINAL_LINES = frozenset[JournalState]({"released", "abandoned"})

@@ -23,7 +23,7 @@ from lintra_server.durability.journal import (
 )
 from lintra_server.durability.key_files import KeyFiles
 from lintra_server.durability.notes import ChainNote
-from lintra_server.storage.batch_states import FINAL_STATES, BatchRow
+from lintra_server.storage.batch_states import FINAL_STATES, BatchRow, cut
 from lintra_server.storage.database import REVISION, tasks
 from lintra_server.storage.history import History
 from lintra_server.storage.server_resources import NotStartedError, ServerResources
@@ -72,6 +72,8 @@ def begin(parts: ServerResources, halt: Halt) -> Stepper:
     stepper.perform(Step(start, "started"))
     parts.folder.renew_journal_key(parts.vault)
     parts.states.reopen()
+    for task_id in parts.store.left_of_cut():
+        cut(parts.store, parts.states, task_id)
     parts.store.chains.load([place for place, batch in parts.history.batches.items() if batch.state == "open"])
     # What is wrong is logged, and stops that batch alone.
     parts.store.check_ends()
@@ -84,7 +86,6 @@ def learn(parts: ServerResources, in_flight: tuple[Step, JournalEntry] | None = 
     lines = parts.journal.lines
     parts.history.learn(line for line in lines if in_flight is None or line.number != in_flight[1].number)
     learn_destroyed(parts.history, parts.batch_keys, parts.notes.names())
-    parts.store.read_cut_tasks()
     if in_flight is not None and in_flight[0].state == "closed":
         places = (parts.history.place(batch) for batch in in_flight[1].of_all)
         parts.history.closing.update(place for place in places if place is not None)

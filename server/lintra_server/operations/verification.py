@@ -11,6 +11,7 @@ from cryptography.exceptions import InvalidTag
 from sqlalchemy import Connection, Row, select
 
 from lintra_protocol.crypto.tokens import key_commitment
+from lintra_protocol.encoding.canonical import base64url
 from lintra_protocol.errors import LintraError, UnavailableError
 from lintra_protocol.task import Task
 from lintra_server.durability.encryption_at_rest import BatchKey
@@ -157,19 +158,15 @@ class Verifier:
 
     def _tasks(self, connection: Connection) -> Iterator[HealthFinding]:
         rows = {row.task: row for row in connection.execute(as_read(tasks)).all()}
-        over = {
-            task_id: all(batch.line is not None and batch.is_destroyed for batch in self._history.of_task(task_id))
-            for task_id in self._history.tasks
-        }
         for task_id, task in self._history.tasks.items():
             row = rows.get(task.place)
-            if over[task_id] and (row is None or row.definition == b""):
-                continue  # it was cut, long after its end
+            if task.is_cut or (row is None and not self._history.of_task(task_id)):
+                continue  # or a crash came before its row, and its author was not answered
             if wrong := self._wrong_task(task, row):
                 yield HealthFinding(
                     "trouble", f"table tasks, row {task.place}{wrong}",
-                    "have the task's author register it again, as `lintra analyzer` does with each task that it asks "
-                    "servers about",
+                    f"have the task's author bring it again: PUT /v1/tasks/{base64url(task_id)}/registration at the "
+                    "analyzer",
                     "nothing; until then nobody can use the task here",
                 )  # fmt: skip
 
@@ -235,7 +232,9 @@ class Verifier:
         where = f"table batches, row {batch.place}"
         if row is None:
             gone = f"{where} is gone"
-            return _Wrong(gone, True) if batch.line is None else None if batch.is_emptied else _Wrong(gone)
+            if batch.line is None:
+                return _Wrong(gone, True)
+            return _Wrong(gone) if batch.contradiction(dict.fromkeys(_VOUCHED)) else None
         found: dict[str, Any] = dict(row._mapping)
         if said := batch.contradiction({name: found[name] for name in _VOUCHED}):
             return _Wrong(said)

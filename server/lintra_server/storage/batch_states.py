@@ -12,7 +12,7 @@ from sqlalchemy import Connection, insert, select, update
 
 from lintra_protocol.errors import CohortTooSmallError, UnavailableError
 from lintra_protocol.messages.documents import BatchState
-from lintra_server.durability.journal import BatchId, Head, Journal, JournalEntry
+from lintra_server.durability.journal import BatchId, Head, Journal, JournalEntry, UnsyncedError
 from lintra_server.durability.notes import Notes
 from lintra_server.storage.database import AnyDatabase, batches, journal, looks, tasks
 from lintra_server.storage.history import BatchHistory, History
@@ -206,22 +206,20 @@ class BatchStates:
         self._notes.remove(self._history.batches[batch].name)
         self._history.batches[batch].is_emptied = True
 
-    def cut(self, task_id: bytes) -> None:
+    def empty(self, task_id: bytes) -> None:
         """Keep of a task only its identifier, how it ended, and how many reports there were.
 
-        What its batches stored was deleted before; a journal line of each, too, says for ever what became of it.
+        A journal line of each batch, too, says for ever what became of it.
         """
         places = [history.place for history in self._history.of_task(task_id)]
         bare = {"definition": b"", "wrapped_token_key": None}
-        task = self._history.tasks[task_id]
-        with self._history.lock:  # who finds a document gone asks again under it, why that is
-            with self._database.writing() as connection:
-                self._require_last(connection)
-                connection.execute(looks.delete().where(looks.c.batch.in_(places)))
-                emptied = update(batches).where(batches.c.batch.in_(places)).values(**dict.fromkeys(_DOCUMENTS))
-                connection.execute(emptied)
-                connection.execute(update(tasks).where(tasks.c.task == task.place).values(**bare))
-            task.is_cut = True
+        place = self._history.tasks[task_id].place
+        with self._database.writing() as connection:
+            self._require_last(connection)
+            connection.execute(looks.delete().where(looks.c.batch.in_(places)))
+            emptied = update(batches).where(batches.c.batch.in_(places)).values(**dict.fromkeys(_DOCUMENTS))
+            connection.execute(emptied)
+            connection.execute(update(tasks).where(tasks.c.task == place).values(**bare))
 
     def catch_up(self, head: Head) -> None:
         """Move the stored head over lines that changed nothing in the database; the caller saw to that."""
@@ -339,6 +337,22 @@ def standing_in(connection: Connection) -> StoredBatchState | None:
 def abandoning(start: int, row: BatchRow) -> Step:
     """Return the step that gives a batch up, by the gate process of a start number."""
     return Step(start, "abandoned", row.task_id, row.state, {"state": "abandoned"}, row.number, row.first)
+
+
+def cut(store: Store, states: BatchStates, task_id: bytes) -> None:
+    """Delete what a task stored that is over for long; once more, if a crash came in between.
+
+    Its line comes first: an emptied column without one was emptied by somebody else.
+    """
+    known = store.history
+    if not known.tasks[task_id].is_cut:
+        try:
+            known.record("cut", BatchId(task_id, 0), {})
+        except UnsyncedError as error:
+            raise ForkedError(str(error)) from None
+    for history in known.of_task(task_id):
+        store.delete_ids(history.place)
+    states.empty(task_id)
 
 
 def destroy_batch(store: Store, states: BatchStates, row: BatchRow) -> None:

@@ -67,6 +67,7 @@ class Registered:
     retention: int  #: seconds that shares are kept after a release
     size: int  #: bytes of its definition
     is_cut: bool = False  #: whether it is over so long that its definition was deleted
+    may_lack: bool = False  #: whether its row may be missing: a restore came later, or it was cut before
 
     def facts(self, token_key: JsonValue, policy: JsonValue) -> Mapping[str, JsonValue]:
         """Return what its line says, with hashes of the key of its tokens, if it has any, and of the policy."""
@@ -159,6 +160,7 @@ class History:
         batches: by their place in the database.
         barred_before: tasks that take reports earlier are not registered, in seconds since the epoch.
         revision: of the database's schema that this server was last brought up to.
+        definition_bytes: of the definitions of all tasks that were not cut.
         closing: places of batches that take no reports because they are being closed.
         adding: held while reports are committed; who closes a batch holds it while it begins to.
         lock: held while a step is applied to the database and here.
@@ -171,6 +173,7 @@ class History:
         self.batches: dict[int, BatchHistory] = {}
         self.barred_before = 0
         self.revision = ""
+        self.definition_bytes = 0
         self.closing = set[int]()
         self.adding = threading.RLock()
         self.waiting: BatchId | None = None
@@ -259,13 +262,21 @@ class History:
                 "place": int(place), "author": str(author), "ends": int(ends), "retention": int(retention),
                 "size": int(size),
             }:  # fmt: skip
-                if line.task_id in self.tasks:  # it was cut, and came back without what its batches gave out
+                known = self.tasks.get(line.task_id)
+                if known is None or known.is_cut:
+                    self.definition_bytes += size
+                if known is not None:  # it was cut, and came back without what its batches gave out
+                    known.is_cut, known.may_lack = False, True
                     for history in self.of_task(line.task_id):
                         history.is_bare = True
                     return
                 self.tasks[line.task_id] = Registered(place, line.task_id, author, ends, retention, size)
                 self._last_task = max(self._last_task, place)
                 insort(self._ends[author], ends)
+            case "cut", _:
+                task = self.tasks[line.task_id]
+                if not task.is_cut:
+                    task.is_cut, self.definition_bytes = True, self.definition_bytes - task.size
             case "opened", {"place": int(place), "ends": int(ends)}:
                 self.batches[place] = BatchHistory(place, line.of, ends, self.tasks.get(line.task_id))
                 self._places[line.of] = place
@@ -279,6 +290,8 @@ class History:
                 self.barred_before = barred_before
                 for held in self.batches.values():
                     held.is_bare = held.is_bare or held.is_final
+                for each in self.tasks.values():
+                    each.may_lack = True
             case _:
                 for batch in line.of_all if line.state in _STATES else ():
                     if (known := self._places.get(batch)) is not None:

@@ -3,7 +3,6 @@
 Where a task or a batch lies is chosen here, and said in a line of the journal before it is written to the database.
 """
 
-from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -66,22 +65,17 @@ class StoredTasks:
         self._random_bytes = random_bytes
         self._keys: dict[int, BatchKey] = {}
         self.chains = Chains(history, notes, self._key, database.reading)
-        self._definition_bytes = 0
         self._last_entered = 0
         database.expect(self._require_entered)
 
-    def read_cut_tasks(self) -> None:
-        """Find out which definitions were deleted because their tasks are long over, and how large the others are."""
-        finished = defaultdict[bytes, bool](lambda: True)
-        for history in list(self.history.batches.values()):
-            finished[history.batch.task_id] &= history.line is not None and history.is_destroyed
+    def left_of_cut(self) -> list[bytes]:
+        """Return the tasks that were cut and still have a definition here, after a crash or in an old copy."""
+        cut = {task.place: task_id for task_id, task in list(self.history.tasks.items()) if task.is_cut}
+        if not cut:
+            return []
+        query = select(tasks.c.task).where(func.length(tasks.c.definition) > 0)
         with self.database.reading() as connection:
-            query = select(tasks.c.task).where(func.length(tasks.c.definition) == 0)
-            empty = set(connection.execute(query).scalars())
-        known = list(self.history.tasks.items())
-        for task_id, task in known:
-            task.is_cut = task.place in empty and finished[task_id]
-        self._definition_bytes = sum(task.size for _, task in known if not task.is_cut)
+            return [cut[place] for place in connection.execute(query).scalars() if place in cut]
 
     # --- registering -------------------------------------------------------------------------------------------
 
@@ -109,7 +103,6 @@ class StoredTasks:
             known = self.history.tasks.get(task_id)
             if known is None or known.is_cut:
                 if known is None:
-                    self._definition_bytes += len(definition)
                     known = Registered(self.history.next_task(), task_id, author, ends, retention, len(definition))
                 # Once more if it was cut: else the next start would miss the documents of its batches.
                 facts = known.facts(fact(token_key), fact(policy))
@@ -129,8 +122,6 @@ class StoredTasks:
                 else:
                     connection.execute(update(tasks).where(tasks.c.task == known.place).values(**values))
             self._last_entered = max(self._last_entered, known.place)
-            if known.is_cut:  # it is back, and is cut again in its time
-                known.is_cut, self._definition_bytes = False, self._definition_bytes + known.size
             self.open_batch(task_id, 0, ends if batch_ends is None else batch_ends)
         return True
 
@@ -180,14 +171,15 @@ class StoredTasks:
         Raises UnavailableError if the key of its tokens is not the one that came with it.
         """
         known = self.history.tasks.get(task_id)
-        if known is None:
+        if known is None or known.is_cut:
             return None
         with self.database.reading() as connection:
             row = connection.execute(_as_read(known.size).where(tasks.c.task == known.place)).one_or_none()
         if row is None or not row.definition:
-            if known.is_cut or row is None:
+            # Else a crash came before the row, and its author was not answered.
+            if known.may_lack or not self.history.of_task(task_id):
                 return None
-            raise edited(f"table tasks, row {known.place}, column definition was emptied or replaced")
+            raise edited(f"table tasks, row {known.place} is gone, or its definition was emptied or replaced")
         wrapped = row.wrapped_token_key
         for name, value in (("definition", row.definition), ("wrapped_token_key", wrapped or b"")):
             if not isinstance(value, bytes):  # SQLite takes a value of any kind
@@ -197,10 +189,6 @@ class StoredTasks:
         except (ValueError, TypeError):
             raise edited(f"table tasks, row {known.place}, column wrapped_token_key was changed") from None
         return TaskRow(known.place, row.definition, key)
-
-    def definition_bytes(self) -> int:
-        """Return how many bytes the definitions of all tasks have that are still kept."""
-        return self._definition_bytes
 
     def _require_entered(self, connection: Connection) -> None:
         """Refuse a database that lacks the last task which this process entered: no step tells it from an old copy."""

@@ -135,7 +135,7 @@ async def release(service: ThisService, task_id: TaskId) -> Response:
 
 @router.post("/tasks/{task_id}/registration")
 async def registration(service: ThisService, task_id: TaskId) -> Response:
-    """Bring a task to the servers that have not accepted it; its page says what each of them answered."""
+    """Bring a task to every server; its page says what each of them answered."""
     service.task(task_id)
     with suppress(LintraError):
         await service.register_task(task_id)

@@ -198,6 +198,22 @@ async def test_a_task_that_one_server_refuses_cannot_be_used_until_it_takes_it(t
         assert (again.status_code, again.json()["task_id"]) == (201, task_id)
 
 
+async def test_a_task_that_a_server_lost_is_brought_to_it_again_and_one_that_is_away_still_has_it(life: Life) -> None:
+    async with life.rest() as rest:
+        made = await rest.post("/v1/tasks", json=specification(), headers={"idempotency-key": "k"})
+        path, brought = f"/v1/tasks/{made.json()['task_id']}/registration", set[int]()
+
+        def away(server: int, request: httpx2.Request, answer: Answer) -> Answer:
+            if server == 1:
+                raise httpx2.ConnectError("refused")
+            brought.update({server} if request.method == "PUT" else ())
+            return answer
+
+        life.wires.fault = away
+        assert (await rest.put(path)).json()["registered"]
+        assert brought == {0, 2}
+
+
 async def test_a_server_that_is_down_is_named(life: Life) -> None:
     async with life.rest() as rest:
 

@@ -1,5 +1,7 @@
 """What is kept of a task for ever: its identifier and how it ended; everything else goes in time."""
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -8,6 +10,10 @@ from structlog.testing import capture_logs
 from lintra_protocol.encoding.canonical import base64url
 from lintra_server.batches import registry
 from lintra_server.clock import DAY, SETTLING_SECONDS
+from lintra_server.storage.batch_states import BatchStates
+from lintra_server.storage.server_resources import DATABASE_FILE
+from lintra_server.storage.store import Store
+from simulation.trouble import CrashError
 from support.server_world import POLICY, World, a_world, text, token
 
 
@@ -49,7 +55,7 @@ async def test_a_released_task_is_cut_to_its_end_a_year_later_and_never_taken_ag
             assert (gone.status_code, token(gone)) == (404, "unrecognized_task")
             assert "its batch is scrubbed" in gone.text
             assert [counted(world, name) for name in ("segments", "looks")] == [0, 0]
-            assert world.apps[0].node.store.definition_bytes() == 0
+            assert world.apps[0].node.store.history.definition_bytes == 0
             # Nothing looks lost, now and at the next start.
             assert world.apps[0].node.store.check_ends() == []
             world.reopen(0)
@@ -58,10 +64,10 @@ async def test_a_released_task_is_cut_to_its_end_a_year_later_and_never_taken_ag
         assert (await world.register(0)).status_code == 201
         refused = (await world.upload(0, reports)).failures
         assert {failure.type for failure in refused} == {"batch_closed"}
-        assert world.apps[0].node.store.definition_bytes() == len(world.task.canonical())
+        assert world.apps[0].node.store.history.definition_bytes == len(world.task.canonical())
         # What came back is cut once more.
         pass_days(world, 366)
-        assert world.apps[0].node.store.definition_bytes() == 0
+        assert world.apps[0].node.store.history.definition_bytes == 0
 
 
 QUESTIONS = [("POST", "inventory"), ("GET", "inventory"), ("GET", "inventory/ids"), ("GET", "cohort")]
@@ -79,7 +85,7 @@ async def test_a_task_that_was_cut_and_is_registered_again_with_the_clock_set_ba
             assert (await world.release(0, request)).status_code == 200
         pass_days(world, 100)
         pass_days(world, 366)
-        assert world.apps[0].node.store.definition_bytes() == 0
+        assert world.apps[0].node.store.history.definition_bytes == 0
         set_back(world)
         assert (await world.register(0)).status_code == 201
         with capture_logs() as logs:
@@ -115,7 +121,7 @@ async def test_all_definitions_together_have_a_quota_of_bytes(tmp_path: Path) ->
         refused = [answer for answer in answers if answer.status_code == 403]
         assert refused
         assert f"more than {size} bytes" in refused[0].text
-        assert world.apps[0].node.store.definition_bytes() <= size
+        assert world.apps[0].node.store.history.definition_bytes <= size
 
 
 async def test_memory_holds_tasks_up_to_a_number_of_bytes(tmp_path: Path, monkeypatch) -> None:  # type: ignore[no-untyped-def]
@@ -128,3 +134,41 @@ async def test_memory_holds_tasks_up_to_a_number_of_bytes(tmp_path: Path, monkey
             assert (await world.register(0, task)).status_code == 201
         assert 1 <= len(held._held) <= 3
         assert (await world.http[0].get(f"/v1/tasks/{world.task.task_id}")).status_code == 200
+
+
+@pytest.mark.parametrize("edit", ["UPDATE tasks SET definition = x''", "DELETE FROM tasks"])
+async def test_an_editor_cannot_make_a_task_look_cut(edit: str, tmp_path: Path) -> None:
+    async with a_world(tmp_path) as world:
+        await world.upload_everywhere(world.reports(12))
+        assert (await world.release(0)).status_code == 200
+        world.apps[0].node.maintain()
+        world.apps[0].node.close()
+        with closing(sqlite3.connect(world.settings[0].data_dir / DATABASE_FILE, isolation_level=None)) as database:
+            database.execute(edit)
+            database.execute("UPDATE batches SET aggregate = NULL, inventory = NULL")
+        world.start(0)
+        answers = [await world.http[0].get(f"/v1/tasks/{world.task.task_id}")]
+        answers.append(await world.ask(0, "GET", "/batches/0/aggregate"))
+        assert [answer.status_code for answer in answers] == [503, 503]
+        assert "table tasks, row 1" in answers[0].text
+
+
+@pytest.mark.parametrize("crashes", ["before anything is deleted", "after the reports"])
+async def test_a_cut_that_a_crash_interrupted_is_finished_at_the_start(
+    crashes: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with a_world(tmp_path) as world:
+        await world.upload(0, world.reports(3))
+        pass_days(world, 100)
+        target = (Store, "delete_ids") if crashes == "before anything is deleted" else (BatchStates, "empty")
+        with monkeypatch.context() as patch:
+            patch.setattr(*target, lambda *_: (_ for _ in ()).throw(CrashError))
+            with pytest.raises(CrashError):
+                pass_days(world, 366)
+        world.reopen(0)
+        assert counted(world, "segments") == 0
+        assert world.apps[0].node.store.left_of_cut() == []
+        gone = await world.http[0].get(f"/v1/tasks/{world.task.task_id}")
+        assert "its batch is abandoned" in gone.text
+        lines = [line.state for line in world.apps[0].node._parts.journal.lines]
+        assert lines.count("cut") == 1
