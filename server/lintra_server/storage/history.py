@@ -274,9 +274,9 @@ class History:
                 self._last_task = max(self._last_task, place)
                 insort(self._ends[author], ends)
             case "cut", _:
-                task = self.tasks[line.task_id]
-                if not task.is_cut:
-                    task.is_cut, self.definition_bytes = True, self.definition_bytes - task.size
+                over = self.tasks[line.task_id]
+                if not over.is_cut:
+                    over.is_cut, self.definition_bytes = True, self.definition_bytes - over.size
             case "opened", {"place": int(place), "ends": int(ends)}:
                 self.batches[place] = BatchHistory(place, line.of, ends, self.tasks.get(line.task_id))
                 self._places[line.of] = place

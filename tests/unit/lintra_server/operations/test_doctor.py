@@ -88,9 +88,9 @@ async def test_the_exit_code_tells_advice_from_trouble(tmp_path: Path) -> None:
 
 
 EDITS: dict[str, tuple[str, str, str]] = {
-    "a definition": ("UPDATE tasks SET definition = x'7b7d'", "table tasks, row 1, column definition", "bring it again"),
-    "a row of a task": ("DELETE FROM tasks", "table tasks, row 1 is gone", "bring it again"),
-    "the key of tokens": ("UPDATE tasks SET wrapped_token_key = x'00'", "column wrapped_token_key", "bring it again"),
+    "a definition": ("UPDATE tasks SET definition = x'7b7d'", "table tasks, row 1, column definition", "bring it"),
+    "a row of a task": ("DELETE FROM tasks", "table tasks, row 1 is gone", "bring it"),
+    "the key of tokens": ("UPDATE tasks SET wrapped_token_key = x'00'", "column wrapped_token_key", "bring it"),
     "a state": ("UPDATE batches SET state = 'closed'", "column state says closed", "stop and start"),
     "a row of a batch": ("DELETE FROM batches", "table batches, row 1 is gone", "stop and start"),
     "an inventory": ("UPDATE batches SET inventory = x'00'", "column inventory", "abandon"),
