@@ -3,8 +3,8 @@
 Exit codes: 0 within the claim, 1 a claim is refuted or a task refused, 3 undecided to the stated accuracy.
 """
 
-import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -12,11 +12,15 @@ import numpy as np
 import typer
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
-from lintra_audit.gaussian.output import gaussian_document, require_svg, show_gaussian, write_plot
+from lintra_analysis.synthetic.plots import decay
 from lintra_audit.gaussian.verdict import GaussianAudit, Point, audit_pair
+from lintra_audit.output import Document, report
+from lintra_curator.ndis.certified_value import CertifiedValue
 from lintra_curator.ndis.gaussian_pair import GaussianPair, pair_from_gaussians
-from lintra_curator.ndis.profile import pair_profile
+from lintra_curator.ndis.profile import PrivacyProfile, pair_profile
 from lintra_curator.ndis.profile_evaluation import RTOL
 
 EXIT_CODES = {"WITHIN": 0, "VIOLATION": 1, "UNDECIDED": 3}
@@ -80,7 +84,7 @@ def gaussian(
         raise typer.BadParameter(_complaint(error), param_hint="FILE") from None
     except (ValueError, OSError) as error:
         raise typer.BadParameter(str(error)) from None
-    _report(audit, as_json=as_json)
+    report(gaussian_document(audit), show_gaussian, as_json=as_json, code=EXIT_CODES[audit.verdict])
 
 
 def _complaint(error: ValidationError) -> str:
@@ -96,16 +100,6 @@ def _complaint(error: ValidationError) -> str:
     return f"{name} must be {_EXPECTED[name]}"
 
 
-def _report(audit: GaussianAudit, *, as_json: bool) -> None:
-    document = gaussian_document(audit)
-    if as_json:
-        typer.echo(json.dumps(document, indent=2, allow_nan=False))
-    else:
-        show_gaussian(Console(), document)
-    if code := EXIT_CODES[audit.verdict]:
-        raise typer.Exit(code)
-
-
 def _claims(laws: LawsFile, epsilons: list[float] | None, delta: float | None) -> list[Point]:
     chosen = epsilons or (laws.epsilon if isinstance(laws.epsilon, list) else [laws.epsilon])
     target = laws.delta if delta is None else delta
@@ -116,3 +110,79 @@ def _claims(laws: LawsFile, epsilons: list[float] | None, delta: float | None) -
 
 def _text(file: str) -> str:
     return sys.stdin.read() if file == "-" else Path(file).read_text("utf-8")
+
+
+def gaussian_document(audit: GaussianAudit) -> Document:
+    """Return the findings, ready for JSON; with the epsilon that the worst pair allows at each claimed delta."""
+    allowed = {most: _epsilon(audit, most) for _, most in dict.fromkeys(f.claimed for f in audit.findings)}
+    return {
+        "verdict": audit.verdict,
+        "findings": [
+            {
+                "epsilon": finding.claimed[0],
+                "delta": finding.claimed[1],
+                "neighbour": finding.neighbour,
+                "direction": finding.direction,
+                "delta_lo": finding.found.lo,
+                "delta_hi": finding.found.hi,
+                "verdict": finding.verdict,
+            }
+            for finding in audit.findings
+        ],
+        "epsilon_at": [{"delta": target, **value} for target, value in allowed.items() if value],
+    }
+
+
+def show_gaussian(console: Console, document: Document) -> None:
+    """Print a table of the findings, and the verdict."""
+    table = Table(title="Gaussian laws against their claim", title_justify="left", box=None, pad_edge=False)
+    table.add_column("neighbour")
+    for heading in ("direction", "epsilon", "delta claimed", "delta at least", "delta at most", "verdict"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for finding in document["findings"]:
+        table.add_row(
+            Text(finding["neighbour"]),
+            finding["direction"],
+            f"{finding['epsilon']:g}",
+            f"{finding['delta']:g}",
+            f"{finding['delta_lo']:.6g}",
+            f"{finding['delta_hi']:.6g}",
+            finding["verdict"],
+        )
+    console.print(table)
+    for value in document["epsilon_at"]:
+        low, high = value["lo"], value["hi"]
+        if high is None:
+            console.print(f"at delta {value['delta']:g} this pair has no finite epsilon", highlight=False)
+        else:
+            console.print(f"at delta {value['delta']:g} this pair has epsilon {low:.9g} to {high:.9g}", highlight=False)
+    console.print(f"verdict: {document['verdict']}", highlight=False)
+
+
+def write_plot(path: Path, profile: PrivacyProfile, claims: Sequence[Point]) -> None:
+    """Draw delta over epsilon, logarithmically, with the claims as points, as SVG.
+
+    `path` is that of a new file; its name ends in .svg. `profile` has both directions; the certified upper end of the
+    larger one is drawn.
+    """
+    require_svg(path)
+    drawing = decay(profile.epsilons, profile.hi, list(claims), ("epsilon", "delta"))
+    path.write_text(f'<?xml version="1.0" encoding="utf-8"?>\n{drawing}', encoding="utf-8")
+
+
+def require_svg(path: Path) -> None:
+    """Refuse, with ValueError, the name of a plot that does not end in .svg."""
+    if path.suffix != ".svg":
+        raise ValueError(f"a plot is an SVG file, got {path.name!r}")
+
+
+def _epsilon(audit: GaussianAudit, target: float) -> Document | None:
+    """Return the certified epsilon at a delta; None where a delta of 0 or 1 has none, infinite ends as None."""
+    if not 0 < target < 1:
+        return None
+    value: CertifiedValue = audit.epsilon_at(target)
+    return {"lo": _finite(value.lo), "hi": _finite(value.hi)}
+
+
+def _finite(value: float) -> float | None:
+    return value if np.isfinite(value) else None

@@ -3,8 +3,7 @@
 Exit codes: 0 within the claim, 1 a claim is refuted or a task refused.
 """
 
-import json
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import typer
@@ -12,14 +11,12 @@ from rich.console import Console
 
 from lintra_audit.exact.task_audit import TaskAudit
 from lintra_audit.kinds.kind_audit import AUDITS
+from lintra_audit.output import Document, entropy_of, report
 from lintra_audit.trials.simulated_release import request_release
 from lintra_protocol.cli import read_task
-from lintra_protocol.crypto.randomness import system_randomness
 from lintra_protocol.rules.release import fewest_reports
 from lintra_protocol.task import Task
 from lintra_protocol.transforms.base import PublicMatrix
-
-Document = dict[str, Any]
 
 
 def task(
@@ -33,24 +30,13 @@ def task(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of words.")] = False,
 ) -> None:
     """Recompute a task's privacy from a public matrix as servers draw it, by another route than the service."""
-    definition = read_task(file)
-    try:
-        entropy = system_randomness(32) if seed is None else bytes.fromhex(seed)
-    except ValueError:
-        entropy = b""
-    if len(entropy) != 32:
-        raise typer.BadParameter("expected 64 hexadecimal digits", param_hint="--seed")
+    definition, entropy = read_task(file), entropy_of(seed)
     try:
         audit = audit_task(definition, clients or fewest_reports(definition), entropy)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
     document = task_document(audit) | {"seed": entropy.hex()}
-    if as_json:
-        typer.echo(json.dumps(document, indent=2, allow_nan=False))
-    else:
-        show_task(Console(), document)
-    if not audit.passed:
-        raise typer.Exit(1)
+    report(document, show_task, as_json=as_json, code=int(not audit.passed))
 
 
 def task_document(audit: TaskAudit) -> Document:

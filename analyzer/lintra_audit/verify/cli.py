@@ -3,19 +3,17 @@
 Exit codes: 0 every attack fails against its rule and works without it, 1 one does not.
 """
 
-import json
 import time
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.text import Text
 
 from lintra_analysis.commands.progress import waiting
+from lintra_audit.output import Document, report
 from lintra_audit.verify.attack_result import RULES, AttackResult
-
-Document = dict[str, Any]
 
 
 def verify(
@@ -39,12 +37,7 @@ def verify(
     with waiting("starting servers") as said:
         findings = list(audit_verification(attack or (), fault, said))
     document = verification_document(findings, fault=fault, seconds=time.monotonic() - began)
-    if as_json:
-        typer.echo(json.dumps(document, indent=2, allow_nan=False))
-    else:
-        show_verification(Console(), document)
-    if document["verdict"] != "pass":
-        raise typer.Exit(1)
+    report(document, show_verification, as_json=as_json, code=int(document["verdict"] != "pass"))
 
 
 def verification_document(findings: Sequence[AttackResult], *, fault: str | None, seconds: float) -> Document:

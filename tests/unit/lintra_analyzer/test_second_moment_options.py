@@ -136,7 +136,7 @@ def test_an_analyst_asks_for_both_options_in_the_specification_and_has_neither_b
 @pytest.mark.parametrize(
     ("options", "changes", "complaint"),
     [
-        ({"trace": True}, {"neighbours": "zero-out"}, "use neighbours 'replace-one'"),
+        ({"trace": True}, {"neighbours": "zero-out"}, "needs neighbours 'replace-one'"),
         ({"intercept": -1}, {}, "negative"),
         ({"intercept": 1}, {"columns": [{"name": "(intercept)", "lower": 0, "upper": 1}]}, "belongs to the intercept"),
         ({}, {"columns": [{"name": "(intercept)", "lower": 0, "upper": 1}]}, "belongs to the intercept"),

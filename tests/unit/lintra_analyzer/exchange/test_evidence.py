@@ -11,7 +11,7 @@ from lintra_analysis.certificate.certificate import SignedRecord
 from lintra_analysis.certificate.evidence import Member, file_bytes, opened_evidence, written
 from lintra_analyzer.exchange.evidence import evidence_of
 from lintra_audit.release.cli import app
-from lintra_audit.replay.run import replayed
+from lintra_audit.replay.cli import replayed
 from lintra_protocol.crypto.signing import SigningKey
 from lintra_protocol.errors import LintraError, UnknownResourceError
 from lintra_protocol.ideal import client_report
