@@ -34,7 +34,9 @@ from lintra_analyzer.storage.store import DATABASE, Store
 from lintra_analyzer.tasks.jobs import Jobs, ReleaseJob
 from lintra_analyzer.tasks.populations import PopulationTotals
 from lintra_analyzer.tasks.registration import Bringing, current_state, register, require_registered
+from lintra_analyzer.tasks.report_counts import ReportCounts
 from lintra_analyzer.tasks.schedule import Schedule, num_begun, num_due
+from lintra_analyzer.tasks.task_index import TaskIndex
 from lintra_analyzer.tasks.windows import Window, combined, window_of
 from lintra_protocol.cohort.report_ids import ReportIds
 from lintra_protocol.crypto.randomness import RandomBytes, bulk_system_randomness
@@ -130,6 +132,8 @@ class Service:
         limits = WorkLimits(settings.work_processes, settings.work_seconds, settings.work_bytes)
         self.work = WorkPool(limits, WORK_MODULES)
         self.populations = PopulationTotals(self.store.listed)
+        self.index = TaskIndex(self.store.listed)
+        self.counts = ReportCounts(self.live_states, world.now)
         self.jobs = Jobs(self.store, self._release_of, self.metrics)
         self.schedule = Schedule(self.store, self.jobs, world.now)
 
@@ -146,6 +150,7 @@ class Service:
                 task.cancel()
                 with suppress(asyncio.CancelledError):
                     await task
+            await self.counts.stop()
             await self.jobs.stop()
             self.store.close()
 
@@ -229,7 +234,10 @@ class Service:
     async def live_states(self, task_id: str) -> list[tuple[ServerState, Counters | None]]:
         """Ask every server for the task and its counters now."""
         task = self.task(task_id)
-        return await asyncio.gather(*(current_state(task, server) for server in self._servers(task, self._interactive)))
+        asked = (current_state(task, server) for server in self._servers(task, self._interactive))
+        states = await asyncio.gather(*asked)
+        self.counts.keep(task_id, states)
+        return states
 
     def make_tokens(self, task_id: str, count: int) -> list[str]:
         """Make tokens for clients of a task, each a place for one report; nothing is kept of them here.

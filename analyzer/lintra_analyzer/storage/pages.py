@@ -111,6 +111,24 @@ class Listed:
             rows = connection.execute(query.where(_JOBS.c.task_id.in_(task_ids), _JOBS.c.batch == BATCH))
             return {row[0]: job_of(*row) for row in rows}
 
+    def job_states(self) -> dict[str, str]:
+        """Return the state of every job of a task's only batch, by task."""
+        query = select(_JOBS.c.task_id, _JOBS.c.state).where(_JOBS.c.batch == BATCH)
+        with self._engine.connect() as connection:
+            return {row.task_id: row.state for row in connection.execute(query)}
+
+    def unregistered(self) -> set[str]:
+        """Return the tasks that some server did not accept."""
+        query = select(_SERVERS.c.task_id).where(_SERVERS.c.state != "accepted").distinct()
+        with self._engine.connect() as connection:
+            return set(connection.scalars(query))
+
+    def records(self, task_ids: Sequence[str]) -> dict[str, StoredRelease]:
+        """Return the releases of the only batch of some tasks, as far as there are any."""
+        query = _select_release.where(_RELEASES.c.task_id.in_(task_ids), _RELEASES.c.batch == BATCH)
+        with self._engine.connect() as connection:
+            return {row.task_id: StoredRelease(*row) for row in connection.execute(query)}
+
     def num_releases(self, task_ids: Sequence[str]) -> dict[str, int]:
         """Return how many batches of some tasks are released; those without any are left out."""
         query = select(_RELEASES.c.task_id, func.count()).where(_RELEASES.c.task_id.in_(task_ids))

@@ -3,12 +3,13 @@
 from fastapi import FastAPI
 from starlette.staticfiles import StaticFiles
 
-from lintra_analyzer.web.console import analyses, new_task, privacy, releases, sign_in, tasks, tokens, windows
+from lintra_analyzer.web.console import analyses, new_task, privacy, releases, sign_in, start, tasks, tokens, windows
 from lintra_analyzer.web.console.pages import STATIC
 
 ROUTERS = (
     sign_in.outside,
     sign_in.inside,
+    start.router,
     new_task.router,
     tasks.router,
     releases.router,

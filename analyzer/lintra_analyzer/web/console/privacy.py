@@ -14,6 +14,9 @@ from lintra_analyzer.web.console.certificate import NEIGHBOURS
 from lintra_analyzer.web.console.pages import page
 from lintra_analyzer.web.console.routing import console_router
 
+DEVICE_CEILING = 3.0
+"""The epsilon that a device's ledger allows over all tasks together, unless its owner chose another."""
+
 router = console_router()
 
 
@@ -36,7 +39,10 @@ def privacy(request: Request, service: ThisService, start: Annotated[int, Query(
     following = start + PAGE if len(every) > start + PAGE else None
     unreadable = sum(service.populations.to(population).unreadable for population in populations)
     lines = [line for population in populations for line in spent_lines(service, population)]
-    return page(request, "privacy.html", lines=lines, unreadable=unreadable, start=start, following=following)
+    return page(
+        request, "privacy.html", lines=lines, unreadable=unreadable, start=start, following=following,
+        ceiling=DEVICE_CEILING,
+    )  # fmt: skip
 
 
 def spent_lines(service: Service, population: str) -> list[SpentLine]:

@@ -30,6 +30,7 @@ KINDS = {
     "range_finder": "Many hundred columns: the directions in which they vary most",
     "osnap": "A sketch of the rows, where there are too many columns for all products",
     "second_moment_wishart": "All products of two columns, with noise of which no eigenvalue is negative",
+    "newton_step": "One step of a logistic regression; rounds of it find the coefficients",
     "osnap_published": "The sketch with its noise as published, for comparison",
 }
 """What is released, in words; a kind without words of its own is offered by its name."""

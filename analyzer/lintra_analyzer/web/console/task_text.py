@@ -36,6 +36,11 @@ class TaskStatus:
     can_release: bool = False  #: whether starting the release, or trying it again, makes sense
     can_register: bool = False  #: whether servers lack it, so that it can be brought to them again
 
+    @property
+    def collects(self) -> bool:
+        """Return whether reports may still come."""
+        return self.word in ("collecting", "waiting")
+
 
 def standing_of(
     task: Task, states: Sequence[ServerState], job: Job | None, now: int, num_released: int = 0

@@ -1,7 +1,6 @@
-"""The pages about tasks: the list, one task, and what its servers hold."""
+"""The pages about tasks: one task, and what its servers hold."""
 
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import Path, Query, Request
@@ -10,9 +9,10 @@ from fastapi.responses import HTMLResponse, Response
 from lintra_analyzer.service import Service
 from lintra_analyzer.storage.readable import task_in
 from lintra_analyzer.storage.rows import StoredTask
-from lintra_analyzer.web.admission import Before, ThisService, holder_of
+from lintra_analyzer.web.admission import ThisService, holder_of
 from lintra_analyzer.web.console.pages import page
 from lintra_analyzer.web.console.routing import console_router, see
+from lintra_analyzer.web.console.stages import reports_bar, steps_of, windows_bar
 from lintra_analyzer.web.console.task_text import (
     TaskStatus,
     asked_of_device,
@@ -26,7 +26,7 @@ from lintra_analyzer.web.console.task_text import (
 from lintra_analyzer.web.views import gate_now
 from lintra_protocol.errors import LintraError
 from lintra_protocol.fields.windows import MAX_WINDOWS
-from lintra_protocol.messages.documents import BATCH
+from lintra_protocol.messages.documents import BATCH, Inventory, Signed
 from lintra_protocol.task import Task
 
 REGISTRATIONS = {"accepted": "accepted", "pending": "not asked yet", "refused": "refused"}
@@ -38,39 +38,28 @@ TaskId = Annotated[str, Path(max_length=64)]
 Batch = Annotated[int, Query(ge=0, lt=MAX_WINDOWS)]
 
 
-@dataclass(frozen=True)
-class TaskLine:
-    """One line of the list; of a task that cannot be read only why."""
-
-    task_id: str
-    population: str
-    unreadable: str = ""
-    task: Task | None = None
-    standing: TaskStatus | None = None
-    left: str = ""
-
-
-@router.get("/")
-def tasks(request: Request, service: ThisService, cursor: Before = None) -> HTMLResponse:
-    """List the tasks in the holder's scope, the newest first, a page at a time."""
-    found = service.store.listed.tasks(holder_of(request).scope, cursor)
-    lines = _lines(service, found.rows)
-    return page(request, "tasks.html", tasks=lines, following=found.following, cursor=cursor)
-
-
 @router.get("/tasks/{task_id}")
 def task(request: Request, service: ThisService, task_id: TaskId) -> HTMLResponse:
     """Show how a task stands, what opens the gate, and what devices are asked for."""
     stored = service.store.task(task_id)
     definition, states = task_in(stored), service.store.registrations(task_id)
     released = service.store.num_releases(task_id) if definition.windows is not None else 0
-    standing = standing_of(definition, states, service.store.job(task_id), service.now(), released)
+    job = service.store.job(task_id)
+    standing = standing_of(definition, states, job, service.now(), released)
+    bar, steps = None, []
+    if definition.windows is not None:
+        bar = windows_bar(definition, released)
+    else:
+        steps = steps_of(definition, standing, job, _times(service, stored, definition, standing))
+        bar = reports_bar(definition, service.counts.known(task_id), service.now()) if standing.collects else None
     return page(
         request,
         "task.html",
         task=definition,
         population=stored.population,
         standing=standing,
+        steps=steps,
+        bar=bar,
         left=time_left(definition, service.now(), standing),
         states=[
             (definition.servers[each.server].url, REGISTRATIONS[each.state], each.problem and in_words(each.problem))
@@ -142,18 +131,16 @@ async def registration(service: ThisService, task_id: TaskId) -> Response:
     return see(f"/tasks/{task_id}")
 
 
-def _lines(service: Service, rows: list[StoredTask]) -> list[TaskLine]:
-    task_ids, listed, now = [stored.task_id for stored in rows], service.store.listed, service.now()
-    states, jobs, released = listed.registrations(task_ids), listed.jobs(task_ids), listed.num_releases(task_ids)
-    lines = []
-    for stored in rows:
-        task_id, population = stored.task_id, stored.population
-        try:
-            definition = task_in(stored)
-        except LintraError as error:
-            lines.append(TaskLine(task_id, population, error.detail))
-            continue
-        count = released.get(task_id, 0) if definition.windows is not None else 0
-        standing = standing_of(definition, states[task_id], jobs.get(task_id), now, count)
-        lines.append(TaskLine(task_id, population, "", definition, standing, time_left(definition, now, standing)))
-    return lines
+def _times(service: Service, stored: StoredTask, task: Task, standing: TaskStatus) -> dict[str, int]:
+    """Return when a task's steps were done, as far as signed documents say it."""
+    times = {"made": stored.created_at}
+    bodies = (service.store.document(task.task_id, BATCH, "inventory", server) for server in range(task.num_servers))
+    with suppress(LintraError, ValueError):
+        closed = [Signed[Inventory].from_canonical(body).message.closed_at for body in bodies if body is not None]
+        if len(closed) == task.num_servers:
+            # It is told in the task's unit of time, so it may lie before the task was made.
+            times["collected"] = max(stored.created_at, max(closed) * task.time_precision)
+    if standing.release_id is not None:
+        with suppress(LintraError):
+            times["released"] = service.record(standing.release_id).record.released_at
+    return times

@@ -273,17 +273,17 @@ async def test_windows_and_organisations_are_planned_and_made_from_the_form(
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
-        ({"columns": "age: 0 to 120\nheight"}, "columns, line 2: write"),
-        ({"columns": ""}, "columns: none yet"),
-        ({"min_clients": "many"}, "min_clients: a whole number, got 'many'"),
-        ({"days": ""}, "days: missing"),
+        ({"columns": "age: 0 to 120\nheight"}, "Columns</a>: line 2: write"),
+        ({"columns": ""}, "Columns</a>: none yet"),
+        ({"min_clients": "many"}, "Reports at least</a>: a whole number, got 'many'"),
+        ({"days": ""}, "Days that reports are taken</a>: missing"),
         ({"epsilon": "-1"}, "epsilon"),
         ({"epsilon": ""}, "epsilon"),
         ({"purpose": ""}, "purpose"),
-        ({"kind": "guess"}, "kind: one of second_moment"),
+        ({"kind": "guess"}, "What is released</a>: one of second_moment"),
         ({"target": "weight"}, "weight"),
-        ({"specification": "{"}, "specification:"),
-        ({"specification": "[]"}, "specification: a JSON object"),
+        ({"specification": "{"}, "A whole specification</a>: this JSON is broken"),
+        ({"specification": "[]"}, "A whole specification</a>: a JSON object"),
         ({"specification": '{"purpose": "x", "columns": [{"name": "a"}]}'}, "state lower and upper"),
     ],
 )
@@ -347,7 +347,7 @@ async def test_a_viewer_sees_no_button_that_would_be_refused(life: Life) -> None
     token, _ = life.service.access.add("Eve", "viewer", Scope(), None)
     async with life.rest(token) as rest:
         for path in ("/", f"/tasks/{task.task_id}", "/privacy"):
-            forms = re.findall(r'action="([^"]+)"', (await rest.get(path)).text)
+            forms = re.findall(r'<form[^>]*method="post" action="([^"]+)"', (await rest.get(path)).text)
             assert forms == ["/sign-out"], path
             assert "/tasks/new" not in (await rest.get(path)).text
 
