@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from lintra_analysis.trial.files.table import FileTable, Readings, asked_of, read_columns
+from lintra_analysis.trial.files.table import FileCells, FileTable, Readings, asked_of
 from lintra_protocol.tables.readings import READINGS, ColumnReport
 
 As = Annotated[
@@ -51,19 +51,20 @@ def columns(
 
     The exit status is 2 if a column can be read in two ways and only its owner can say in which.
     """
-    reports = read_columns(file, readings_of(as_, missing, None, None, guess=True))
+    cells = FileCells.of(file)
+    reports, num_rows = cells.read(readings_of(as_, missing, None, None, guess=True))[0], len(cells.columns[0])
     if as_json:
         typer.echo(json.dumps([asdict(report) for report in reports], ensure_ascii=False))
     else:
         width = max(len(report.name) for report in reports)
         for report in reports:
-            typer.echo(f"{report.name:{width}}  {_in_words(report)}")
+            typer.echo(f"{report.name:{width}}  {_in_words(report, num_rows)}")
     if open_ := [report for report in reports if report.question]:
         typer.echo("\n" + asked_of(open_), err=True)
         raise typer.Exit(2)
 
 
-def _in_words(report: ColumnReport) -> str:
+def _in_words(report: ColumnReport, num_rows: int) -> str:
     if report.kind == "left out":
         return f"left out: {report.why}"
     parts: list[str] = [report.kind]
@@ -73,6 +74,9 @@ def _in_words(report: ColumnReport) -> str:
         parts.append(f"of {', '.join(report.levels)}")
     if report.missing_codes:
         parts.append(f"missing where {', '.join(map(repr, report.missing_codes))}")
+    if report.missing:
+        fate = ", which count as (other)" if report.levels else ""
+        parts.append(f"missing in {report.missing:,} of {num_rows:,} rows{fate}")
     parts.append(f"such as {', '.join(report.examples)}")
     if report.lost:
         parts.append(report.lost)

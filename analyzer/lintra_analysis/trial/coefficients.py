@@ -61,6 +61,7 @@ class RegressionComparison:
         dependent: features that depend on each other exactly in the table itself, so that nothing tells them apart.
         absent: features that are the same in every row, such as a level that nobody has; none is asked about.
         drowned: features whose squares about the mean are less than 5 deviations of the noise, such as rare levels.
+        drowned_columns: the columns that these come from.
         coefficients: of the table, of its collection without noise, and of one example.
         estimate: that example.
         judgement: over many draws of the noise.
@@ -71,6 +72,7 @@ class RegressionComparison:
     absent: tuple[str, ...]
     r2: TriedR2
     drowned: tuple[str, ...]
+    drowned_columns: tuple[str, ...]
     coefficients: tuple[TriedCoefficient, ...]
     estimate: RegressionEstimate
     judgement: SimulatedCollections
@@ -121,12 +123,13 @@ def coefficients_of(
     beside = OwnRows.of(units, drawn.design.gram.columns, own_slopes=bool(own))
     claim = collected.task.claim
     judgement = judge(drawn, beside, num_rows, claim.float_epsilon, claim.float_delta)
-    choice = None
+    choice, drowned = None, drawn.drowned(TELLS)
     if judgement.verdict != "good":
         choice = chosen_few(drawn, beside, [column_of(name, columns) for name in features], judgement.r2)
     return RegressionComparison(
         dependent=dependent_features(rows, features),
-        drowned=drawn.drowned(TELLS),
+        drowned=drowned,
+        drowned_columns=tuple(dict.fromkeys(column_of(name, columns) for name in drowned)),
         absent=tuple(name for name in names if name not in features),
         r2=TriedR2(estimate.r2, estimate.r2_interval or (0.0, 1.0), weighted_r2, own_r2),
         coefficients=tuple(
@@ -159,7 +162,7 @@ def private_regression(collected: Collected) -> tuple[RegressionEstimate, tuple[
         InvalidAnalysisError: no feature is left.
     """
     release: Release = collected.release
-    moment, target = release.second_moment(), collected.task.columns[-1].name
+    moment, target = release.second_moment(), Schema(collected.task.columns, indicators=True).encoded[-1].name
     squares = dict(zip([column.name for column in moment.columns], np.diagonal(moment.matrix), strict=True))
     features = [name for name in squares if name not in {target, INTERCEPT}]
     unseen = tuple(name for name in features if squares[name] < TELLS * collected.noise)

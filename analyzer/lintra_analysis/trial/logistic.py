@@ -94,6 +94,7 @@ class LogisticComparison:
 
     absent: ClassVar[tuple[str, ...]] = ()
     drowned: ClassVar[tuple[str, ...]] = ()
+    drowned_columns: ClassVar[tuple[str, ...]] = ()
     choice: ClassVar[None] = None
 
     @property

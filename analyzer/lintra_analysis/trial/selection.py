@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lintra_analysis.trial.files.bounds import Bounds, clipped
-from lintra_analysis.trial.files.table import FileTable, reasons
+from lintra_analysis.trial.files.table import FileColumn, FileTable, reasons
 from lintra_analysis.trial.row_weights import RowWeighting
 from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.errors import InvalidTableError
-from lintra_protocol.fields.schema import Schema
+from lintra_protocol.fields.schema import OTHER, Schema
 
 MOST_MISSING = 0.5
 """A feature that is missing in a larger part of the rows is left out: every row without it would be."""
@@ -23,21 +23,34 @@ LEAST_ROWS = 50
 def chosen_columns(table: FileTable, target: str) -> FileTable:
     """Return the columns of a table that are collected, the target last; what is left out says why.
 
+    Of a target with two levels the rarer one is explained, so that the reserved level, which nobody has, is none.
+
     Raises:
         InvalidTableError: the target is missing or a category of several levels, or there is no feature.
     """
     table = without_sparse(table, target)
     features = [column.name for column in table.columns if column.name != target]
-    if table.column(target).kind == "category":
-        levels = ", ".join(table.column(target).levels)
-        raise InvalidTableError(
-            f"column {target!r} is a category ({levels}); a regression explains a number, or zeros and ones: write a "
-            "column of 0 and 1 that says which rows are of the level in question"
-        )
+    explained = _explained(table.column(target))
     if not features:
         why = f": {reasons(table.left_out)}" if table.left_out else ""
         raise InvalidTableError(f"the file has no other column that could explain {target!r}{why}")
-    return FileTable(table.keep([*features, target]).columns, table.num_rows, table.left_out)
+    return FileTable((*table.keep(features).columns, explained), table.num_rows, table.left_out)
+
+
+def _explained(target: FileColumn) -> FileColumn:
+    """Return a target without the reserved level (see `chosen_columns` for errors)."""
+    if target.kind != "category":
+        return target
+    two = target.levels[:-1]
+    if len(two) == 2 and target.values.max() < len(two):
+        return replace(target, levels=two)
+    others = int((target.values == len(two)).sum())
+    raise InvalidTableError(
+        f"column {target.name!r} is a category ({', '.join(target.levels)}), "
+        + (f"and {others} rows are of none of its levels; " if len(two) == 2 else "")
+        + "a regression explains a number, or one of two levels: write a column of 0 and 1 that says which rows are of "
+        "the level in question"
+    )
 
 
 def logistic_columns(table: FileTable, target: str) -> FileTable:
@@ -48,13 +61,13 @@ def logistic_columns(table: FileTable, target: str) -> FileTable:
     Raises:
         InvalidTableError: the target is no column of zeros and ones.
     """
-    if table.column(target).kind != "boolean":
+    if table.column(target).kind not in {"boolean", "category"}:
         raise InvalidTableError(
             f"column {target!r} does not hold zeros and ones; a logistic regression explains a yes or no"
         )
     kept, left_out = [], dict(table.left_out)
     for column in table.columns:
-        if column.kind == "category" and column.values.max() < len(column.levels) - 1:
+        if OTHER in column.levels and column.values.max() < len(column.levels) - 1:
             left_out[f"{column.name}[{column.levels[-1]}]"] = "it is a level that nobody has"
             column = replace(column, levels=column.levels[:-1])
         kept.append(column)
@@ -73,6 +86,12 @@ def complete_rows(table: FileTable) -> tuple[FloatArray, int]:
             f"{len(rows)} of {table.num_rows} rows have all their numbers; a trial needs at least {LEAST_ROWS}"
         )
     return rows, incomplete
+
+
+def missing_of(table: FileTable) -> dict[str, int]:
+    """Return the columns with missing numbers, and in how many rows; the largest first."""
+    found = {column.name: column.missing for column in table.columns if column.missing}
+    return dict(sorted(found.items(), key=lambda item: -item[1]))
 
 
 def without_sparse(table: FileTable, target: str) -> FileTable:

@@ -26,6 +26,7 @@ SlopesComparison = RegressionComparison | LogisticComparison
 
 _WIDTH = 40
 _LINE = 100
+_MOST_MISSING = 3
 
 
 def show(trial: Trial) -> str:
@@ -208,9 +209,10 @@ def in_words(trial: Trial, answer: SlopesComparison) -> Iterator[str]:
     elif judged.verdict != "good":
         yield _sizes(trial, judged.sizes)
     if answer.drowned:
+        options = " ".join(f"--drop '{name}'" for name in answer.drowned_columns)
         yield (
-            f"The noise drowns {', '.join(answer.drowned)}, which vary in few rows: no slope can be told while they "
-            "take part. Leave them out with --drop."
+            f"The noise drowns what varies in few rows: {', '.join(answer.drowned)}. No slope can be told while these "
+            f"take part. Write rare levels as one level, or leave columns out: {options}."
         )
     if answer.choice is not None:
         few = answer.choice
@@ -260,13 +262,20 @@ def _remarks(trial: Trial) -> Iterator[str]:
         fate = "such a row is sent, and counts nowhere"
         if isinstance(answer, DirectionComparison):
             fate = "it stood at its column's centre"
-        yield f"In {trial.incomplete_rows:,} of the rows a number is missing; {fate}."
+        yield f"In {trial.incomplete_rows:,} of the rows a number is missing; {fate}. {_most(trial.missing)}."
     for name, reason in trial.left_out.items():
         yield f"Column {name!r} was left out: {reason}."
     if isinstance(answer, RegressionComparison) and answer.absent:
         yield f"The same in every row, and so not asked about: {', '.join(answer.absent)}."
     for warning in answer.warnings:
         yield f"Warning: {warning}."
+
+
+def _most(missing: dict[str, int]) -> str:
+    """Return the columns that are missing most often, and in how many rows."""
+    shown = [f"{name} in {count:,}" for name, count in list(missing.items())[:_MOST_MISSING]]
+    rest = f", and {len(missing) - len(shown)} others in fewer" if len(missing) > len(shown) else ""
+    return f"Missing is {', '.join(shown)}{rest}"
 
 
 def _verdict_of_directions(answer: DirectionComparison) -> str:

@@ -24,7 +24,7 @@ from lintra_analysis.trial.files.table import FileTable
 from lintra_analysis.trial.logistic import LogisticComparison, logistic_document, logistic_of, weighting_of
 from lintra_analysis.trial.organisations import PooledComparison, Whose, contributors_of, pooled_of
 from lintra_analysis.trial.row_weights import RowWeighting, weighted_document
-from lintra_analysis.trial.selection import EncodedRows, chosen_columns, complete_rows, logistic_columns
+from lintra_analysis.trial.selection import EncodedRows, chosen_columns, complete_rows, logistic_columns, missing_of
 from lintra_analysis.trial.verdict import Verdict
 from lintra_protocol.crypto.randomness import RandomBytes
 from lintra_protocol.crypto.ring import FloatArray
@@ -41,6 +41,7 @@ class Trial:
         target: the column that was explained.
         rows: collected, each as one client's report or as part of an organisation's.
         incomplete_rows: of these, rows in which a number is missing.
+        missing: columns with missing numbers, and in how many rows; the largest first.
         left_out: columns that cannot be collected, and why.
         clipped_share: of the rows, that a bound changed.
         epsilon: of the release, as its certificate would state it; of rounds that of all together.
@@ -53,6 +54,7 @@ class Trial:
     target: str
     rows: int
     incomplete_rows: int
+    missing: dict[str, int]
     left_out: dict[str, str]
     clipped_share: float
     epsilon: float
@@ -96,10 +98,11 @@ def try_table(
 ) -> Trial:
     """Collect a table privately, explain one column by the others, and compare with the table itself.
 
-    `target` is a column of numbers, or of zeros and ones. `delta` is promised; the usual one for so many rows if not
-    given. `said` is told in words how far the trial is. `wide` takes a range finder instead of all products. `whose` is
-    that of every row of the table where organisations contribute; `rows_per_person` says to keep so many rows of each
-    person in an organisation, the first ones; all if not given. `draws` is how many collections are simulated.
+    `target` is a column of numbers, of zeros and ones, or of two levels. `delta` is promised; the usual one for so many
+    rows if not given. `said` is told in words how far the trial is. `wide` takes a range finder instead of all
+    products. `whose` is that of every row of the table where organisations contribute; `rows_per_person` says to keep
+    so many rows of each person in an organisation, the first ones; all if not given. `draws` is how many collections
+    are simulated.
     """
     started, asked, table = time.perf_counter(), table.num_rows, chosen_columns(table, target)
     if whose is not None:
@@ -109,7 +112,7 @@ def try_table(
     bounds, block = bounds_of(table), table.block()
     specification = _specification(table, bounds, epsilon, delta, wide=wide)
     if whose is None and not wide:
-        specification |= _weighted(specification, bounds, complete, target)
+        specification |= _weighted(specification, bounds, complete)
     whole: NDArray[np.bool_] = np.logical_or(~np.isnan(block).any(axis=1), wide)
     persons = None if whose is None else whose.pairs[whole]
     if whose is not None and persons is not None:
@@ -129,9 +132,10 @@ def try_table(
         pooled = pooled_of(whose, collected, answer, rows, whole, dropped, random_bytes, said)
     return Trial(
         specification=specification,
-        target=target,
+        target=rows.names[-1],
         rows=table.num_rows,
         incomplete_rows=incomplete,
+        missing=missing_of(table),
         left_out=table.left_out,
         clipped_share=rows.changed,
         epsilon=collected.privacy.epsilon,
@@ -154,25 +158,27 @@ def try_logistic(
 ) -> Trial:
     """Run the rounds of a logistic regression of one column on the others, and compare with the table's own.
 
-    The arguments are those of `try_table`. `target` is a column of zeros and ones. `draws` is how many chains are
-    simulated.
+    The arguments are those of `try_table`. `target` is a column of zeros and ones, or of two levels. `draws` is how
+    many chains are simulated.
     """
     started, table = time.perf_counter(), logistic_columns(chosen_columns(table, target), target)
     complete, incomplete = complete_rows(table)
     bounds, block = bounds_of(table), table.block()
     specification = _specification(table, bounds, epsilon, delta, wide=False)
     claim = claim_of(Specification.model_validate(specification))
-    features = Schema(bounds.columns, indicators=True).normalise(complete)[:, :-1]
-    specification |= logistic_document(features, claim, {"kind": "newton_step", "target": target})
+    schema = Schema(bounds.columns, indicators=True)
+    features, explained = schema.normalise(complete)[:, :-1], schema.encoded[-1].name
+    specification |= logistic_document(features, claim, {"kind": "newton_step", "target": explained})
     chain = collect_chain(specification, block, now, random_bytes, said)
     said("simulating collections of these rows")
     whole = ~np.isnan(block).any(axis=1)
     rows = EncodedRows.of(bounds, block[whole], None, None, weighting_of(specification))
     return Trial(
         specification=specification,
-        target=target,
+        target=explained,
         rows=table.num_rows,
         incomplete_rows=incomplete,
+        missing=missing_of(table),
         left_out=table.left_out,
         clipped_share=rows.changed,
         epsilon=claim.float_epsilon,
@@ -182,11 +188,14 @@ def try_logistic(
     )
 
 
-def _weighted(specification: dict[str, object], bounds: Bounds, complete: FloatArray, target: str) -> dict[str, object]:
-    """Return mechanism and row bound with rows weighted by the rule for these very rows, `(n, d)`, without a gap."""
+def _weighted(specification: dict[str, object], bounds: Bounds, complete: FloatArray) -> dict[str, object]:
+    """Return mechanism and row bound with rows weighted by the rule for these very rows, `(n, d)`, without a gap.
+
+    The target is the last column.
+    """
     claim = claim_of(Specification.model_validate(specification))
-    rows = Schema(bounds.columns, indicators=True).normalise(complete)
-    whole = len(complete) / claim.min_clients
+    schema, whole = Schema(bounds.columns, indicators=True), len(complete) / claim.min_clients
+    rows, target = schema.normalise(complete), schema.encoded[-1].name
     mechanism, bound = weighted_document(
         bounds.columns, rows, claim, {"kind": "second_moment"}, target=target, whole=whole, at_hand=True
     )
@@ -205,7 +214,7 @@ def _specification(
         mechanism = {
             "kind": "range_finder",
             "intercept": proposed_intercept(bounds.row_bound),
-            "targets": [{"column": table.columns[-1].name}],
+            "targets": [{"column": Schema(bounds.columns, indicators=True).encoded[-1].name}],
             "trace": True,
         }
     return {

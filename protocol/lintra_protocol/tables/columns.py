@@ -38,6 +38,7 @@ from lintra_protocol.tables.doubts import (
     mark_of_column,
     missing_codes,
     missing_dates,
+    names_rows,
     order_of_column,
 )
 from lintra_protocol.tables.numbers import DecimalMark, WrittenNumber, units, values_of, written_number
@@ -62,6 +63,7 @@ LARGEST = 1e15
 _TRUTH_OR_DIGIT = TRUTH | {"1": 1.0, "0": 0.0}
 _MOST_UNITS = 4
 _SHOWN = 40
+_NUMBERS_ROWS = "every row has another whole number, as identifiers do"
 
 
 def read_column(
@@ -81,7 +83,8 @@ def read_column(
     if open_:
         # The options are those of the first; the next call asks what is then still open.
         report = replace(report, question="; ".join(text for text, _ in open_), options=open_[0][1])
-    return replace(report, examples=tuple(dict.fromkeys(column.given))[:3]), values
+    missing = len(cells) - len(column.given) if report.levels else sum(value != value for value in values)
+    return replace(report, missing=missing, examples=tuple(dict.fromkeys(column.given))[:3]), values
 
 
 def mark_of_file(columns: Iterable[Sequence[str]], separator: str) -> DecimalMark | None:
@@ -180,7 +183,9 @@ class _Column:
         if counts_rows(floats):
             if is_rising(floats) and self.way is None:
                 return self.left_out("it numbers the rows, as identifiers do")
-            self.open.append(("every row has another whole number, as identifiers do", ("number", "drop")))
+            self.open.append((_NUMBERS_ROWS, ("number", "drop")))
+        elif names_rows(self.name, floats):
+            self.open.append((_NUMBERS_ROWS, ("number", "drop")))
         else:
             self.open += doubts_of_numbers(self.name, numbers, values)
         self._ask_for_codes(values)
@@ -270,9 +275,6 @@ class _Column:
         for cell, _ in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
             spellings.setdefault(folded(cell), cell)
         alike = [cell for cell in counts if spellings[folded(cell)] != cell]
-        if alike:
-            pair = f"{alike[0]!r} and {spellings[folded(alike[0])]!r}"
-            self.open.append((f"levels differ in case or spaces only: {pair}", ("category-merged", "category")))
         if alike and not kept_apart:
             counts = Counter(spellings[folded(cell)] for cell in given)
         if self.way is None and len(counts) > max(MAX_LEVELS, len(self.cells) // 2):
@@ -287,6 +289,9 @@ class _Column:
         levels = [*levels[:MAX_LEVELS], OTHER]
         if len(levels) < 2:
             return self.left_out("none of its values can be the name of a level")
+        if alike:
+            pair = f"{alike[0]!r} and {spellings[folded(alike[0])]!r}"
+            self.open.append((f"levels differ in case or spaces only: {pair}", ("category-merged", "category")))
         number = {level: float(position) for position, level in enumerate(levels)}
         read_as = self.cells if kept_apart else [spellings.get(folded(cell), cell) for cell in self.cells]
         others = len(given) - covered

@@ -43,6 +43,15 @@ _IDENTIFIERS = frozenset(
         "ssn", "ahv", "matrikel",
     }
 )  # fmt: skip
+_NUMBERED = frozenset(
+    {
+        "rowname", "rownames", "rowid", "row", "index", "uid", "seqn", "record", "case", "obs", "observation",
+        "patient", "subject", "participant", "respondent", "customer", "client", "person", "member",
+        "household", "unnamed",
+    }
+)  # fmt: skip
+"""Words in names of columns that number the rows, if no number stands there twice."""
+
 _IDENTIFIER_ENDS = ("nummer", "number", "code", "nr")
 _WORD_OF_NAME = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 _MONTH = "(?:0?[1-9]|1[0-2])"
@@ -135,8 +144,11 @@ def doubts_of_numbers(
 
 def _names_identifiers(name: str) -> bool:
     """Return whether a column's name is that of identifiers: a word of it says so, or how the name ends."""
-    words = {word.lower() for word in _WORD_OF_NAME.findall(name)} | set(re.split(r"[^a-z]+", name.lower()))
-    return bool(words & _IDENTIFIERS) or name.lower().endswith(_IDENTIFIER_ENDS)
+    return bool(_words(name) & _IDENTIFIERS) or name.lower().endswith(_IDENTIFIER_ENDS)
+
+
+def _words(name: str) -> set[str]:
+    return {word.lower() for word in _WORD_OF_NAME.findall(name)} | set(re.split(r"[^a-z]+", name.lower()))
 
 
 def _choices(cells: Sequence[str]) -> list[str]:
@@ -202,11 +214,20 @@ def missing_codes(counts: Counter[float]) -> list[float]:
 
 def counts_rows(values: Sequence[float]) -> bool:
     """Return whether whole numbers, each of them once, leave hardly one out: of their range half are there."""
-    whole = len(values) > 3 and all(value == value and value == round(value) for value in values)
-    if not whole or len(set(values)) < len(values):
+    if not _each_once(values):
         return False
     width = max(values) - min(values)
     return width == len(values) - 1 or (len(values) >= _MANY_ROWS and width < 2 * len(values))
+
+
+def names_rows(name: str, values: Sequence[float]) -> bool:
+    """Return whether each whole number stands there once, in a column whose name says that it numbers rows."""
+    return _each_once(values) and bool(_words(name) & (_NUMBERED | _IDENTIFIERS))
+
+
+def _each_once(values: Sequence[float]) -> bool:
+    whole = len(values) > 3 and all(value == value and value == round(value) for value in values)
+    return whole and len(set(values)) == len(values)
 
 
 def is_rising(values: Sequence[float]) -> bool:

@@ -18,8 +18,9 @@ SURELY_MISSING = frozenset({"", "na", "n/a", "nan", "null", "#n/a", "#null!", "k
 MAYBE_MISSING = frozenset({"none", "nil", "unknown", "missing", "?", ".", "-"})
 
 TRUTH = {
-    "true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0, "ja": 1.0, "nein": 0.0, "oui": 1.0, "non": 0.0,
-    "si": 1.0, "s\u00ed": 1.0, "s\u00ec": 1.0, "wahr": 1.0, "falsch": 0.0, "vrai": 1.0, "faux": 0.0,
+    "true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0, "y": 1.0, "n": 0.0, "ja": 1.0, "nein": 0.0,
+    "oui": 1.0, "non": 0.0, "si": 1.0, "s\u00ed": 1.0, "s\u00ec": 1.0, "wahr": 1.0, "falsch": 0.0,
+    "vrai": 1.0, "faux": 0.0,
 }  # fmt: skip
 """Words for yes and no, in lower case."""
 
@@ -64,6 +65,7 @@ class ColumnReport:
         decimal_mark: of its numbers; empty where no cell has one.
         levels: of a category, the most frequent first and `OTHER` last.
         missing_codes: texts that were taken for missing values, the empty cell apart.
+        missing: in how many rows its cell says nothing; in a category such a cell counts as `OTHER`.
         examples: up to three different cells.
         why: why it is read so, or why it is left out.
         lost: what the reading loses, such as "3 cells are no numbers"; empty if nothing.
@@ -77,6 +79,7 @@ class ColumnReport:
     decimal_mark: str = ""
     levels: tuple[str, ...] = ()
     missing_codes: tuple[str, ...] = ()
+    missing: int = 0
     examples: tuple[str, ...] = ()
     why: str = ""
     lost: str = ""

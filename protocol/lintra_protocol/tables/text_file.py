@@ -13,8 +13,8 @@ _SEP_LINE = re.compile("^sep=(.)\r?\n?$", re.IGNORECASE)
 """What Excel writes and reads before the line of names."""
 
 _LOOKED_AT = 1000
-_WORD = re.compile(r"\w*[^\W\d_a-zA-Z]\w*")
-"""A word with a letter beyond ASCII."""
+_WORD = re.compile(r'[^\s,;|"]*[^\x00-\x7f][^\s,;|"]*')
+"""What stands without a space around a character beyond ASCII, such as a letter or a sign of a currency."""
 
 
 @dataclass(frozen=True)

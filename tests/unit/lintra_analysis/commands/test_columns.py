@@ -50,6 +50,13 @@ def test_questions_end_a_command_with_2_and_the_first_printed_answers_end_the_qu
     assert out
 
 
+def test_missing_cells_are_counted_for_each_column(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "gaps.csv").write_text("x,town\n1.5,Bern\n,\n2.5,Chur\n", "utf-8")
+    _, out, _ = run(capsys, "columns", str(tmp_path / "gaps.csv"))
+    assert "real; missing in 1 of 3 rows;" in out
+    assert "missing in 1 of 3 rows, which count as (other);" in out
+
+
 def test_json_holds_every_report_with_its_question(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = run(capsys, "columns", file, "--json")
     reports = {report["name"]: report for report in json.loads(out)}

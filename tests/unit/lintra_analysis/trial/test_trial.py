@@ -88,7 +88,8 @@ def test_what_noise_drowns_is_named_and_takes_part_until_its_owner_leaves_it_out
     answer = coefficients_in(trial)
     assert (answer.drowned, answer.absent) == (("rare",), ("town[(other)]",))
     assert trial.verdict in ("prediction only", "part")
-    assert "The noise drowns rare" in show(trial)
+    assert "The noise drowns what varies in few rows: rare." in show(trial)
+    assert "--drop 'rare'" in show(trial)
     assert "The same in every row, and so not asked about: town[(other)]" in show(trial)
     without = tried(write(tmp_path / "rows.csv"), readings=Readings.from_options([], [], ["rare"], [], guess=False))
     assert coefficients_in(without).drowned == ()
@@ -234,6 +235,16 @@ def test_what_cannot_be_tried_is_said_with_the_reason(tmp_path: Path) -> None:
     file.write_text("x,y\ninf,1\n" + "".join(f"{row / 7},{row % 5}\n" for row in range(99)), "utf-8")
     with pytest.raises(InvalidTableError, match=r"x: 1 of its cells are no number, the first is 'inf'"):
         tried(file)
-    file.write_text("x,y\n" + "".join(f"{row % 9},{'red' if row % 2 else 'blue'}\n" for row in range(99)), "utf-8")
-    with pytest.raises(InvalidTableError, match=r"'y' is a category \(blue, red, \(other\)\).* a column of 0 and 1"):
-        tried(file)
+
+
+def test_a_rare_level_is_left_out_by_the_name_of_its_column(tmp_path: Path) -> None:
+    lines = [f"{row % 9},{'red' if row == 8 else 'blue' if row % 2 else 'tan'},{row % 7}" for row in range(2000)]
+    (tmp_path / "rows.csv").write_text("\n".join(["y,colour,x", *lines]), "utf-8")
+    found = show(tried(tmp_path / "rows.csv"))
+    assert "what varies in few rows: colour[red]." in found
+    assert "--drop 'colour'" in found
+
+
+def test_columns_with_missing_numbers_are_named(trial: Trial) -> None:
+    assert trial.missing == {"a": 80}
+    assert "Missing is a in 80." in show(trial)

@@ -183,6 +183,7 @@ def test_whole_numbers_of_many_values_called_like_identifiers_are_asked_about(na
         (["oui", "non"], [1, 0]),
         (["si", "no"], [1, 0]),
         (["TRUE", "False"], [1, 0]),
+        (["Y", "N", "N"], [1, 0, 0]),
     ],
 )
 def test_words_for_yes_and_no_are_a_boolean(cells: list[str], numbers: list[float]) -> None:
@@ -224,6 +225,23 @@ def test_consecutive_whole_numbers_in_the_order_of_rows_are_left_out_and_can_be_
     cells = ["3", "4", "5", "6", "7"]
     assert "numbers the rows" in read(cells)[0].why
     assert values(cells, "number") == [3, 4, 5, 6, 7]
+
+
+def test_numbers_that_stand_once_each_are_asked_about_where_the_name_says_that_they_number_rows() -> None:
+    cells = [str(977 * row) for row in (5, 3, 8, 1, 9)]
+    assert read_column("rownames", cells, Reading())[0].options == ("number", "drop")
+    assert read_column("rownames", [*cells, cells[0]], Reading())[0].question == ""
+    assert read_column("income", cells, Reading())[0].question == ""
+
+
+def test_nothing_is_asked_about_texts_that_are_left_out() -> None:
+    report, _ = read(["Deus ex Machina", "Deus Ex Machina", *(f"film {row}" for row in range(40))])
+    assert (report.kind, report.question) == ("left out", "")
+
+
+def test_rows_in_which_a_column_says_nothing_are_counted() -> None:
+    assert read(["1.5", "", "2.5", "NA"])[0].missing == 2
+    assert read(["red", "", "tan", "tan"])[0].missing == 1
 
 
 def test_spellings_of_a_level_are_joined_or_kept_as_its_owner_says() -> None:

@@ -26,6 +26,10 @@ def test_names_and_rows_are_the_same_in_every_encoding(encoding: str, note: str)
     assert bool(note) == bool(text_format.note)
 
 
+def test_a_sign_that_shows_the_encoding_is_shown_where_no_word_does() -> None:
+    assert "such as '€'" in format_of("wage\n5,10 €\n".encode("cp1252"), "rows.csv").note
+
+
 def test_a_separator_inside_quotes_separates_nothing() -> None:
     assert format_of(b'"a,b"\tc\n', "rows.csv").separator == "\t"
     assert format_of(b"a;b,c\n", "rows.csv").separator == ","
