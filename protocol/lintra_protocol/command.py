@@ -10,7 +10,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Literal, NoReturn
 
 from lintra_protocol import __version__
-from lintra_protocol.errors import LintraError
+from lintra_protocol.errors import LintraError, install_command
 
 GROUP = "lintra.commands"
 
@@ -34,7 +34,7 @@ def _end_without_terminal(words: Sequence[str]) -> NoReturn:
         sys.stdout.write(f"lintra {__version__}\n")
         raise SystemExit(0)
     _, extra = ROLES.get(words[0] if words else "", ("", "client-cli"))
-    raise SystemExit(f"lintra: the command line needs typer, which is not installed: pip install 'lintra[{extra}]'")
+    raise SystemExit(f"lintra: the command line needs typer, which is not installed; {install_command(extra)}")
 
 
 try:
@@ -109,7 +109,7 @@ def _not_loaded() -> None:
 
 def _missing(name: str, module: str, extra: str) -> Callable[[typer.Context], None]:
     def explain(_: typer.Context) -> None:
-        typer.echo(f"lintra {name} needs {module}, which is not installed: pip install 'lintra[{extra}]'", err=True)
+        typer.echo(f"lintra {name} needs {module}, which is not installed; {install_command(extra)}", err=True)
         raise typer.Exit(1)
 
     return explain

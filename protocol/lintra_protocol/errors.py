@@ -5,6 +5,11 @@ document (see `problems`). The first line of each docstring is the title that a 
 """
 
 
+def install_command(extra: str) -> str:
+    """Return what somebody types to get an extra; no registry has Lintra yet, so it is typed in a clone."""
+    return f"in a clone of the repository type pip install '.[{extra}]'"
+
+
 class LintraError(Exception):
     """The request was refused."""
 

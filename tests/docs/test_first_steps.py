@@ -33,6 +33,9 @@ def test_no_page_asks_a_registry_for_lintra() -> None:
     # Somebody else may publish a package of this name at any time, and a reader would install it.
     written = {path.relative_to(ROOT).as_posix(): path.read_text("utf-8") for path in sorted(ROOT.glob("*.md"))}
     written |= {path.relative_to(ROOT).as_posix(): path.read_text("utf-8") for path in (ROOT / "deploy").rglob("*.md")}
+    for room in ("protocol", "service", "client", "server", "analyzer"):
+        # Messages, too, must not send anybody there.
+        written |= {path.relative_to(ROOT).as_posix(): path.read_text("utf-8") for path in (ROOT / room).rglob("*.py")}
     found = {page: FROM_A_REGISTRY.findall(text) for page, text in (written | pages()).items()}
     assert {page: wrong for page, wrong in found.items() if wrong} == {}
     assert {"CHANGELOG.md", "SECURITY.md", "deploy/operator/README.md"} <= set(found)

@@ -8,9 +8,9 @@ import numpy as np
 from lintra_analysis.estimators.table import Estimate
 from lintra_analysis.estimators.tabular import csv_cell
 from lintra_protocol.crypto.ring import FloatArray
-from lintra_protocol.errors import InvalidAnalysisError
+from lintra_protocol.errors import InvalidAnalysisError, install_command
 
-INSTALL = "Parquet needs pyarrow, which is not installed: pip install 'lintra[frames]'"
+INSTALL = f"Parquet needs pyarrow, which is not installed; {install_command('frames')}"
 
 
 def lines_of(estimate: Estimate) -> tuple[list[str], list[list[str]]]:

@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 from lintra_analysis.estimators.estimates import Interval
 from lintra_protocol.crypto.ring import FloatArray
-from lintra_protocol.errors import InvalidAnalysisError
+from lintra_protocol.errors import InvalidAnalysisError, install_command
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-INSTALL = "pictures need matplotlib, which is not installed: pip install 'lintra[plot]'"
+INSTALL = f"pictures need matplotlib, which is not installed; {install_command('plot')}"
 UNTOLD = "cannot be told"
 WIDTH, LINE_HEIGHT, FRAME_HEIGHT = 6.4, 0.35, 1.3
 """Of a picture in inches: its width, one of its lines, and what stands above and below them."""

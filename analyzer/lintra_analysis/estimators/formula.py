@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lintra_analysis.releases.columns import ScaledColumn
-from lintra_protocol.errors import InvalidAnalysisError
+from lintra_protocol.errors import InvalidAnalysisError, install_command
 
 if TYPE_CHECKING:
     from formulaic.parser.types import Structured, Term, Token
 
-INSTALL = "formulas need formulaic, which is not installed: pip install 'lintra[formulas]'"
+INSTALL = f"formulas need formulaic, which is not installed; {install_command('formulas')}"
 MOST_CHARACTERS = 10_000
 
 _SUMS = frozenset("~+-")

@@ -16,7 +16,7 @@ from lintra_analysis.trial.organisations import PooledComparison
 from lintra_analysis.trial.trial import Trial
 from lintra_analysis.trial.verdict import SEEN, Size, SlopeVerdict, Verdict
 from lintra_analysis.trial.what_if import prospects_table
-from lintra_protocol.errors import InvalidAnalysisError
+from lintra_protocol.errors import InvalidAnalysisError, install_command
 from lintra_protocol.mechanisms.collusion import in_words as colluding_in_words
 
 SHOWN = 10
@@ -295,7 +295,7 @@ def draw(trial: Trial, answer: SlopesComparison, file: Path) -> None:
     try:
         from matplotlib.figure import Figure
     except ModuleNotFoundError:
-        raise InvalidAnalysisError("pictures need matplotlib: pip install 'lintra[plot]'") from None
+        raise InvalidAnalysisError(f"pictures need matplotlib; {install_command('plot')}") from None
     shown = [each for each in answer.coefficients if each.own]
     figure = Figure(figsize=(7, 1.6 + 0.35 * len(shown)), layout="constrained")
     axes = figure.add_subplot()

@@ -13,7 +13,7 @@ import numpy as np
 
 from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.encoding.documents import is_printable
-from lintra_protocol.errors import InvalidTableError
+from lintra_protocol.errors import InvalidTableError, install_command
 from lintra_protocol.fields.schema import MAX_NAME
 from lintra_protocol.tables.columns import LARGEST, mark_of_file, read_column
 from lintra_protocol.tables.numbers import DecimalMark
@@ -325,7 +325,7 @@ def _parquet(file: Path) -> Any:
         import pandas as pd
         from pyarrow import ArrowException
     except ModuleNotFoundError:
-        raise InvalidTableError("reading Parquet needs pandas and pyarrow: pip install 'lintra[frames]'") from None
+        raise InvalidTableError(f"reading Parquet needs pandas and pyarrow; {install_command('frames')}") from None
     try:
         return pd.read_parquet(file)
     except FileNotFoundError:

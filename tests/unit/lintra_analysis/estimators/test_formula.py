@@ -129,5 +129,5 @@ def test_without_formulaic_the_words_say_what_to_install(monkeypatch: pytest.Mon
     for name in [name for name in sys.modules if name.partition(".")[0] == "formulaic"]:
         monkeypatch.setitem(sys.modules, name, None)
     monkeypatch.setitem(sys.modules, "formulaic", None)
-    with pytest.raises(InvalidAnalysisError, match=r"pip install 'lintra\[formulas\]'"):
+    with pytest.raises(InvalidAnalysisError, match=r"pip install '\.\[formulas\]'"):
         regression(RELEASE, "c4 ~ c0")

@@ -60,6 +60,6 @@ def test_without_matplotlib_the_page_has_the_numbers_and_says_what_is_missing(mo
     report = fidelity(model())
     root = parsed(html_page(report))
     text = "".join(root.itertext())
-    assert "pip install 'lintra[plot]'" in text
+    assert "pip install '.[plot]'" in text
     assert f"{report.eigenvalues[0]:.3g}" in text
     assert not root.findall(".//{http://www.w3.org/2000/svg}svg")

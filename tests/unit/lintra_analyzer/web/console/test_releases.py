@@ -128,7 +128,7 @@ async def test_without_matplotlib_a_page_has_words_and_table_and_says_what_to_in
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     text = html.unescape((await seen(life, f"/releases/{release_id}/analyses/means")).text)
     assert "<img" not in text
-    assert "pip install 'lintra[plot]'" in text
+    assert "pip install '.[plot]'" in text
     assert "<details open>" in text
 
 
