@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from lintra_protocol import __version__, command
+from lintra_protocol.errors import install_command
 
 PYPROJECT = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())
 HEAVY = {"numpy", "pydantic", "scipy", "fastapi", "sqlalchemy", "httpx2", "cryptography", "pandas", "matplotlib"}
