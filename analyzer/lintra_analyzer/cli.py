@@ -17,7 +17,7 @@ from rich.console import Console
 from lintra_analysis.access.rest_client import AnalyzerClient
 from lintra_analysis.certificate.certificate import witness_lines
 from lintra_analysis.commands.progress import waiting
-from lintra_analyzer.commands import access, analyses
+from lintra_analyzer.commands import access, analyses, models
 from lintra_analyzer.commands.asking import (
     DEFAULT_URL,
     IDENTIFIERS,
@@ -81,6 +81,7 @@ def _short(real: str) -> str:
 app = typer.Typer(help="The analyst's service: tasks, releases, analyses.", no_args_is_help=True)
 task_app = typer.Typer(help="Make and look at tasks.", no_args_is_help=True)
 app.add_typer(task_app, name="task")
+app.add_typer(models.app, name="model")
 app.add_typer(analyses.app)
 app.add_typer(access.app, name="access")
 app.command("sign-in-link")(access.sign_in_link)

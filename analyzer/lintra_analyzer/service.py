@@ -1,6 +1,7 @@
 """The analyzer as one object: settings, keys, storage and network together, and what an analyst can do with them."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
@@ -32,6 +33,7 @@ from lintra_analyzer.storage.readable import record_in, task_in
 from lintra_analyzer.storage.rows import EVERYBODY, Job, ServerState, StoredTask
 from lintra_analyzer.storage.store import DATABASE, Store
 from lintra_analyzer.tasks.jobs import Jobs, ReleaseJob
+from lintra_analyzer.tasks.models import Models, key_after
 from lintra_analyzer.tasks.populations import PopulationTotals
 from lintra_analyzer.tasks.registration import Bringing, current_state, register, require_registered
 from lintra_analyzer.tasks.report_counts import ReportCounts
@@ -136,6 +138,7 @@ class Service:
         self.counts = ReportCounts(self.live_states, world.now)
         self.jobs = Jobs(self.store, self._release_of, self.metrics)
         self.schedule = Schedule(self.store, self.jobs, world.now)
+        self.models = Models(self.store, self)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -143,10 +146,11 @@ class Service:
         self.jobs.resume()
         looking = repeat(PROBE_SECONDS, self.readiness.probe, "readiness")
         following = require_endless(asyncio.create_task(self.schedule.follow(), name="the schedule"))
+        making = require_endless(asyncio.create_task(self.models.follow(), name="the rounds of models"))
         try:
             yield
         finally:
-            for task in (looking, following):
+            for task in (looking, following, making):
                 task.cancel()
                 with suppress(asyncio.CancelledError):
                     await task
@@ -192,10 +196,13 @@ class Service:
             )
             return task
 
-    async def create_second_task(self, task_id: str, row_bound: Fraction | None = None) -> Task:
-        """Make, sign and store the second of two rounds; there is one for each first, and a repeated request finds it.
+    async def create_second_task(
+        self, task_id: str, row_bound: Fraction | None = None, *, request_key: str | None = None
+    ) -> Task:
+        """Make, sign and store the round after a released one; there is one, and a repeated request finds it.
 
         `row_bound` is the norm that rows about their class's centre are clipped to; without it the release gives it.
+        `request_key` names the request where it is not the one after this task.
 
         Raises:
             UnknownTaskError: there is no such task.
@@ -204,18 +211,25 @@ class Service:
         """
         stored = self.store.task(task_id)
         wanted = canonical_json({"after": task_id, "row_bound": None if row_bound is None else str(row_bound)})
-        request_key = f"second round of {task_id}"
+        request_key = request_key or key_after(task_id)
         async with self._creating:
             if made := self.store.task_of_request(request_key, wanted):
                 return task_in(made)
             release = self._opened_task(task_id)
-            asked, now = Specification.model_validate_json(stored.specification), self._world.now()
+            first = self._store_of_first_round(stored)
+            asked, now = Specification.model_validate_json(first.specification), self._world.now()
             arguments = asked, task_in(stored), release, now, self._world.random_bytes, row_bound
             task = await asyncio.to_thread(build_second_task, *arguments)
             record = sign(self.keys.author, TaskRecord(definition=task)).canonical()
             made = StoredTask(task.task_id, record, wanted, now, stored.population)
             self.store.add_task(made, task.num_servers, request_key)
             return task
+
+    def _store_of_first_round(self, stored: StoredTask) -> StoredTask:
+        """Return the task whose specification an analyst wrote; those of later rounds name the round before."""
+        while isinstance(before := json.loads(stored.specification).get("after"), str):
+            stored = self.store.task(before)
+        return stored
 
     async def register_task(self, task_id: str) -> list[ServerState]:
         """Bring a task to every server (see `register`)."""

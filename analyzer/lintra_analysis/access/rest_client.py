@@ -16,6 +16,7 @@ import httpx2
 import stamina
 
 from lintra_analysis.access.downloaded import RECORD, TASK, opened
+from lintra_analysis.access.model_client import ModelClient
 from lintra_analysis.access.stream import WindowNumbers, release_between, remembered_in
 from lintra_analysis.certificate.certificate import SignedRecord, numbers_in
 from lintra_analysis.releases.release import Release
@@ -73,6 +74,7 @@ class AnalyzerClient:
         self._http = httpx2.Client(base_url=url, headers=headers, timeout=timeout, transport=transport)
         self._random_bytes = random_bytes
         self._attempts = attempts
+        self.models = ModelClient(self._send, self._pages, lambda: base64url(random_bytes(16)))
 
     def __enter__(self) -> Self:
         return self

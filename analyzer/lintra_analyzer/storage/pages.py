@@ -8,7 +8,15 @@ from sqlalchemy import ColumnElement, Connection, Engine, Select, func, or_, sel
 
 from lintra_analyzer.storage import tables
 from lintra_analyzer.storage.access_tokens import Scope
-from lintra_analyzer.storage.rows import Job, ServerState, StoredRelease, StoredTask, job_of, server_state_of
+from lintra_analyzer.storage.rows import (
+    Job,
+    ServerState,
+    StoredModel,
+    StoredRelease,
+    StoredTask,
+    job_of,
+    server_state_of,
+)
 from lintra_protocol.messages.documents import BATCH
 
 T = TypeVar("T")
@@ -20,6 +28,7 @@ _AT_ONCE = 500
 """Rows that are held at once where many are read."""
 
 _TASKS, _RELEASES, _JOBS, _SERVERS = tables.tasks, tables.releases, tables.jobs, tables.registrations
+_MODELS = tables.models
 
 
 @dataclass(frozen=True)
@@ -54,6 +63,16 @@ class Listed:
             chosen, following = _chosen(connection, numbers, _RELEASES.c.number, before, limit)
             query = _select_release.where(_RELEASES.c.number.in_(chosen)).order_by(_RELEASES.c.number.desc())
             return Page([StoredRelease(*row) for row in connection.execute(query)], following)
+
+    def models(self, scope: Scope, before: int | None = None, limit: int = PAGE) -> Page[StoredModel]:
+        """Return the models in a scope that are older than a place in the list."""
+        numbers = select(_MODELS.c.number)
+        if not scope.is_everything:
+            numbers = numbers.where(_MODELS.c.task_id.in_(select(_TASKS.c.task_id).where(_in_scope(scope))))
+        with self._engine.connect() as connection:
+            chosen, following = _chosen(connection, numbers, _MODELS.c.number, before, limit)
+            query = select_model.where(_MODELS.c.number.in_(chosen)).order_by(_MODELS.c.number.desc())
+            return Page([StoredModel(*row) for row in connection.execute(query)], following)
 
     def some_tasks(self, task_ids: Sequence[str]) -> list[StoredTask]:
         """Return some tasks, in any order."""
@@ -143,6 +162,7 @@ class Listed:
 
 
 select_task = select(*(_TASKS.c[name] for name in StoredTask.__dataclass_fields__))
+select_model = select(*(_MODELS.c[name] for name in StoredModel.__dataclass_fields__))
 _select_release = select(*(_RELEASES.c[name] for name in StoredRelease.__dataclass_fields__))
 
 

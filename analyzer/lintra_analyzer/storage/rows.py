@@ -33,6 +33,15 @@ class StoredTask:
 
 
 @dataclass(frozen=True)
+class StoredModel:
+    """A model of several rounds, each a task; the analyzer makes them one after the other until it has ended."""
+
+    task_id: str  #: of the first round; the model's name
+    windows: int  #: how many windows, each with people of its own; 1 where the same people answer all rounds
+    ended: str | None = None  #: why no further round is made
+
+
+@dataclass(frozen=True)
 class ServerState:
     """Whether one server took a task, and if not, in its own words why."""
 

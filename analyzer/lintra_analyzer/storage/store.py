@@ -17,8 +17,17 @@ from sqlalchemy.exc import SQLAlchemyError
 from lintra_analyzer.storage import tables
 from lintra_analyzer.storage.database import TrustedCounter, damaged, open_database, require_intact
 from lintra_analyzer.storage.list_files import ALL_SERVERS, NAMING_SECONDS, KeptLists
-from lintra_analyzer.storage.pages import Listed, select_task
-from lintra_analyzer.storage.rows import DocumentKind, Job, ServerState, StoredTask, as_json, job_of, server_state_of
+from lintra_analyzer.storage.pages import Listed, select_model, select_task
+from lintra_analyzer.storage.rows import (
+    DocumentKind,
+    Job,
+    ServerState,
+    StoredModel,
+    StoredTask,
+    as_json,
+    job_of,
+    server_state_of,
+)
 from lintra_analyzer.storage.trusted_file import FILE, Trusted, TrustedFile
 from lintra_analyzer.storage.users import Users
 from lintra_protocol.cohort.report_ids import ReportIds
@@ -150,6 +159,11 @@ class Store:
         """Return all tasks, the newest first."""
         with self._engine.connect() as connection:
             return [StoredTask(*row) for row in connection.execute(select_task.order_by(tables.tasks.c.number.desc()))]
+
+    def task_named(self, request_key: str) -> str | None:
+        """Return the identifier of the task that a request with this key made, or None."""
+        table = tables.tasks
+        return self._read(lambda c: c.scalar(select(table.c.task_id).where(table.c.request_key == request_key)))
 
     def task_of_release(self, release_id: str) -> str | None:
         """Return the identifier of the task that a release is of, or None if there is no such release."""
@@ -283,6 +297,33 @@ class Store:
         mine = (table.c.task_id == task_id) & (table.c.batch >= first) & (table.c.batch < first + count)
         query = select(table.c.batch, table.c.record).where(mine).order_by(table.c.batch)
         return self._read(lambda connection: {row.batch: row.record for row in connection.execute(query)})
+
+    # --- models --------------------------------------------------------------------------------------------------
+
+    def add_model(self, model: StoredModel) -> None:
+        """Keep that the rounds after a task are made by themselves; a repetition changes nothing."""
+        with self._engine.begin() as connection:
+            connection.execute(upsert(tables.models).values(**vars(model)).on_conflict_do_nothing())
+
+    def model(self, task_id: str) -> StoredModel:
+        """Return the model whose first round is a task; raise UnknownTaskError if there is none."""
+        query = select_model.where(tables.models.c.task_id == task_id)
+        row = self._read(lambda connection: connection.execute(query).one_or_none())
+        if row is None:
+            raise UnknownTaskError(task_id)
+        return StoredModel(*row)
+
+    def open_models(self) -> list[StoredModel]:
+        """Return the models that have not ended, the oldest first."""
+        query = select_model.where(tables.models.c.ended.is_(None)).order_by(tables.models.c.number)
+        return self._read(lambda connection: [StoredModel(*row) for row in connection.execute(query)])
+
+    def end_model(self, task_id: str, why: str) -> None:
+        """Keep why no further round of a model is made; the first reason stays."""
+        table = tables.models
+        where = (table.c.task_id == task_id) & table.c.ended.is_(None)
+        with self._engine.begin() as connection:
+            connection.execute(update(table).where(where).values(ended=why))
 
     def _read(self, query: Callable[[Connection], T]) -> T:
         with self._engine.connect() as connection:

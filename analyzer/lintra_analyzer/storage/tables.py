@@ -67,6 +67,14 @@ releases = Table(
     Column("record", LargeBinary, nullable=False),
     UniqueConstraint("task_id", "batch"),
 )
+models = Table(
+    "models",
+    metadata,
+    Column("number", Integer, primary_key=True),
+    Column("task_id", ForeignKey("tasks.task_id"), nullable=False, unique=True),
+    Column("windows", Integer, nullable=False),
+    Column("ended", String),
+)
 Index("releases_listed", releases.c.number, releases.c.task_id)
 
 

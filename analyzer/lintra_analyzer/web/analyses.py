@@ -223,7 +223,7 @@ ANALYSES = {
         Analysis(
             "logit", LogitRequest, logit, _NEWTON,
             Form("Logistic regression", "How does a yes or no depend on the columns?",
-                 "A hollow point has no interval.", _USUAL),
+                 "A hollow point has no interval.", (*_USUAL, "missing")),
         ),
         Analysis(
             "pca", PcaRequest, pca, _MOMENTS,

@@ -13,7 +13,6 @@ from starlette.types import ASGIApp
 
 from lintra_analysis.spec.second_round import SecondRound
 from lintra_analysis.spec.specification import Specification
-from lintra_analyzer.access import MOST_NAME
 from lintra_analyzer.exchange.evidence import evidence_of
 from lintra_analyzer.service import Service
 from lintra_analyzer.storage.rows import EVERYBODY, ServerState
@@ -32,6 +31,7 @@ from lintra_analyzer.web.description import (
 )
 from lintra_analyzer.web.export import analysis_response, cohort_response, evidence_response, sketch_response
 from lintra_analyzer.web.lists import lists
+from lintra_analyzer.web.models import Population, models
 from lintra_analyzer.web.reference import POLICY, reference_page
 from lintra_analyzer.web.trends import TrendRequest, parse_trend, trend_response
 from lintra_analyzer.web.views import (
@@ -60,9 +60,6 @@ from lintra_service.middleware import ServiceMiddleware
 from lintra_service.responses import RETRY_AFTER_SECONDS
 
 OPENAPI_PATH = "/v1/openapi.json"
-
-Population = Annotated[str, Query(min_length=1, max_length=MOST_NAME, pattern=r"^[^\x00-\x1f\x7f]+$")]
-"""Whose rows a task is about, in the analyst's words: what is spent about the same people adds up."""
 
 
 def create_app(service: Service) -> ASGIApp:
@@ -103,7 +100,7 @@ def _routes() -> FastAPI:
         """Describe the interface for people."""
         return HTMLResponse(reference_page(app.openapi()), headers={"content-security-policy": POLICY})
 
-    for router in (lists(), _tasks(), _clients(), _batches(), _releases(), _auditing()):
+    for router in (lists(), models(), _tasks(), _clients(), _batches(), _releases(), _auditing()):
         app.include_router(router, dependencies=[Depends(_admitted)])
     mount_console(app)
     describe(app, __version__)

@@ -80,9 +80,9 @@ def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
     }
 
 
-def analysis_answers() -> dict[int | str, dict[str, Any]]:
-    """Return the description of an analysis: one object for each kind, or a text."""
-    content: dict[str, object] = {JSON: {"schema": {"oneOf": [_analysis(kind) for kind in ANALYSES]}}}
+def analysis_answers(*kinds: str) -> dict[int | str, dict[str, Any]]:
+    """Return the description of an analysis of some kinds, or of all: one object for each kind, or a text."""
+    content: dict[str, object] = {JSON: {"schema": {"oneOf": [_analysis(kind) for kind in kinds or ANALYSES]}}}
     content |= {kind: {"schema": {"type": "string", "description": said}} for kind, said in _TEXT_OF.items()}
     content[NPZ] = {
         "schema": {"type": "string", "format": "binary", "description": "synthetic rows only: an .npz file"}

@@ -130,6 +130,9 @@ class LogitRequest(_AskedOf):
     """A logistic regression, from the release of the last round of a `newton_step` chain."""
 
     kind: Literal["logit"]
+    missing: Number = Field(
+        default=0.0, ge=0, lt=1, description="The share of reports that may be in one of the last two rounds only."
+    )
 
 
 class PcaRequest(_AskedOf):

@@ -3,7 +3,18 @@
 from fastapi import FastAPI
 from starlette.staticfiles import StaticFiles
 
-from lintra_analyzer.web.console import analyses, new_task, privacy, releases, sign_in, start, tasks, tokens, windows
+from lintra_analyzer.web.console import (
+    analyses,
+    models,
+    new_task,
+    privacy,
+    releases,
+    sign_in,
+    start,
+    tasks,
+    tokens,
+    windows,
+)
 from lintra_analyzer.web.console.pages import STATIC
 
 ROUTERS = (
@@ -15,6 +26,7 @@ ROUTERS = (
     releases.router,
     analyses.router,
     windows.router,
+    models.router,
     privacy.router,
     tokens.router,
 )

@@ -38,6 +38,7 @@ PAGES: tuple[tuple[str, str, Role], ...] = (
     ("Tasks", "/", "viewer"),
     ("New task", "/tasks/new", "analyst"),
     ("Releases", "/releases", "viewer"),
+    ("Models", "/models", "viewer"),
     ("Privacy spent", "/privacy", "viewer"),
     ("Tokens", "/tokens", "operator"),
 )
