@@ -43,8 +43,8 @@ def shrinking_warnings(clipped: ClippedRows | None, what: str, limits: Sequence[
         if known and len(known) < len(limits):
             shown.append("no limit follows for the others")
         found.append(
-            "even if all of them lay within their columns' bounds, no limit follows for how far the "
-            f"{what} of the rows before shrinking are off"
+            f"the {what} of the rows before shrinking may differ from these by any amount, "
+            "also if every value lay within its column's bounds"
             if not known
             else f"if all of them lay within their columns' bounds, {what} of the rows before shrinking differ by at "
             f"most: {', '.join(shown)}"

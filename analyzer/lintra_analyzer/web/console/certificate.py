@@ -46,8 +46,9 @@ def sentences(record: ReleaseRecord, task: Task) -> list[str]:
     found = strongest_test(privacy)
     if found is not None:
         said.append(
-            f"Whoever wants to tell these worlds apart, knows all other rows and may be wrong in {FALSE_ALARM:.0%} of "
-            f"all cases, is right in {found:.1%} of them at most. Guessing blindly would be right in {FALSE_ALARM:.0%}."
+            f"Suppose that somebody knows all other rows and tries to tell the two worlds apart. If they may raise a "
+            f"false alarm in {FALSE_ALARM:.0%} of cases, they notice a change in at most {found:.1%} of cases. Blind "
+            f"guessing would notice {FALSE_ALARM:.0%}."
         )
     if privacy.noise == "servers":
         said.append(
