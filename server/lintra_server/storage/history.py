@@ -262,11 +262,11 @@ class History:
                 "place": int(place), "author": str(author), "ends": int(ends), "retention": int(retention),
                 "size": int(size),
             }:  # fmt: skip
-                known = self.tasks.get(line.task_id)
-                if known is None or known.is_cut:
+                before = self.tasks.get(line.task_id)
+                if before is None or before.is_cut:
                     self.definition_bytes += size
-                if known is not None:  # it was cut, and came back without what its batches gave out
-                    known.is_cut, known.may_lack = False, True
+                if before is not None:  # it was cut, and came back without what its batches gave out
+                    before.is_cut, before.may_lack = False, True
                     for history in self.of_task(line.task_id):
                         history.is_bare = True
                     return
