@@ -55,6 +55,7 @@ REFUSED_AGAIN = "a report that was acknowledged is refused when it comes again"
 LEFT_OUT = "a release leaves out more than its task allows"
 OTHER_PROMISE = "a task is served with another promise"
 UNREGISTERED = "a task that nobody registered is served"
+UNKNOWN = "a healthy server does not know a task"
 OTHER_KEY = "tokens are checked with another key"
 OLDER = "a database that calls itself another version's was started"
 DOCTORED = "a backup that was changed was put in place"
@@ -105,6 +106,21 @@ def unregistered(patch: Patch) -> None:
         with self.database.reading() as connection:
             row = connection.execute(query).first()
         return None if row is None else TaskRow(row.task, row.definition)
+
+    patch.setattr(StoredTasks, "task", found)
+
+
+def unknown_if_gone(patch: Patch) -> None:
+    """A task whose row is gone, or holds no definition, is unknown."""
+    task = StoredTasks.task
+
+    def found(self: StoredTasks, task_id: bytes) -> Any:
+        try:
+            return task(self, task_id)
+        except UnavailableError as error:
+            if "is gone" in error.detail:
+                return None
+            raise
 
     patch.setattr(StoredTasks, "task", found)
 
@@ -351,6 +367,7 @@ class Believing:
 EDITED: dict[str, Believing] = {
     "the hash of a definition": Believing((any_definition,), (OTHER_PROMISE,)),
     "the line `registered`": Believing((unregistered,), (UNREGISTERED,)),
+    "rows of tasks that are gone": Believing((unknown_if_gone,), (UNKNOWN,)),
     "marks": Believing((unmarked,), (UNLISTED, STRANGERS, TWICE, OTHER_LIST)),
     "the chain value before, in a mark": Believing(
         (unchained,), (UNLISTED, STRANGERS, OTHER_LIST), (row_of_a_failed_commit,)
