@@ -48,7 +48,7 @@ async def test_the_page_of_a_release_says_the_promise_in_numbers_and_in_words(li
     assert f"ε = {float(record.privacy.epsilon):.4g} at δ = 1e-05" in text
     found = strongest_test(record.privacy)
     assert found is not None
-    assert f"is right in {found:.1%} of them at most" in text
+    assert f"they notice a change in at most {found:.1%} of cases" in text
     for line in record.privacy.not_promised:
         assert line[1:].replace("max_corrupt_clients", str(record.privacy.max_corrupt_clients)) in text
     assert release_id in (await seen(life, "/releases")).text
