@@ -37,7 +37,7 @@ CHANGES_NOTHING = frozenset({"/v1/releases/{release_id}/analyses", "/v1/tasks/{t
 FOR_OPERATORS = frozenset({"/tokens", "/tokens/{token_id}/revocation"})
 """Routes about tokens, looking included."""
 
-FOR_ANALYSTS = frozenset({"/v1/tasks/{task_id}/census", "/tasks/{task_id}/census", "/tasks/new"})
+FOR_ANALYSTS = frozenset({"/v1/tasks/{task_id}/census", "/tasks/{task_id}/census", "/tasks/new", "/tasks/new/guide"})
 """Routes that are only read and yet not for viewers: a census has every server list its reports, and is kept."""
 
 SIGN_IN = "/sign-in"

@@ -186,7 +186,12 @@ class FileCells:
         file = Path(rows)
         if file.suffix.lower() in {".parquet", ".pq"}:
             return cls._of_frame(_parquet(file))
-        names, lines, text = read_csv(file.read_bytes(), file.name)
+        return cls.of_text(file.read_bytes(), file.name)
+
+    @classmethod
+    def of_text(cls, content: bytes, name: str) -> "FileCells":
+        """Return the cells of a CSV file from its bytes; raise InvalidTableError as `of` does."""
+        names, lines, text = read_csv(content, name)
         columns = tuple(zip(*lines, strict=True))
         return cls(
             _checked_names(names, columns), columns, frozenset(), mark_of_file(columns, text.separator), text.note

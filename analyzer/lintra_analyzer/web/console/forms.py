@@ -7,6 +7,8 @@ the browser states itself.
 
 import hashlib
 import hmac
+import re
+from typing import TypeAlias
 from urllib.parse import parse_qsl, urlsplit
 
 from fastapi import Request
@@ -18,7 +20,7 @@ from lintra_protocol.errors import ForbiddenError, InvalidMessageError
 FIELD = "form_secret"
 MOST_FIELDS = 4096
 
-Form = dict[str, list[str]]
+Form: TypeAlias = dict[str, list[str]]
 """What was filled in, by field."""
 
 
@@ -32,7 +34,10 @@ async def filled_in(request: Request) -> Form:
 
     Raises InvalidMessageError if it is no form, or one with thousands of fields.
     """
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    kind, _, options = request.headers.get("content-type", "").partition(";")
+    kind = kind.strip().lower()
+    if kind == "multipart/form-data":
+        return with_file(await request.body(), options)[0]
     if kind != "application/x-www-form-urlencoded":
         raise InvalidMessageError("a form is sent as application/x-www-form-urlencoded")
     found: Form = {}
@@ -43,6 +48,34 @@ async def filled_in(request: Request) -> Form:
     except ValueError:
         raise InvalidMessageError(f"a form holds UTF-8, percent-encoded, and at most {MOST_FIELDS} fields") from None
     return found
+
+
+_BOUNDARY = re.compile(r"""\bboundary=(?:"([\w'()+,./:=? -]{1,70})"|([\w'()+,./:=?-]{1,70}))""", re.ASCII)
+_PART = re.compile(rb'(?im)^content-disposition:\s*form-data;\s*name="([^"\r\n]{1,200})"(;\s*filename)?')
+
+
+def with_file(body: bytes, options: str) -> tuple[Form, bytes]:
+    """Return what a form of parts says, and the bytes of its file, empty if there is none (RFC 7578).
+
+    `options` is what its type says behind the first semicolon. Raises InvalidMessageError if it is no such form.
+    """
+    found, form, file = _BOUNDARY.search(options), Form(), b""
+    parts = [] if found is None else (b"\r\n" + body).split(b"\r\n--" + (found[1] or found[2]).encode())
+    if not 3 <= len(parts) <= MOST_FIELDS or parts[0] or not parts[-1].startswith(b"--"):
+        raise InvalidMessageError("a form with a file is sent as multipart/form-data, whole")
+    for part in parts[1:-1]:
+        head, _, value = part.partition(b"\r\n\r\n")
+        named = _PART.search(head)
+        if named is None:
+            raise InvalidMessageError("a part of this form has no name")
+        if named[2]:
+            file = value
+            continue
+        try:
+            form.setdefault(named[1].decode(), []).append(value.decode())
+        except UnicodeDecodeError:
+            raise InvalidMessageError("a form holds UTF-8") from None
+    return form, file
 
 
 def field(form: Form, name: str) -> str:

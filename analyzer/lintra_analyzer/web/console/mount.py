@@ -5,6 +5,7 @@ from starlette.staticfiles import StaticFiles
 
 from lintra_analyzer.web.console import (
     analyses,
+    guide,
     models,
     new_task,
     privacy,
@@ -21,6 +22,7 @@ ROUTERS = (
     sign_in.outside,
     sign_in.inside,
     start.router,
+    guide.router,
     new_task.router,
     tasks.router,
     releases.router,

@@ -46,9 +46,7 @@ async def plan(request: Request, service: ThisService) -> HTMLResponse:
     try:
         asked = asked_by(form)
         require_plannable(asked, service.settings.work_seconds)
-        found = await _computed(
-            request, service, asked, shown_plan, asked, len(service.settings.servers), service.now()
-        )
+        found = await computed(request, service, asked, shown_plan, asked, len(service.settings.servers), service.now())
     except LintraError as error:
         return _asking(request, form, complaint=_in_words(error))
     return _asking(request, form, found)
@@ -61,7 +59,7 @@ async def make(request: Request, service: ThisService) -> Response:
     try:
         asked = asked_by(form)
         require_new(request, asked.population)
-        specification = await _computed(request, service, asked, TaskForm.specification, asked)
+        specification = await computed(request, service, asked, TaskForm.specification, asked)
         task = await service.create_task(specification, None, asked.population)
     except LintraError as error:
         return _asking(request, form, complaint=_in_words(error), status=STATUS[type(error)])
@@ -75,7 +73,7 @@ async def make(request: Request, service: ThisService) -> Response:
     return see(f"/tasks/{task.task_id}")
 
 
-async def _computed(
+async def computed(
     request: Request, service: Service, asked: TaskForm, work: Callable[..., T], *arguments: object
 ) -> T:
     """Return what a computation about a task gives, within the caps, and only as long as the page is there."""

@@ -36,7 +36,7 @@ POLICY = "; ".join(
 
 PAGES: tuple[tuple[str, str, Role], ...] = (
     ("Tasks", "/", "viewer"),
-    ("New task", "/tasks/new", "analyst"),
+    ("New task", "/tasks/new/guide", "analyst"),
     ("Releases", "/releases", "viewer"),
     ("Models", "/models", "viewer"),
     ("Privacy spent", "/privacy", "viewer"),

@@ -116,7 +116,7 @@ async def test_a_plan_of_too_many_columns_is_refused_before_anything_is_computed
         begun.append(asked.target)
         raise InvalidTaskError("it is computed")
 
-    monkeypatch.setattr(new_task, "_computed", computed)
+    monkeypatch.setattr(new_task, "computed", computed)
     levels = " | ".join(f"L{number}" for number in range(231))
     wide = FORM | {"target": "c0", "columns": columns(460)}
     together = FORM | {"target": "c0", "columns": f"c0: 0 to 9\nsite: {levels}\nward: {levels}"}
