@@ -32,7 +32,7 @@ from lintra_protocol.mechanisms.setting import Setting
 from lintra_protocol.privacy.statement import Claim
 from lintra_protocol.report.wire import payload_bytes
 from lintra_protocol.task import AnalyzerEntry, ServerEntry, Task
-from lintra_protocol.transforms.ones import Ones
+from lintra_protocol.transforms.base import Ones
 from lintra_server.batches.executor import InProcessExecutor, ReleaseRequest, sketch_share
 from lintra_server.storage.store import StoredUpload
 

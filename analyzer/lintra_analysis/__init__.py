@@ -20,11 +20,9 @@ if TYPE_CHECKING:
     from lintra_analysis.estimators.correlation import CorrelationEstimate, correlation
     from lintra_analysis.estimators.feature_tests import FeatureTests, anova, f_test
     from lintra_analysis.estimators.group_difference import DifferenceEstimate, difference
-    from lintra_analysis.estimators.histogram import histogram
-    from lintra_analysis.estimators.histogram_estimate import HistogramEstimate
+    from lintra_analysis.estimators.histogram import HistogramEstimate, histogram
     from lintra_analysis.estimators.instruments import InstrumentEstimate, iv
-    from lintra_analysis.estimators.linear_score import linear_score
-    from lintra_analysis.estimators.linear_score_estimate import LinearScore
+    from lintra_analysis.estimators.linear_score import LinearScore, linear_score
     from lintra_analysis.estimators.logit import logit
     from lintra_analysis.estimators.logit_estimate import LogisticEstimate
     from lintra_analysis.estimators.means import MeansEstimate, means
@@ -32,8 +30,7 @@ if TYPE_CHECKING:
     from lintra_analysis.estimators.path import RegressionPath, regression_path
     from lintra_analysis.estimators.pca import pca
     from lintra_analysis.estimators.pca_estimate import PcaEstimate
-    from lintra_analysis.estimators.power_sums import power_sums
-    from lintra_analysis.estimators.power_sums_estimate import PowerSumsEstimate
+    from lintra_analysis.estimators.power_sums import PowerSumsEstimate, power_sums
     from lintra_analysis.estimators.regression import regression
     from lintra_analysis.estimators.regression_estimate import RegressionEstimate
     from lintra_analysis.estimators.survival import LogrankEstimate, SurvivalEstimate, logrank, survival
@@ -103,14 +100,14 @@ _MODULES = {
     "CorrelationEstimate": "estimators.correlation",
     "DifferenceEstimate": "estimators.group_difference",
     "FeatureTests": "estimators.feature_tests",
-    "HistogramEstimate": "estimators.histogram_estimate",
+    "HistogramEstimate": "estimators.histogram",
     "InstrumentEstimate": "estimators.instruments",
-    "LinearScore": "estimators.linear_score_estimate",
+    "LinearScore": "estimators.linear_score",
     "LogisticEstimate": "estimators.logit_estimate",
     "LogrankEstimate": "estimators.survival",
     "MeansEstimate": "estimators.means",
     "PcaEstimate": "estimators.pca_estimate",
-    "PowerSumsEstimate": "estimators.power_sums_estimate",
+    "PowerSumsEstimate": "estimators.power_sums",
     "RegressionEstimate": "estimators.regression_estimate",
     "RegressionPath": "estimators.path",
     "Release": "releases.release",

@@ -14,7 +14,7 @@ from scipy import special
 
 from lintra_analysis.estimators.concentrated.equations import Equations
 from lintra_analysis.estimators.concentrated.hyperplanes import Statements
-from lintra_analysis.estimators.concentrated.residuals import Residual
+from lintra_analysis.estimators.concentrated.regressions import Residual
 from lintra_analysis.releases.noise_laws.symmetric_noise import SymmetricNoise
 from lintra_protocol.crypto.ring import FloatArray
 

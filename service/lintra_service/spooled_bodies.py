@@ -43,6 +43,7 @@ class BodyWriter:
         """Give the body the name of the hash of what came, and return that."""
         digest = self._hash.digest()
         self._file.close()
+        # The name stands for a whole body at every moment: a rename happens or does not.
         self._path.replace(path_of(self._folder, digest))
         return digest
 
@@ -51,6 +52,7 @@ class BodyWriter:
     ) -> None:
         """Forget the body, unless it was finished."""
         self._file.close()
+        # A finished body has another name by now, and stays.
         self._path.unlink(missing_ok=True)
 
 

@@ -1,4 +1,4 @@
-"""docs/explanation/papers.md and errata.md point at functions, tests, benchmarks and vectors that are there."""
+"""Pages point at files that are there; papers.md and errata.md also at functions, tests and vectors that are there."""
 
 import ast
 import re
@@ -93,12 +93,19 @@ def test_everything_that_a_page_names_is_there(name: str) -> None:
     assert missing(PAGES[name]) == []
 
 
+def test_every_file_that_a_page_names_by_its_path_is_there() -> None:
+    pages = [ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
+    named = {name for page in pages for name, _ in NAMED.findall(page.read_text("utf-8")) if "/" in name}
+    outside = {name for name in named if name.startswith("docs/")}
+    assert [name for name in sorted(named - outside) if not pointed_at(name)] == []
+
+
 @pytest.mark.parametrize(
     "planted",
     [
         "`mechanisms/osmap.py`",
         "`unit/.../test_ideals.py`",
-        "`privacy/joint.py: joint_nu`",
+        "`noise/joint_noise.py: joint_nu`",
         "`ndis/gaussian_pair.py: GaussianPair.composed`",
         "`tests/papers/test_errata_spectrum.py`: `test_the_fit_agrees`",
         "`test_that_nobody_wrote`",
@@ -108,7 +115,9 @@ def test_everything_that_a_page_names_is_there(name: str) -> None:
 )
 def test_a_planted_name_that_is_not_there_is_reported(planted: str) -> None:
     assert missing(planted)
-    fine = "`mechanisms/osnap.py`, `unit/.../test_ideal.py`, `privacy/joint.py: joint_squared_mu`, [page](errata.md)"
+    fine = (
+        "`mechanisms/osnap.py`, `unit/.../test_ideal.py`, `noise/joint_noise.py: joint_squared_mu`, [page](errata.md)"
+    )
     assert not missing(fine + ", `ndis/gaussian_pair.py: GaussianPair.compose`, `unit/.../verification/`")
 
 

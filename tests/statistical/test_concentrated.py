@@ -11,8 +11,7 @@ from scipy import special
 
 from lintra_analysis.estimators.concentrated.equations import Equations
 from lintra_analysis.estimators.concentrated.pairs import PairIntervals
-from lintra_analysis.estimators.concentrated.regressions import Regression, penalty_beside
-from lintra_analysis.estimators.concentrated.residuals import Residual
+from lintra_analysis.estimators.concentrated.regressions import Regression, Residual, penalty_beside
 from lintra_analysis.estimators.design import design
 from lintra_analysis.estimators.regression import regression
 from lintra_analysis.estimators.solve import solve

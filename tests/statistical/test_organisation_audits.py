@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from lintra_audit.kinds.kind_audit import Planted
+from lintra_audit.kinds.organisations import ORGANISATION_FAULTS
 from lintra_audit.release.cases import planted_faults
 from lintra_audit.release.contributions import Contributions
 from lintra_audit.release.run import Outcome, audit_case
 from lintra_audit.trials.audit_case import Case
-from lintra_audit.trials.organisation_faults import ORGANISATION_FAULTS
 from lintra_audit.trials.simulated_release import HONEST, request_release, set_scene
 from lintra_protocol.crypto.randomness import derive_seed
 from support.audit_cases import ORGANISATIONS

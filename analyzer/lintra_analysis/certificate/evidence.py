@@ -31,6 +31,7 @@ SignedDocument = Signed[Inventory] | Signed[Cohort] | Signed[CheckShare] | Signe
 SIGNED: tuple[SignedKind, ...] = ("inventory", "cohort", "check_share", "verdict")
 """What every server signed, in the order of the members; each is followed by `-` and the server's number."""
 
+# An archive ends with two blocks of zeros.
 _BLOCK, _END = tarfile.BLOCKSIZE, bytes(2 * tarfile.BLOCKSIZE)
 _MOST_DOCUMENT_BYTES = 1 << 24
 
@@ -117,6 +118,7 @@ def opened_evidence(path: Path) -> Iterator[Evidence]:
         cohorts = [reader.document(f"cohort-{n}", Signed[Cohort].from_canonical) for n in servers]
         check_shares = [reader.document(f"check_share-{n}", Signed[CheckShare].from_canonical) for n in servers]
         verdicts = [reader.document(f"verdict-{n}", Signed[Verdict].from_canonical) for n in servers]
+        # Not checked yet: it says how long bodies must be, and `skip` refuses those of another length.
         count = cohorts[0].message.count
         most = task.max_clients
         listed = reader.document(REPORT_IDS, lambda data: ReportIds.parse(data, most), HASH_BYTES * most)
@@ -158,6 +160,7 @@ class _Reader:
         return start
 
     def end(self) -> None:
+        # One byte more than the end has, so that nothing can follow it.
         if self._file.read(len(_END) + 1) != _END:
             raise InvalidMessageError("the file does not end behind its last member as it should")
 
@@ -165,6 +168,7 @@ class _Reader:
         header = self._read(name, _BLOCK)
         try:
             size = tarfile.TarInfo.frombuf(header, "ascii", "strict").size
+            # Written again and compared, so that no field of a head can hold anything else.
             as_it_should_be = _header(name, size)
         except (tarfile.TarError, ValueError):
             as_it_should_be = b""

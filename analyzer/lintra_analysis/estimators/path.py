@@ -10,16 +10,18 @@ import numpy as np
 from lintra_analysis.estimators.design import INTERCEPT, Design, check_regularization, design
 from lintra_analysis.estimators.estimates import check_confidence, diagonal_sd
 from lintra_analysis.estimators.figures import Figure, draw_path
-from lintra_analysis.estimators.noise_resampling import redrawn_costs
 from lintra_analysis.estimators.notes import clients, listed, warnings_of
-from lintra_analysis.estimators.point import Point
+from lintra_analysis.estimators.point import Point, drawn_to_zero, released_means, with_intercept
 from lintra_analysis.estimators.rows import Rows, rows_by_name
 from lintra_analysis.estimators.solve import Fit, solve
+from lintra_analysis.estimators.spectral import floor_eigenvalues
 from lintra_analysis.estimators.table import Estimate, Table
 from lintra_analysis.estimators.tabular import number
 from lintra_analysis.releases.columns import ScaledColumn, scales
 from lintra_analysis.releases.gram_error import HasSecondMoment
+from lintra_protocol.crypto.randomness import expand
 from lintra_protocol.crypto.ring import FloatArray
+from lintra_protocol.encoding.canonical import domain_hash
 from lintra_protocol.errors import InvalidAnalysisError
 
 MOST_PENALTIES = 200
@@ -260,3 +262,39 @@ def _report(chosen: Design, penalties: FloatArray, fits: list[Fit]) -> Regressio
         warnings=tuple(warnings),
         scaled_columns=(*chosen.features, chosen.target),
     )
+
+
+PAIRS = 20
+
+
+def redrawn_costs(design: Design, penalties: FloatArray) -> FloatArray | None:
+    """Return the mean sum of squared residuals of the fit under each penalty, shape `(k,)`, over 20 pairs +-N of draws.
+
+    The draws come from the release itself, so that the same release has the same answer. `penalties` holds lambda,
+    shape `(k,)`.
+
+    Returns:
+        None if the noise has no known Gaussian law.
+    """
+    gram = design.gram
+    size = gram.matrix.shape[0]
+    random_bytes = expand(domain_hash("regression path", np.ascontiguousarray(gram.matrix).tobytes()), "perturbations")
+    noise = gram.errors.draws(PAIRS, size, random_bytes)
+    sigma = gram.errors.spectral_sigma
+    if noise is None or sigma is None:
+        return None
+    truth = floor_eigenvalues(gram.matrix, 0.0)
+    constant = design.constant is not None
+    costs = np.zeros(penalties.size)
+    for one in noise:
+        for sign in (1, -1):
+            theta = _fits(truth + sign * one, penalties, sigma, constant)
+            costs += np.sum(theta @ truth * theta, axis=1) / (2 * PAIRS)
+    return costs
+
+
+def _fits(matrix: FloatArray, penalties: FloatArray, sigma: float, constant: bool) -> FloatArray:
+    """Return theta = (-b, 1) under penalties of shape `(k,)`; theta has shape `(k, p + 1)`."""
+    means = released_means(matrix, sigma) if constant else None
+    solution = with_intercept(drawn_to_zero(matrix, sigma, means, penalties)[0], means)
+    return np.column_stack([-solution, np.ones(len(penalties))])

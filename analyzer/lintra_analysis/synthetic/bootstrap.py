@@ -75,6 +75,7 @@ def bootstrap(
     for run in range(runs):
         own = derive_seed(seed_bytes(seed), "bootstrap", run.to_bytes(8, "big"))
         again = fit(draw_release(first, keystream(derive_seed(own, "release"))), shrink=False)
+        # One seed for the rows of both models, so that most of their own chance cancels in the error.
         same = int.from_bytes(derive_seed(own, "rows"), "big")
         value, found = (_numbers(statistic(plain_rows(source, num_rows, same, space))) for source in (first, again))
         if {value.size, found.size} != {(values or [value])[0].size}:
@@ -110,10 +111,12 @@ def draw_release(model: GaussianModel, random_bytes: RandomBytes) -> ProjectedSu
         which = number if len(roots) > 1 else 0
         white = gaussians((size,), random_bytes)
         sums[number] = count * model.means[number] + np.sqrt(count) * (roots[which] @ white)
+        # Products are about the origin: those about the mean, and the mean's own, n times.
         products[which] += np.outer(sums[number], sums[number]) / count if count > 0 else 0.0
         if len(roots) > 1:
             products[which] += _scatter(roots[which], count - 1, random_bytes)
     if len(roots) == 1:
+        # Each class has lost one degree of freedom to its mean.
         products[0] += _scatter(roots[0], n - counts.size, random_bytes)
     laplace = noise.law == "discrete Laplace"
     released = counts + noise.count * _unit_noise(counts.shape, laplace, random_bytes)
@@ -141,6 +144,7 @@ def _scatter(root: FloatArray, freedom: float, random_bytes: RandomBytes) -> Flo
 
 
 def _noised(products: FloatArray, release: ProjectedSums, laplace: bool, random_bytes: RandomBytes) -> FloatArray:
+    # A product is released once, so that both halves of the matrix have the same noise.
     noise = np.triu(_unit_noise(products.shape, laplace, random_bytes))
     noise *= np.where(np.eye(release.size, dtype=bool), release.noise.diagonal, release.noise.product)
     mirrored: FloatArray = products + noise + np.triu(noise, 1).transpose(0, 2, 1)
@@ -157,6 +161,7 @@ def _histogram(cells: FloatArray, release: ProjectedSums, laplace: bool, random_
 def _multinomial(count: int, probabilities: FloatArray, random_bytes: RandomBytes) -> FloatArray:
     """Return normal variables with the mean and covariance of a multinomial, not below 0."""
     white = np.sqrt(probabilities) * gaussians(probabilities.shape, random_bytes)
+    # The covariance is diag(p) - p p^T: the last term takes out what would change the total.
     drawn: FloatArray = count * probabilities + np.sqrt(count) * (white - probabilities * white.sum())
     return np.maximum(drawn, 0.0)
 
@@ -166,6 +171,7 @@ def _unit_noise(shape: tuple[int, ...], laplace: bool, random_bytes: RandomBytes
     if not laplace:
         return gaussians(shape, random_bytes)
     centred = uniforms(shape, random_bytes) - 0.5
+    # The inverse of the law's distribution function, over its deviation sqrt(2).
     noise: FloatArray = -np.sign(centred) * np.log1p(-2 * np.abs(centred)) / np.sqrt(2)
     return noise
 

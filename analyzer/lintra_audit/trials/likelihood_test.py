@@ -52,6 +52,7 @@ def clopper_pearson_upper(errors: int, trials: int, confidence: float = CONFIDEN
 
 def bound_of(false_positives: int, false_negatives: int, trials: int) -> Bound:
     """Return the bound that a test with these errors in `trials` runs of each world shows."""
+    # Of no error, or of nothing but errors, the quantile would be infinite.
     rates = [np.clip(errors, 0.5, trials - 0.5) / trials for errors in (false_positives, false_negatives)]
     upper = [clopper_pearson_upper(errors, trials) for errors in (false_positives, false_negatives)]
     return Bound(
@@ -122,8 +123,10 @@ def likelihood_ratio(
     signal = np.einsum("cr,cw->rw", own, difference)
     variances = sigmas.astype(np.float64).reshape(len(own), -1)[0] ** 2
     if floors is None:
+        # The Gram matrix is singular where rows of the public matrix depend on each other.
         weights: FloatArray = np.linalg.pinv(noise_gram(honest), hermitian=True) @ signal / variances
     else:
+        # A server's noise is the same in all rows of a word, so that it has the Gram matrix's axes.
         shared, axes = np.linalg.eigh(noise_gram(honest))
         weights = axes @ ((axes.T @ signal) / (np.outer(np.maximum(shared, 0), variances) + floors))
     return LikelihoodRatio(weights, midpoint, float((weights * signal).sum()) ** 0.5)
@@ -173,6 +176,7 @@ def black_box_bound(views: tuple[IntArray, IntArray]) -> Bound:
     train = [part[:half] for part in features]
     means = [part.mean(axis=0) for part in train]
     within = sum((part - mean).T @ (part - mean) for part, mean in zip(train, means, strict=True)) / (2 * half)
+    # Numbers that are constant, or multiples of each other, have a singular covariance.
     direction = np.linalg.solve(within + _RIDGE * np.eye(len(within)), means[1] - means[0])
     scores = [part @ direction for part in features]
     threshold = _best_threshold((scores[0][:half], scores[1][:half]))
@@ -184,8 +188,10 @@ def _standardised(views: tuple[IntArray, IntArray], half: int) -> list[FloatArra
     floats = [view.astype(np.float64) for view in views]
     pooled = np.concatenate([part[:half] for part in floats])
     center, scale = np.median(pooled, axis=0), pooled.std(axis=0)
+    # A number that never changes tells nothing, and is left as it is.
     scale[scale == 0] = 1.0
     scaled = [(part - center) / scale for part in floats]
+    # Beyond ten deviations a few squares would decide the covariance by themselves.
     return [np.hstack([part, np.minimum(part**2, 100.0)]) for part in scaled]
 
 

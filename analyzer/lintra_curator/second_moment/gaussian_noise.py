@@ -91,6 +91,7 @@ def exact_products(steps: IntArray, squared_bound: int) -> IntArray:
     count, size = steps.shape
     if count * squared_bound >= 2**62:
         raise CalibrationError(f"{count} rows do not fit 64-bit sums; use fewer rows")
+    # At least one row, since the squared bound is at most 2^52.
     block = min(_BLOCK_ROWS, 2**53 // squared_bound - 1)
     total = np.zeros((size, size), np.int64)
     for start in range(0, count, block):
@@ -111,6 +112,7 @@ def integer_plan(claim: Claim, num_columns: int) -> tuple[int, int, float, float
     planned = discrete_mu(claim.float_epsilon, claim.float_delta, MAX_SLACK)
     for bits in range(GRID_BITS, _COARSEST_BITS - 1, -1):
         squared = 16**bits if claim.neighbours == "replace-one" else 16**bits // 2
+        # Rounded up twice: by more than floating point may lose, and to the next integer.
         sigma = math.isqrt(math.ceil((squared / planned**2 + SMOOTHING) * (1 + 1e-11))) + 1
         if _diagonal(sigma) > MAX_SIGMA:
             continue
@@ -163,6 +165,7 @@ def _trace_tight(table: BoundedTable, claim: Claim, random_bytes: RandomBytes) -
     size = table.rows.shape[1]
     sigma = gaussian_sigma(claim) * table.squared_bound
     noise = sigma * weighted_noise(size, random_bytes)
+    # The trace of what is left is that of N over sqrt(d + 1); nothing else of N changes.
     noise -= np.trace(noise) / size * (1 - 1 / math.sqrt(size + 1)) * np.eye(size)
     mu = table.squared_bound / sigma
     stated = NoiseRecord("gaussian", claim, "exact", FLOATING_POINT_LAW, sigma, size, mu=mu, trace_tight=True)

@@ -31,8 +31,7 @@ from lintra_protocol.noise.clipping import (
 )
 from lintra_protocol.noise.discrete_gaussian import MAX_SIGMA
 from lintra_protocol.privacy.statement import Claim, Neighbours, PrivacyStatement
-from lintra_protocol.transforms.base import PublicMatrix
-from lintra_protocol.transforms.ones import Ones
+from lintra_protocol.transforms.base import Ones, PublicMatrix
 
 LOG_MAX_WRAP = log(1e-12)
 """Largest tolerated log-probability that any released entry leaves the ring."""

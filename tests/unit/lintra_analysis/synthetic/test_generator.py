@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from lintra_analysis.releases.features import ClassLabel, Feature, NumericLabel
 from lintra_analysis.synthetic.generator import synthesize
-from lintra_analysis.synthetic.marginals import from_histogram, integer_cells, levels_by_race
 from lintra_analysis.synthetic.model import GaussianModel, fit
 from lintra_analysis.synthetic.rows import WARNING
+from lintra_analysis.synthetic.sampling import from_histogram, integer_cells, levels_by_race
 from lintra_protocol.errors import InvalidAnalysisError
 from support import few
 from support.made_projected_sums import PROMISE, numeric, released

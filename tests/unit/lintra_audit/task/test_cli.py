@@ -17,7 +17,7 @@ from lintra_protocol.mechanisms.osnap import OsnapLaw
 from lintra_protocol.mechanisms.second_moment_wishart import WishartLaw
 from lintra_protocol.privacy.statement import Claim, PrivacyStatement
 from lintra_protocol.task import Task
-from lintra_protocol.transforms.ones import Ones
+from lintra_protocol.transforms.base import Ones
 from lintra_protocol.transforms.osnap import BalancedOsnap
 from support import SEED, make_task
 

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from lintra_protocol.crypto.ring import IntArray, RingArray
-from lintra_protocol.transforms.base import PublicMatrix
-from lintra_protocol.transforms.ones import Ones
+from lintra_protocol.transforms.base import Ones, PublicMatrix
 from lintra_protocol.transforms.osnap import BalancedOsnap
 from lintra_server.batches.transform import add_reports, is_right, weights
 

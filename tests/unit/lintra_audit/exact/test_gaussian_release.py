@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lintra_audit.exact.server_release import audit_server_release
+from lintra_audit.exact.gaussian_release import audit_server_release
 from lintra_audit.task.cli import audit_task
 from lintra_curator.ndis.linear import SparseSketch
 from lintra_protocol.task import Task

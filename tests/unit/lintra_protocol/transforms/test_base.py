@@ -3,8 +3,7 @@
 import numpy as np
 from numpy.testing import assert_array_equal
 
-from lintra_protocol.transforms.base import PublicMatrix
-from lintra_protocol.transforms.ones import Ones
+from lintra_protocol.transforms.base import Ones, PublicMatrix
 from support import source
 
 

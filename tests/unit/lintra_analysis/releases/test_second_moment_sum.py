@@ -11,8 +11,7 @@ from lintra_analysis.estimators.concentrated.regressions import Regression
 from lintra_analysis.estimators.design import design
 from lintra_analysis.releases.columns import ScaledColumn
 from lintra_analysis.releases.noise_laws.symmetric_noise import SymmetricNoise
-from lintra_analysis.releases.noise_laws.turned_error import TurnedError
-from lintra_analysis.releases.second_moment_sum import SecondMomentSum
+from lintra_analysis.releases.second_moment_sum import SecondMomentSum, TurnedError
 from lintra_analysis.releases.weighted_rows import WeightedRows
 from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.errors import InvalidAnalysisError

@@ -11,7 +11,7 @@ from papers.ron_gauss_sensitivity import augmented_distance, centred_covariance_
 from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.mechanisms.joint_rows import JointWords
 from lintra_protocol.noise.clipping import clip_exactly
-from lintra_protocol.privacy.joint import JointVariances, joint_squared_mu
+from lintra_protocol.noise.joint_noise import JointVariances, joint_squared_mu
 from lintra_protocol.privacy.statement import Neighbours
 from support.joint_words import packed, spread
 
