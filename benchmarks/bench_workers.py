@@ -100,8 +100,8 @@ def running(workers: int, count: int, port: int) -> Iterator[Running]:
             process.wait(60)
 
 
-async def send(port: int, path: str, bodies: list[bytes]) -> None:
-    """Send uploads over `CONNECTIONS` connections that stay open; every answer must be a success."""
+async def send(port: int, path: str, bodies: list[bytes], connections: int = CONNECTIONS) -> None:
+    """Send uploads over some connections that stay open; every answer must be a success."""
     waiting = list(bodies)
 
     async def sender() -> None:
@@ -116,7 +116,7 @@ async def send(port: int, path: str, bodies: list[bytes]) -> None:
             await reader.readexactly(int(length.split(b":")[1]))
         writer.close()
 
-    await asyncio.gather(*(sender() for _ in range(CONNECTIONS)))
+    await asyncio.gather(*(sender() for _ in range(connections)))
 
 
 @dataclass(frozen=True)

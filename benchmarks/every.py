@@ -41,6 +41,7 @@ RUNS = {
     "bench_client.py": Run("--single 40 --runs 3", ""),
     "bench_columns.py": Run("--columns 25"),
     "bench_coverage.py": Run("--tables uci_concrete --sizes 12 --epsilons 1 --draws 10"),
+    "bench_default.py": Run("--reports 2000 --turns 1", ""),
     "bench_demo.py": Run("--runs 3", "--full"),
     "bench_devices.py": Run(None, None, "a browser and `make typescript`"),
     "bench_edited_store.py": Run("--rows 5000 --tasks 100 --turns 4", ""),

@@ -74,8 +74,10 @@ def collect(folder: Path, num_reports: int, num_servers: int) -> Collection:
     folder.mkdir(parents=True)
     (folder / "analyzer-keys").mkdir(mode=0o700)
     (folder / "num_reports").write_text(str(num_reports))
-    ports = _free_ports(2 * num_servers)
-    apps = [create_app(_settings(folder, number, *ports[2 * number : 2 * number + 2])) for number in range(num_servers)]
+    ports = free_ports(2 * num_servers)
+    apps = [
+        create_app(settings_file(folder, number, *ports[2 * number : 2 * number + 2])) for number in range(num_servers)
+    ]
     keys = load_keys(folder / "analyzer-keys", True, system_randomness)
     task = _task(keys, apps, num_reports)
     record = sign(keys.author, TaskRecord(definition=task))
@@ -126,7 +128,8 @@ def _shares(rows: IntArray, num_servers: int) -> Iterator[RingArray]:
     yield last
 
 
-def _settings(folder: Path, number: int, port: int, internal: int) -> Settings:
+def settings_file(folder: Path, number: int, port: int, internal: int) -> Settings:
+    """Write a server's settings into a folder, in which it keeps everything, and return them."""
     text = f"""
     public_url = "http://127.0.0.1:{port}"
     port = {port}
@@ -143,7 +146,7 @@ def _settings(folder: Path, number: int, port: int, internal: int) -> Settings:
     return Settings.model_validate(tomllib.loads(text))
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     """Return ports that nobody listens at, below those that the system gives to whoever connects."""
     found: list[int] = []
     while len(found) < count:

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import asdict
 from functools import cache
@@ -92,7 +93,13 @@ class CountingHttp:
         return found
 
 
-async def measured_release(made: Collection, pids: list[int]) -> list[StageCost]:
+Check = Callable[[Collection, IntArray, SignedRecord, Store], None]
+"""Refuses a sketch that is not that of the collection."""
+
+
+async def measured_release(
+    made: Collection, pids: list[int], check: Check, after: Callable[[Stage], None] = lambda _: None
+) -> list[StageCost]:
     """Be the analyzer: take one stage after the other, and look at all processes before and after each."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
     give_back_large_blocks()  # as `lintra analyzer run` does
@@ -113,8 +120,9 @@ async def measured_release(made: Collection, pids: list[int]) -> list[StageCost]
         while stage != "released":
             cost, stage = await _cost(job, stage, http, pids)
             costs.append(cost)
+            after(stage)
     record = SignedRecord.from_canonical(store.releases()[0])
-    _check(made, archive.read(record.record)[0], record, store)
+    check(made, archive.read(record.record)[0], record, store)
     return costs
 
 
@@ -136,7 +144,7 @@ def waits(found: ReleaseCost, kind: str) -> tuple[Waits, Waits]:
     return Waits.of(found.answers, kind, 0.0, began), Waits.of(found.answers, kind, began, last.began + last.seconds)
 
 
-def _check(made: Collection, sketch: IntArray, signed: SignedRecord, store: Store) -> None:
+def check_rows(made: Collection, sketch: IntArray, signed: SignedRecord, store: Store) -> None:
     """Refuse a sketch that is not the matrix times the rows, but for the servers' noise."""
     record, mechanism = signed.record, made.task.mechanism
     listed = store.lists.get(record.task_id, BATCH, "cohort_ids")
@@ -153,7 +161,7 @@ def _check(made: Collection, sketch: IntArray, signed: SignedRecord, store: Stor
 
 def main(folder: str, *pids: str) -> None:
     """Print as JSON what the stages cost."""
-    costs = asyncio.run(measured_release(Collection.load(Path(folder)), [int(pid) for pid in pids]))
+    costs = asyncio.run(measured_release(Collection.load(Path(folder)), [int(pid) for pid in pids], check_rows))
     sys.stdout.write(json.dumps({"stages": [asdict(cost) for cost in costs]}))
 
 
