@@ -5,7 +5,10 @@ with uniform blinds beta and gamma and i^2 = -1. In sum_c f_c(X) f_c(1/X) the co
 since beta^2 + (i beta)^2 = 0. The proof is the other coefficients P_1 .. P_(K+3); that of X^-d is that of X^d.
 """
 
+import struct
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 
@@ -32,6 +35,13 @@ _RAISE = 1 << 31
 
 _NUMBERS_AT_ONCE = 1 << 15
 """Coefficients of the rows that are proven at once: a cache holds them, and what they are made of."""
+
+
+_FEW_WORDS = 512
+"""Up to so many padded words one row is proven with Python's integers: arrays would cost more than what is in them."""
+
+_SLOT, _WIDE_SLOT = 64, 128
+"""Bits for a sum of products of words, which is below R^2 < 2^62, and for one of words below 2^31 and elements."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +82,8 @@ def proof_elements(parameters: Parameters, words: IntArray, blinds: FieldArray) 
 
     `words` are padded rows, shape `(k, W)`, of squared norm R^2. `blinds` are betas, then gammas, shape `(4, k, 2L)`.
     """
+    if len(words) == 1 and parameters.padded <= _FEW_WORDS:
+        return np.array(_elements_of_one(parameters, words[0], blinds[:, 0].tolist()), np.uint64)[:, np.newaxis]
     powers, columns = parameters.powers, parameters.columns
     of_beta, of_gamma = _blinded_columns(parameters, words, blinds)
     beta, gamma = blinds[..., :columns], blinds[..., columns:]
@@ -113,3 +125,60 @@ def _blinded_columns(parameters: Parameters, words: IntArray, blinds: FieldArray
     found = joined(products.reshape(count, 2, rows, len(PRIMES), 2, -1).transpose(3, 4, 5, 1, 0, 2))
     lowered = [minus(found[:, blind, :, :-1], found[:, blind, :, -1:]) for blind in range(2)]
     return lowered[0], lowered[1]
+
+
+# --- one row ----------------------------------------------------------------------------------------------------------
+
+
+def _elements_of_one(parameters: Parameters, row: IntArray, blinds: Sequence[Sequence[int]]) -> list[list[int]]:
+    """Return what `proof_elements` returns of one padded row, shape `(W,)`, by products of long integers.
+
+    A polynomial is an integer with a coefficient in each slot of bits (Kronecker, 1882), so one product of integers
+    is one of polynomials. `blinds` are those of each prime.
+    """
+    columns, count = parameters.columns, parameters.powers + 3
+    table = np.zeros((parameters.powers, columns), np.int64)
+    table.reshape(-1)[: len(row)] = row
+    upward = [_packed(table[:, c], _SLOT) for c in range(columns)]
+    backward = [_packed(table[::-1, c], _SLOT) for c in range(columns)]
+    product = sum(one * other for one, other in zip(upward, backward, strict=True)) >> _SLOT * (parameters.powers - 1)
+    # What stood below may borrow from the lowest slot, which holds |a|^2 and is left out.
+    own = [*_slots(product, parameters.powers, _SLOT)[1:], 0, 0, 0, 0]
+    wide = [_packed(table[::-1, c], _WIDE_SLOT) for c in range(columns)]
+    found = []
+    for prime, root, each in zip(PRIMES, ROOTS, blinds, strict=True):
+        betas, gammas = each[:columns], each[columns:]
+        # X^0 of a factor is beta, X^1 i beta, X^2 gamma, X^3 i gamma, as C and D stand in the coefficients.
+        factors = [
+            beta | root * beta % prime << 128 | gamma << 256 | root * gamma % prime << 384
+            for beta, gamma in zip(betas, gammas, strict=True)
+        ]
+        of_blinds = _slots(sum(one * other for one, other in zip(wide, factors, strict=True)), count, _WIDE_SLOT)
+        both = sum(beta * gamma for beta, gamma in zip(betas, gammas, strict=True))
+        of_blinds[0] += root * (sum(blind * blind for blind in each) + both)
+        of_blinds[2] += root * both
+        found.append([(one + other) % prime for one, other in zip(of_blinds, own, strict=True)])
+    return found
+
+
+def _packed(numbers: IntArray, bits: int) -> int:
+    """Return the integer with one signed number in each slot of so many bits, the first in the lowest."""
+    raised = np.zeros((len(numbers), bits // 32), "<u4")
+    raised[:, 0] = (numbers + _RAISE).astype(np.uint32)
+    return int.from_bytes(raised.tobytes(), "little") - _RAISE * _ones(len(numbers), bits)
+
+
+def _slots(number: int, count: int, bits: int) -> list[int]:
+    """Return the signed numbers in the slots of an integer, from the lowest."""
+    raised = number + (_ones(count, bits) << bits - 1)
+    words = struct.unpack(f"<{count * bits // 64}Q", raised.to_bytes(count * bits // 8, "little"))
+    half = 1 << bits - 1
+    if bits == 64:
+        return [word - half for word in words]
+    return [(high << 64 | low) - half for low, high in zip(words[::2], words[1::2], strict=True)]
+
+
+@lru_cache(maxsize=16)
+def _ones(count: int, bits: int) -> int:
+    """Return the integer with a one in each of some slots."""
+    return sum(1 << bits * slot for slot in range(count))

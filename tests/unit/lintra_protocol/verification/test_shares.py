@@ -9,9 +9,10 @@ from lintra_protocol.crypto.sharing import combine
 from lintra_protocol.verification import checks, fields, shares
 from lintra_protocol.verification.checks import accepted, check_shares, check_shares_of_seeds
 from lintra_protocol.verification.fields import PRIMES
+from lintra_protocol.verification.padding import padded_rows
 from lintra_protocol.verification.parameters import Parameters
 from lintra_protocol.verification.points import check_points
-from lintra_protocol.verification.proof import prove
+from lintra_protocol.verification.proof import proof_elements, prove
 from lintra_protocol.verification.shares import (
     elements_of,
     expand_seeds,
@@ -74,6 +75,19 @@ def test_proof_shares_checks_and_verdict_are_those_of_plain_integers(words: int,
         found = [check[place].view("<u8").reshape(4, -1).tolist() for check in checks]
         assert found == expected
         assert plain.passes(sizes, expected)
+
+
+@pytest.mark.parametrize("words", [1, 2, 9, 12, 56, 78, 200])
+@pytest.mark.parametrize("squared_bound", [LONGEST, 2**40])
+def test_a_row_alone_gets_the_proof_that_it_gets_among_others(words: int, squared_bound: int) -> None:
+    parameters = Parameters(words, 3, squared_bound)
+    rows = padded_rows(parameters, rows_of(parameters, 3))
+    blinds = fields.draw(len(rows), 2 * parameters.columns, source("blinds"))
+    blinds[:, 0] = fields.over_primes(PRIMES, 2) - np.uint64(1)
+    together = proof_elements(parameters, rows, blinds)
+    for place in range(len(rows)):
+        alone = proof_elements(parameters, rows[place : place + 1], blinds[:, place : place + 1])
+        np.testing.assert_array_equal(alone[:, 0], together[:, place])
 
 
 @pytest.mark.parametrize("servers", [2, 3])
