@@ -4,7 +4,7 @@ Nothing in a task is trusted: all servers must give the same task, it must hash 
 given, and its privacy is computed again here from its parameters.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -30,6 +30,9 @@ CLOCK_SKEW = 300
 
 MAX_RETENTION = 30 * 86_400
 """Seconds after a release for which a task may keep shares, unless the client's owner says otherwise."""
+
+Servers = Sequence[str] | Mapping[str, str]
+"""The servers' URLs as the task has them, in any order; or a mapping from these to where each is reached."""
 
 
 @dataclass(frozen=True)
@@ -189,6 +192,19 @@ def sealing_key(task: Task, server: int, body: bytes, now: float) -> ServerKey:
             public_key = parse_base64url(entry.public_key, PUBLIC_KEY_BYTES[task.suite])
             return ServerKey(parse_base64url(entry.key_id, KEY_ID_BYTES), public_key, entry.valid_until)
     raise UnavailableError(f"server {server} has no {task.suite} key that is valid now; check this machine's clock")
+
+
+def addresses_of(servers: Servers) -> dict[str, str]:
+    """Return where each server is reached, by the URL that the task knows it by.
+
+    Raises ValueError if a URL cannot be one, or a server is named twice.
+    """
+    if isinstance(servers, str):
+        raise ValueError("servers is a list of URLs, got one string")
+    names = [server_url(name) for name in servers]
+    require_distinct(names)
+    addresses = map(server_url, servers.values()) if isinstance(servers, Mapping) else names
+    return dict(zip(names, addresses, strict=True))
 
 
 def require_distinct(names: Sequence[str]) -> None:

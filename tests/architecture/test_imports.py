@@ -56,7 +56,7 @@ THIRD_PARTY = {
     PROTOCOL: PROTOCOL_THIRD_PARTY,
     "lintra_service": PROTOCOL_THIRD_PARTY | SHELL | {"alembic", "sqlalchemy"},
     # Parquet files of organisations, inside a function.
-    "lintra_client": PROTOCOL_THIRD_PARTY | HTTP_CLIENT | TERMINAL | {"pyarrow"},
+    "lintra_client": PROTOCOL_THIRD_PARTY | HTTP_CLIENT | TERMINAL | {"h11", "pyarrow"},
     "lintra_server": PROTOCOL_THIRD_PARTY | SERVICE | TERMINAL | CLUSTER,
     "lintra_analysis": PROTOCOL_THIRD_PARTY | HTTP_CLIENT | TERMINAL | FRAMES | PLOT | FORMULAS | {"scipy"},
     "lintra_curator": PROTOCOL_THIRD_PARTY | {"scipy"},

@@ -7,13 +7,10 @@ import asyncio
 import json
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TypeVar
 
-import httpx2
-import stamina
-
+from lintra_client.sending.http import Answer, AnswerTooLongError, Http
 from lintra_protocol.encoding.documents import is_printable
 from lintra_protocol.errors import InternalError, InvalidMessageError, LintraError, OverloadedError, UnavailableError
 from lintra_protocol.http.problems import from_problem
@@ -21,9 +18,6 @@ from lintra_protocol.http.requests import MessageName, media_type, require_media
 
 TRANSIENT = (InternalError, UnavailableError, OverloadedError)
 """Refusals that may pass within seconds; other retryable ones pass within hours, and are the caller's to retry."""
-
-MAX_ANSWER_BYTES = 64 << 20
-"""No answer is read beyond this; the largest honest one is the definition of a task with very many columns."""
 
 _MAX_DETAIL = 500
 _NO_PATIENCE = 1e-9
@@ -69,12 +63,10 @@ class TransientError(Exception):
 class Channel:
     """The way to one server; `name` is the URL that the task knows it by, `address` where it is reached."""
 
-    def __init__(self, http: httpx2.AsyncClient, name: str, address: str, retries: Retries) -> None:
-        """Use a shared HTTP client, which keeps connections open."""
+    def __init__(self, http: Http, name: str, address: str, retries: Retries) -> None:
+        """Use what sends requests, which keeps connections open."""
         self.name = name
         self._http = http
-        # An address is parsed, and headers are encoded, once for each of the few paths and lengths of a body.
-        self._known: dict[tuple[str, MessageName | None, int], tuple[httpx2.URL, httpx2.Headers]] = {}
         self._address = address
         self._retries = retries
 
@@ -93,6 +85,8 @@ class Channel:
             return await action()
         except TransientError as error:
             failed: TransientError | None = error
+        import stamina  # takes a tenth of what a client loads, and is needed when something failed
+
         # What follows costs as much as the request itself, and is needed when it failed. A context, not a decorator: a
         # decorator's log line would hold the arguments.
         retries = stamina.retry_context(
@@ -117,47 +111,31 @@ class Channel:
     async def _request(
         self, method: str, path: str, body: bytes, sent: MessageName | None, *answers: MessageName
     ) -> bytes:
+        # Answers are compared byte by byte, so nothing may come compressed.
+        headers = {"accept-encoding": "identity"}
+        if sent is not None:
+            headers["content-type"] = media_type(sent)
         try:
-            async with (
-                asyncio.timeout(self._retries.timeout),
-                aclosing(await self._http.send(self._built(method, path, body, sent), stream=True)) as response,
-            ):
-                data = await self._read(response)
-        except (httpx2.RequestError, OSError) as error:  # a TimeoutError is an OSError
+            async with asyncio.timeout(self._retries.timeout):
+                answer = await self._http.send(method, self._address + path, headers, body)
+        except AnswerTooLongError as error:
+            raise InvalidMessageError(f"{self.name}: {error}") from None
+        except OSError as error:  # a TimeoutError is one
             # The text of a library's error may quote what was sent; its type says enough.
             raise TransientError(UnavailableError(f"{self.name}: {type(error).__name__}")) from None
-        if not response.is_success:
-            raise self._refusal(response, data)
-        said = response.headers.get("content-type")
+        if not 200 <= answer.status < 300:
+            raise self._refusal(answer)
+        said = answer.headers.get("content-type")
         require_media_type(said, next((name for name in answers if media_type(name) == said), answers[0]))
-        return data
+        return answer.body
 
-    def _built(self, method: str, path: str, body: bytes, sent: MessageName | None) -> httpx2.Request:
-        known = self._known.get((path, sent, len(body)))
-        if known is None:
-            headers = httpx2.Headers(self._http.headers)
-            if sent is not None:
-                headers["content-type"] = media_type(sent)
-            # Without the client's cookies: no server asks for one, and none needs to know who comes again.
-            first = httpx2.Request(method, self._address + path, content=body, headers=headers)
-            known = self._known[path, sent, len(body)] = first.url, first.headers
-        return httpx2.Request(method, known[0], headers=known[1], stream=httpx2.ByteStream(body))
-
-    async def _read(self, response: httpx2.Response) -> bytes:
-        data = bytearray()
-        async for chunk in response.aiter_bytes():
-            data += chunk
-            if len(data) > MAX_ANSWER_BYTES:
-                raise InvalidMessageError(f"{self.name}: an answer longer than {MAX_ANSWER_BYTES} bytes")
-        return bytes(data)
-
-    def _refusal(self, response: httpx2.Response, data: bytes) -> Exception:
-        error = _problem(data)
+    def _refusal(self, answer: Answer) -> Exception:
+        error = _problem(answer.body)
         if error is None:
-            kind = _STATUS_WITHOUT_PROBLEM.get(response.status_code, LintraError)
-            error = kind(f"HTTP status {response.status_code} without a problem document")
+            kind = _STATUS_WITHOUT_PROBLEM.get(answer.status, LintraError)
+            error = kind(f"HTTP status {answer.status} without a problem document")
         named = type(error)(f"{self.name}: {printable(error.detail)}".removesuffix(": "))
-        return TransientError(named, _retry_after(response)) if isinstance(error, TRANSIENT) else named
+        return TransientError(named, _retry_after(answer)) if isinstance(error, TRANSIENT) else named
 
     def _pause(self, error: Exception) -> bool | float:
         if not isinstance(error, TransientError):
@@ -178,6 +156,6 @@ def _problem(data: bytes) -> LintraError | None:
     return from_problem(document) if isinstance(document, dict) and "type" in document else None
 
 
-def _retry_after(response: httpx2.Response) -> float | None:
-    text = response.headers.get("retry-after", "")
+def _retry_after(answer: Answer) -> float | None:
+    text = answer.headers.get("retry-after", "")
     return float(text) if text.isascii() and text.isdigit() and len(text) < 9 else None

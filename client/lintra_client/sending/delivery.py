@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from lintra_client.sending.connection import TRANSIENT, Channel, TransientError, printable
 from lintra_client.sending.sealed_reports import Parcel, spelled
-from lintra_client.task_check import ServerKey, sealing_key
+from lintra_client.task_check import ClientPolicy, ServerKey, agreed_task, sealing_key
 from lintra_protocol.errors import InvalidMessageError, LintraError, OutdatedKeyError
 from lintra_protocol.http.problems import from_problem
 from lintra_protocol.messages.documents import Failure, Receipt, Signed, UploadAnswer, receipt_hash
@@ -107,6 +107,18 @@ class Destination:
         except LintraError as error:
             refused |= dict.fromkeys(pending, error)
         return Delivery(refused, tuple(receipts))
+
+
+async def found_at(
+    channels: Sequence[Channel], task_id: str, policy: ClientPolicy, now: Callable[[], float]
+) -> tuple[Task, list[Destination]]:
+    """Fetch a task from all its servers and check it; return it, and its servers in its order, each with its key."""
+    bodies = await asyncio.gather(*(channel.fetch(f"/v1/tasks/{task_id}", "task") for channel in channels))
+    task, indices = agreed_task(task_id, [channel.name for channel in channels], bodies, policy)
+    by_index = sorted(zip(indices, channels, strict=True), key=lambda pair: pair[0])
+    destinations = [Destination(task, index, channel, now) for index, channel in by_index]
+    await asyncio.gather(*(destination.key() for destination in destinations))
+    return task, destinations
 
 
 def verified_failures(

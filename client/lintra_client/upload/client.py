@@ -5,15 +5,13 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
-import httpx2
 import numpy as np
 
-from lintra_client.counted import Counted, ask_counted
 from lintra_client.ledger.entries import Source, Vouched
 from lintra_client.ledger.ledger import (
     DEFAULT_LEDGER,
@@ -25,12 +23,10 @@ from lintra_client.ledger.ledger import (
     default_path,
 )
 from lintra_client.ledger.outbox import Outbox
-from lintra_client.organisations.contribution import Contribution, finished, prepare, send_once
-from lintra_client.organisations.dataframes import TypedFrame, rows_of_frame, sources_of_frame
 from lintra_client.organisations.mapping import AS_IT_IS, FileMapping
-from lintra_client.organisations.table import Rows
 from lintra_client.sending.connection import Channel, Retries
-from lintra_client.sending.delivery import Delivery, Destination
+from lintra_client.sending.delivery import Delivery, Destination, found_at
+from lintra_client.sending.http import Http, http_of
 from lintra_client.sending.sealed_reports import (
     Parcel,
     block_size,
@@ -41,9 +37,8 @@ from lintra_client.sending.sealed_reports import (
     tokens_of,
 )
 from lintra_client.sending.sending import Sending, SendReceipt, receipt_of
-from lintra_client.task_check import ClientPolicy, agreed_task, require_distinct, server_url, task_identifier
+from lintra_client.task_check import ClientPolicy, Servers, addresses_of, task_identifier
 from lintra_client.upload.bulk import BulkCount, Progress, RowBlock, SendSummary, blocks_of, directly, send_blocks
-from lintra_client.upload.bulk_send import BlockSending
 from lintra_protocol.crypto.randomness import RandomBytes, bulk_system_randomness, system_randomness
 from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.errors import LedgerRefusedError
@@ -52,8 +47,13 @@ from lintra_protocol.fields.schema import Row
 from lintra_protocol.messages.documents import BATCH
 from lintra_protocol.task import Task
 
-Servers = Sequence[str] | Mapping[str, str]
-"""The servers' URLs as the task has them, in any order; or a mapping from these to where each is reached."""
+if TYPE_CHECKING:
+    import httpx2
+
+    from lintra_client.counted import Counted
+    from lintra_client.organisations.contribution import Contribution
+    from lintra_client.organisations.dataframes import TypedFrame
+    from lintra_client.organisations.table import Rows
 
 
 class Client:
@@ -70,7 +70,7 @@ class Client:
         strict: bool = False,
         retries: Retries | None = None,
         now: Callable[[], float] = time.time,
-        transport: httpx2.AsyncBaseTransport | None = None,
+        transport: "httpx2.AsyncBaseTransport | None" = None,
     ) -> None:
         """Connect to nothing yet.
 
@@ -90,12 +90,7 @@ class Client:
         Raises:
             ValueError: the identifier or a URL cannot be one, or a server is named twice.
         """
-        if isinstance(servers, str):
-            raise ValueError("servers is a list of URLs, got one string")
-        names = [server_url(name) for name in servers]
-        require_distinct(names)
-        addresses = map(server_url, servers.values()) if isinstance(servers, Mapping) else names
-        self._addresses = dict(zip(names, addresses, strict=True))
+        self._addresses = addresses_of(servers)
         self._task_id = task_identifier(task_id)
         self._policy = policy or ClientPolicy()
         self._ledger = ledger if isinstance(ledger, Ledger) else None
@@ -106,7 +101,7 @@ class Client:
         self._retries = retries or Retries()
         self._now = now
         self._transport = transport
-        self._http: httpx2.AsyncClient | None = None
+        self._http: Http | None = None
         self._task: Task | None = None
         self._destinations: list[Destination] = []
 
@@ -130,12 +125,11 @@ class Client:
         """
         if self._http is not None:
             return
-        # Answers are compared byte by byte, so nothing may come compressed.
-        headers = {"accept-encoding": "identity"}
-        self._http = httpx2.AsyncClient(transport=self._transport, headers=headers, timeout=self._retries.timeout)
+        self._http = http_of(self._transport, self._retries.timeout)
         try:
             await asyncio.to_thread(self._open_books)
-            await self._check(self._http)
+            channels = [Channel(self._http, *each, self._retries) for each in self._addresses.items()]
+            self._task, self._destinations = await found_at(channels, self._task_id, self._policy, self._now)
         except BaseException:
             await self.close()
             raise
@@ -149,7 +143,7 @@ class Client:
         if self._owns_ledger and self._ledger is not None:
             self._ledger.close()
         if http is not None:
-            await http.aclose()
+            await http.close()
 
     @property
     def task(self) -> Task:
@@ -231,7 +225,7 @@ class Client:
 
     async def send_many(
         self,
-        rows: Iterable[Row] | FloatArray | TypedFrame,
+        rows: "Iterable[Row] | FloatArray | TypedFrame",
         *,
         source_for: Callable[[int], object] | Distinct | None = None,
         source_column: str | None = None,
@@ -263,6 +257,9 @@ class Client:
         names row and column, if an array or a data frame does not fit; and what the iterable raised, after all rows
         before it were dealt with.
         """
+        from lintra_client.organisations.dataframes import TypedFrame, rows_of_frame, sources_of_frame
+        from lintra_client.upload.bulk_send import BlockSending
+
         task = self.task
         if source_column is not None:
             if source_for is not None or not isinstance(rows, TypedFrame):
@@ -297,7 +294,7 @@ class Client:
 
     async def contribute(
         self,
-        rows: Rows,
+        rows: "Rows",
         *,
         person: str | Sequence[object] | None = None,
         keep: int | None = None,
@@ -327,14 +324,16 @@ class Client:
 
     def contribution(
         self,
-        rows: Rows,
+        rows: "Rows",
         *,
         person: str | Sequence[object] | None = None,
         keep: int | None = None,
         leave_out: bool = False,
         mapping: FileMapping = AS_IT_IS,
-    ) -> Contribution:
+    ) -> "Contribution":
         """Encode all rows as `contribute` does, and say what is in them: nothing is charged, and nothing leaves."""
+        from lintra_client.organisations.contribution import prepare
+
         return prepare(
             self.task, self._ledger, rows, mapping, person=person, keep=keep, leave_out=leave_out, strict=self._strict
         )
@@ -343,36 +342,34 @@ class Client:
         """Send what is left of this organisation's report in this task, if one was begun; None if there is none."""
         if self._ledger is None or self._outbox is None:
             return None
+        from lintra_client.organisations.contribution import finished
+
         sending = Sending(self.task, self._open(), self._ledger, self._outbox, ())
         sent = await finished(sending, self.task, report_time(self.task, self._now()))
         return None if sent is None else receipt_of(self.task, sent, None)
 
-    async def send_contribution(self, made: Contribution, random_bytes: RandomBytes = system_randomness) -> SendReceipt:
+    async def send_contribution(
+        self, made: "Contribution", random_bytes: RandomBytes = system_randomness
+    ) -> SendReceipt:
         """Send what `contribution` has prepared."""
         when, tokens = report_time(self.task, self._now()), tokens_of(self.task, [self._token])
         if self._ledger is None or self._outbox is None:
             return await self.deliver(made.parcel(self.task, when, random_bytes, tokens))
+        from lintra_client.organisations.contribution import send_once
+
         sending = Sending(self.task, self._open(), self._ledger, self._outbox, made.sources)
         return receipt_of(self.task, *await send_once(sending, made, self.task, when, random_bytes, tokens))
 
     # --- afterwards --------------------------------------------------------------------------------------------
 
-    async def counted(self, report_id: str, *, batch: int = BATCH, certificate: str | None = None) -> Counted:
+    async def counted(self, report_id: str, *, batch: int = BATCH, certificate: str | None = None) -> "Counted":
         """Have the servers prove whether a report is in the cohort that they froze; see `counting.ask_counted`."""
+        from lintra_client.counted import ask_counted
+
         channels = [destination.channel for destination in self._open()]
         return await ask_counted(self.task, channels, report_id, batch, certificate)
 
     # --- inside ------------------------------------------------------------------------------------------------
-
-    async def _check(self, http: httpx2.AsyncClient) -> None:
-        channels = [Channel(http, name, address, self._retries) for name, address in self._addresses.items()]
-        path = f"/v1/tasks/{self._task_id}"
-        bodies = await asyncio.gather(*(channel.fetch(path, "task") for channel in channels))
-        self._task, indices = agreed_task(self._task_id, list(self._addresses), bodies, self._policy)
-        by_index = sorted(zip(indices, channels, strict=True), key=lambda pair: pair[0])
-        destinations = [Destination(self._task, index, channel, self._now) for index, channel in by_index]
-        await asyncio.gather(*(destination.key() for destination in destinations))
-        self._destinations = destinations
 
     def _open_books(self) -> None:
         """Open the ledger, if it is this client's own, and the outbox beside it."""

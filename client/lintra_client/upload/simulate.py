@@ -12,9 +12,9 @@ from multiprocessing.queues import SimpleQueue
 
 import numpy as np
 
-from lintra_client.task_check import ClientPolicy
+from lintra_client.task_check import ClientPolicy, Servers
 from lintra_client.upload.bulk import Progress, SendSummary
-from lintra_client.upload.client import Client, Servers
+from lintra_client.upload.client import Client
 from lintra_client.upload.sync_client import BlockingClient
 from lintra_protocol.crypto.ring import FloatArray
 

@@ -8,27 +8,29 @@ import threading
 import weakref
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from types import TracebackType
-from typing import Any, Self, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Self, TypedDict, TypeVar, Unpack
 
-import httpx2
-
-from lintra_client.counted import Counted
 from lintra_client.ledger.ledger import SELF, Distinct, Ledger, OwnLedger
-from lintra_client.organisations.contribution import Contribution
-from lintra_client.organisations.dataframes import TypedFrame
 from lintra_client.organisations.mapping import AS_IT_IS, FileMapping
-from lintra_client.organisations.table import Rows
 from lintra_client.sending.connection import Retries
 from lintra_client.sending.sealed_reports import Parcel
 from lintra_client.sending.sending import SendReceipt
-from lintra_client.task_check import ClientPolicy
+from lintra_client.task_check import ClientPolicy, Servers
 from lintra_client.upload.bulk import Progress, SendSummary
-from lintra_client.upload.client import Client, Servers
+from lintra_client.upload.client import Client
 from lintra_protocol.crypto.randomness import RandomBytes, system_randomness
 from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.fields.schema import Row
 from lintra_protocol.messages.documents import BATCH
 from lintra_protocol.task import Task
+
+if TYPE_CHECKING:
+    import httpx2
+
+    from lintra_client.counted import Counted
+    from lintra_client.organisations.contribution import Contribution
+    from lintra_client.organisations.dataframes import TypedFrame
+    from lintra_client.organisations.table import Rows
 
 T = TypeVar("T")
 
@@ -42,7 +44,7 @@ class ClientOptions(TypedDict, total=False):
     strict: bool
     retries: Retries | None
     now: Callable[[], float]
-    transport: httpx2.AsyncBaseTransport | None
+    transport: "httpx2.AsyncBaseTransport | None"
 
 
 class BlockingClient:
@@ -110,7 +112,7 @@ class BlockingClient:
 
     def send_many(
         self,
-        rows: Iterable[Row] | FloatArray | TypedFrame,
+        rows: "Iterable[Row] | FloatArray | TypedFrame",
         *,
         source_for: Callable[[int], object] | Distinct | None = None,
         source_column: str | None = None,
@@ -136,32 +138,32 @@ class BlockingClient:
             )
         )
 
-    def counted(self, report_id: str, *, batch: int = BATCH, certificate: str | None = None) -> Counted:
+    def counted(self, report_id: str, *, batch: int = BATCH, certificate: str | None = None) -> "Counted":
         """Have the servers prove whether a report was counted; see `Client.counted`."""
         self.open()
         return self._run(self._client.counted(report_id, batch=batch, certificate=certificate))
 
     def contribution(
         self,
-        rows: Rows,
+        rows: "Rows",
         *,
         person: str | Sequence[object] | None = None,
         keep: int | None = None,
         leave_out: bool = False,
         mapping: FileMapping = AS_IT_IS,
-    ) -> Contribution:
+    ) -> "Contribution":
         """Encode all rows of an organisation; see `Client.contribution`."""
         self.open()
         return self._client.contribution(rows, person=person, keep=keep, leave_out=leave_out, mapping=mapping)
 
-    def send_contribution(self, made: Contribution, random_bytes: RandomBytes = system_randomness) -> SendReceipt:
+    def send_contribution(self, made: "Contribution", random_bytes: RandomBytes = system_randomness) -> SendReceipt:
         """Send what `contribution` has prepared; see `Client.send_contribution`."""
         self.open()
         return self._run(self._client.send_contribution(made, random_bytes))
 
     def contribute(
         self,
-        rows: Rows,
+        rows: "Rows",
         *,
         person: str | Sequence[object] | None = None,
         keep: int | None = None,

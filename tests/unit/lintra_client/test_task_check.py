@@ -245,7 +245,7 @@ async def test_an_answer_that_is_no_definition_is_refused(
 
 
 async def test_an_endless_answer_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lintra_client.sending.connection.MAX_ANSWER_BYTES", 1000)
+    monkeypatch.setattr("lintra_client.sending.http.MAX_ANSWER_BYTES", 1000)
     await refused(Network(make_task()), InvalidMessageError, "longer than 1000 bytes")
 
 
