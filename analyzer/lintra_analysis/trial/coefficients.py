@@ -1,6 +1,6 @@
 """Compares the coefficients of a release with those of the rows without noise, and of the table itself."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
@@ -9,7 +9,6 @@ from lintra_analysis.estimators.estimates import Interval
 from lintra_analysis.estimators.regression import regression
 from lintra_analysis.estimators.regression_estimate import RegressionEstimate
 from lintra_analysis.releases.columns import INTERCEPT
-from lintra_analysis.releases.release import Release
 from lintra_analysis.trial.choice import FewColumns, chosen_few
 from lintra_analysis.trial.collection import Collected
 from lintra_analysis.trial.draws import CONFIDENCE, Draws
@@ -150,28 +149,6 @@ def column_of(feature: str, columns: Sequence[Column]) -> str:
     return feature
 
 
-def private_regression(collected: Collected) -> tuple[RegressionEstimate, tuple[str, ...]]:
-    """Regress the last column on the features that can be told; return also those that noise drowns.
-
-    A feature is drowned if its released squares are less than `TELLS` deviations. The choice reads the release only, so
-    it costs no privacy, and a real collection can do the same. With a feature that is zero for nearly everybody no
-    coefficient at all could be told, since the others may be traded against it. The intervals are for the rows that
-    were collected, which is what the table's own coefficients are about.
-
-    Raises:
-        InvalidAnalysisError: no feature is left.
-    """
-    release: Release = collected.release
-    moment, target = release.second_moment(), Schema(collected.task.columns, indicators=True).encoded[-1].name
-    squares = dict(zip([column.name for column in moment.columns], np.diagonal(moment.matrix), strict=True))
-    features = [name for name in squares if name not in {target, INTERCEPT}]
-    unseen = tuple(name for name in features if squares[name] < TELLS * collected.noise)
-    seen = [name for name in features if name not in unseen]
-    if not seen:
-        raise InvalidAnalysisError("the noise drowns every feature; a larger epsilon or more rows are needed")
-    return regression(release, target, seen, of="cohort", confidence=CONFIDENCE), unseen
-
-
 def least_squares(
     rows: EncodedRows, block: FloatArray, features: Sequence[str], roots: FloatArray | None = None
 ) -> tuple[dict[str, float], float]:
@@ -192,19 +169,6 @@ def least_squares(
     intercept = rows.center[-1] + rows.scale[-1] * solution[0] - float(slopes @ rows.center[places])
     names = [rows.names[place] for place in places]
     return dict(zip([*names, INTERCEPT], [*map(float, slopes), intercept], strict=True)), r2
-
-
-def r2_of_coefficients(coefficients: Mapping[str, float], rows: EncodedRows) -> float | None:
-    """Return R2 of predictions of the last column of all rows; None without coefficients. It may be below 0.
-
-    `coefficients` are by name, in the columns' units, the intercept included.
-    """
-    if INTERCEPT not in coefficients:
-        return None
-    values = rows.in_units(rows.own)
-    slopes = np.array([coefficients.get(name, 0.0) for name in rows.names[:-1]])
-    found = r2_of(values[:, -1], coefficients[INTERCEPT] + values[:, :-1] @ slopes)
-    return found if np.isfinite(found) else None
 
 
 def r2_of(outcome: FloatArray, predicted: FloatArray, weights: FloatArray | None = None) -> float:

@@ -1,32 +1,30 @@
 """Compares what organisations learn together, each with one report, with what each learns alone.
 
-R2 of all coefficients is measured on the rows of the whole table, whoever they were learned from. The bound of a
-person's rows follows from the table, as all bounds do.
+R2 of all coefficients is measured on the rows of the whole table, whoever they were learned from. Collections are
+simulated: the noise is drawn many times, and an organisation gains if all together predict better than it does alone in
+80 % of the draws. The bound of a person's rows follows from the table, as all bounds do.
 """
 
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lintra_analysis.kinds.decode import read
-from lintra_analysis.trial.coefficients import (
-    RegressionComparison,
-    least_squares,
-    private_regression,
-    r2_of_coefficients,
-)
+from lintra_analysis.releases.release import Release
+from lintra_analysis.trial.coefficients import RegressionComparison, r2_of
 from lintra_analysis.trial.collection import Collected
+from lintra_analysis.trial.draws import Draws
 from lintra_analysis.trial.files.bounds import Bounds
 from lintra_analysis.trial.selection import EncodedRows
-from lintra_protocol.crypto.randomness import RandomBytes
+from lintra_analysis.trial.verdict import SEEN, OwnRows
 from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.encoding.documents import Real, fraction, real
-from lintra_protocol.errors import InvalidTableError, LintraError
+from lintra_protocol.errors import InvalidAnalysisError, InvalidTableError
 from lintra_protocol.fields.person_names import person_name
 from lintra_protocol.fields.schema import Schema
 from lintra_protocol.mechanisms.collusion import epsilons_if_colluding
@@ -35,11 +33,15 @@ MOST_ALONE = 30
 """So many organisations, those with the most rows, are shown alone."""
 
 _DIGITS = 4
+_CUT_OFF = 1e-10
 
 
 @dataclass(frozen=True)
 class R2OverAll:
-    """R2 over all rows of the table: of private coefficients, and of least squares; None where there are none."""
+    """R2 over all rows of the table: of a private release, its median over draws, and of least squares.
+
+    The first is None where there are too few rows for a regression, the second where none is without a gap.
+    """
 
     private: float | None
     non_private: float | None
@@ -49,13 +51,17 @@ class R2OverAll:
 class Alone:
     """What one organisation learns by itself: from its own release with the same promise, and from its own rows.
 
-    `rows` counts those in which a number is missing, too.
+    `rows` counts those in which a number is missing, too. `better` is the share of simulated collections in which all
+    together predict better than it does alone under the same promise, and `better_than_own_rows` than least squares on
+    its own rows, without noise.
     """
 
     organisation: str
     rows: int
     persons: int
     r2: R2OverAll
+    better: float
+    better_than_own_rows: float
 
 
 @dataclass(frozen=True, repr=False)
@@ -199,30 +205,43 @@ def pooled_of(
     rows: EncodedRows,
     whole: NDArray[np.bool_],
     dropped_rows: int,
-    random_bytes: RandomBytes,
     said: Callable[[str], None],
 ) -> PooledComparison:
     """Compare what all learn with what each learns alone.
 
     `rows` are the complete rows of all, those of the table for which `whole`, shape `(n,)`, is true.
     """
-    features = [each.name for each in answer.coefficients]
+    assert collected.exact is not None
+    task, features, draws = collected.task, [slope.name for slope in answer.judgement.slopes], answer.judgement.draws
+    together = _drawn_r2(collected.exact, rows, features, draws)
     alone, count = [], min(len(whose.organisations), MOST_ALONE)
     for number, (name, (places, persons)) in enumerate(zip(whose.organisations, whose.files[:count], strict=False)):
         said(f"estimating what each learns alone: {number + 1} of {count}")
-        r2 = _r2_of_release(_by_itself(collected, collected.contributions[number], random_bytes), rows)
+        exact = read(task, collected.contributions[number][np.newaxis], np.array([1], np.int64))
+        try:
+            by_itself = _drawn_r2(exact, rows, features, draws)
+        except InvalidAnalysisError:
+            by_itself = None
         own = rows.own[whose.of[whole] == number]
-        plain = r2_of_coefficients(least_squares(rows, own, features)[0], rows) if len(own) else None
-        alone.append(Alone(name, len(places), int(persons.max()) + 1, R2OverAll(r2, plain)))
-    task = collected.task
+        plain = _r2_of_own(rows, own, features) if len(own) else None
+        better = 1.0 if by_itself is None else float(np.mean(together > by_itself))
+        without = 1.0 if plain is None else float(np.mean(together > plain))
+        r2 = R2OverAll(None if by_itself is None else float(np.median(by_itself)), plain)
+        alone.append(Alone(name, len(places), int(persons.max()) + 1, r2, better, without))
     return PooledComparison(
         promised_to=collected.privacy.persons,
         colluding=epsilons_if_colluding(task.measurement, task.claim),
         organisations=len(whose.organisations),
         dropped_rows=dropped_rows,
-        r2=R2OverAll(_r2_of_release(collected, rows), answer.r2.own),
+        r2=R2OverAll(float(np.median(together)), answer.r2.own),
         alone=tuple(alone),
     )
+
+
+def gains(shares: Sequence[float]) -> tuple[int, int]:
+    """Return how many of these shares of draws say "better together", and how many say neither that nor the reverse."""
+    better = sum(share >= SEEN for share in shares)
+    return better, sum(max(share, 1 - share) < SEEN for share in shares)
 
 
 def _person_bound(bounds: Bounds, rows: FloatArray, pairs: IntArray, rows_per_person: int) -> Real | None:
@@ -242,17 +261,23 @@ def _person_bound(bounds: Bounds, rows: FloatArray, pairs: IntArray, rows_per_pe
     return bound if fraction(bound) ** 2 < rows_per_person * fraction(bounds.row_bound) ** 2 else None
 
 
-def _by_itself(collected: Collected, contribution: IntArray, random_bytes: RandomBytes) -> Collected:
-    """Return what one organisation could release by itself with the same promise: its sum with noise of its own."""
-    task = collected.task
-    noised = task.measurement.noised(contribution, random_bytes)
-    alone = replace(collected.privacy, num_clients=1, honest_clients=1)
-    return Collected(task, read(task, noised[np.newaxis], np.array([1], np.int64)), alone)
+def _drawn_r2(exact: Release, rows: EncodedRows, features: Sequence[str], draws: int) -> FloatArray:
+    """Return R2 over all rows of the point that a release prints, for many draws of its noise, shape `(B,)`.
+
+    Raises InvalidAnalysisError if there are too few rows for a regression.
+    """
+    drawn = Draws.of(exact.second_moment(), rows.names[-1], features, draws)
+    units = rows.in_units(rows.own)[:, [*rows.places(features), len(rows.names) - 1]]
+    return OwnRows.of(units, drawn.design.gram.columns, own_slopes=False).r2_of(drawn.points())
 
 
-def _r2_of_release(collected: Collected, rows: EncodedRows) -> float | None:
-    """Return R2 over all rows of what a release tells; None if it tells nothing."""
-    try:
-        return r2_of_coefficients(private_regression(collected)[0].params, rows)
-    except LintraError:
-        return None
+def _r2_of_own(rows: EncodedRows, own: FloatArray, features: Sequence[str]) -> float:
+    """Return R2 over all rows of least squares on an organisation's own, shape `(m, k)`.
+
+    Of slopes that these do not determine the smallest are taken, so that a column that is the same in all of them has
+    the slope 0.
+    """
+    places, middle = rows.places(features), own.mean(axis=0)
+    centred = own - middle
+    slopes = np.linalg.lstsq(centred[:, places], centred[:, -1], rcond=_CUT_OFF)[0]
+    return r2_of(rows.own[:, -1], middle[-1] + (rows.own[:, places] - middle[places]) @ slopes)

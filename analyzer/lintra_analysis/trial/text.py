@@ -12,7 +12,7 @@ from lintra_analysis.trial import logistic_text
 from lintra_analysis.trial.coefficients import RegressionComparison
 from lintra_analysis.trial.directions import DirectionComparison
 from lintra_analysis.trial.logistic import LogisticComparison
-from lintra_analysis.trial.organisations import PooledComparison
+from lintra_analysis.trial.organisations import PooledComparison, gains
 from lintra_analysis.trial.trial import Trial
 from lintra_analysis.trial.verdict import SEEN, Size, SlopeVerdict, Verdict
 from lintra_analysis.trial.what_if import prospects_table
@@ -100,15 +100,15 @@ def _alone(pooled: PooledComparison, rows: int) -> Iterator[str]:
 
 def _gain(pooled: PooledComparison) -> str:
     """Say how many of those that are shown learn more together than alone, under the same promise and without one."""
-    together, alone = pooled.r2.private, [each.r2 for each in pooled.alone]
-    if together is None:
-        return "Together they learn nothing at this epsilon."
-    under = sum(each.private is None or each.private < together for each in alone)
-    without = sum(each.non_private is None or each.non_private < together for each in alone)
-    return (
-        f"Together, {under} of {len(alone)} predict everybody's rows better than alone with the same promise, "
-        f"and {without} better than alone without any."
-    )
+    parts = []
+    for shares, than in (
+        ([each.better for each in pooled.alone], "alone with the same promise"),
+        ([each.better_than_own_rows for each in pooled.alone], "by their own rows without any"),
+    ):
+        better, unclear = gains(shares)
+        open_ = f", and of {unclear} there is no clear difference" if unclear else ""
+        parts.append(f"{better} of {len(shares)} predict everybody's rows better than {than}{open_}")
+    return f"Together, in at least 80 % of simulated collections, {'; '.join(parts)}."
 
 
 def _r2(value: float | None) -> str:

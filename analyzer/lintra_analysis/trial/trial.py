@@ -129,7 +129,7 @@ def try_table(
     pooled = None
     if whose is not None and isinstance(answer, RegressionComparison):
         dropped = asked - table.num_rows
-        pooled = pooled_of(whose, collected, answer, rows, whole, dropped, random_bytes, said)
+        pooled = pooled_of(whose, collected, answer, rows, whole, dropped, said)
     return Trial(
         specification=specification,
         target=rows.names[-1],
