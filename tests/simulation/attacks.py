@@ -117,6 +117,28 @@ async def row_of_a_failed_commit_at_the_end(world: World, editor: Editor) -> Non
             return
 
 
+async def opened_while_it_is_closed(world: World, editor: Editor) -> None:
+    """Let a row say that its batch is open, while its list is being signed, and send it another report."""
+    for server, place, course in _open(world, editor):
+        if not course.waiting.get(server) or course.closes > world.times.wall:
+            continue
+
+        async def meanwhile(server: int = server, place: int = place, course: Course = course) -> None:
+            row = editor.read(server, "batches", place).get(place)
+            if row is not None:
+                row = row | {"state": "open"}
+                _edited(editor, server, place, row, "a batch is opened while it is closed", "batches")
+            await upload_one(world, course, server)
+
+        for _ in range(STEPS):
+            if course.over or (server, "inventory") in course.documents:
+                break
+            world.servers[server].meanwhile = meanwhile
+            await next_question(world, course)
+        world.servers[server].meanwhile = None
+        return
+
+
 async def victim_left_alone(world: World, editor: Editor) -> None:
     """Cut most reports of an honest server; a few come again, and all others are left out by the other servers."""
     for server, place, course in _open(world, editor):
@@ -232,6 +254,7 @@ ATTACKS: tuple[Attack, ...] = (
     row_of_a_failed_commit,
     row_of_a_failed_commit_that_is_joined,
     row_of_a_failed_commit_at_the_end,
+    opened_while_it_is_closed,
     victim_left_alone,
     list_taken_away,
     look_taken_away,
