@@ -22,7 +22,7 @@ from services import analyst_token, lintra, local_services, running
 
 from lintra_analysis.access.rest_client import AnalyzerClient
 from lintra_analysis.trial.pilot import pilot_document
-from lintra_client import Client, Ledger, SendSummary
+from lintra_client import Client, ClientPolicy, Ledger, SendSummary
 from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.task import Task
 from lintra_service.bearer_tokens import token_hash
@@ -179,8 +179,9 @@ def asked(columns: list[dict[str, object]], kind: str = "second_moment", **chang
     return {**specification, "delta": 1e-6, "min_clients": CLIENTS - 10, "suite": "x25519", **changes}
 
 
-async def sent_to(task_id: str, rows: FloatArray) -> SendSummary:
-    async with Client(task_id, [f"https://{name}" for name in NAMES[:2]], ledger=None) as client:
+async def sent_to(task_id: str, rows: FloatArray, *, trusting: bool = False) -> SendSummary:
+    policy = ClientPolicy(trust_enrolment=trusting)
+    async with Client(task_id, [f"https://{name}" for name in NAMES[:2]], ledger=None, policy=policy) as client:
         return await client.send_many(rows)
 
 
@@ -206,13 +207,15 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
             for name, specification in {
                 "patients": asked(PATIENTS),
                 "flights": asked(FLIGHTS),
-                "adults": asked(adults, "ron_gauss", epsilon=8),
+                "adults": asked(adults, "ron_gauss", epsilon=8, noise="both"),
                 "pilot": pilot_document(asked(PATIENTS)),
             }.items():
                 columns: list[dict[str, object]] = specification["columns"]  # type: ignore[assignment]
                 for where in (made.sent, made.released):
                     task_id = client.create_task(specification)["task_id"]
-                    assert asyncio.run(sent_to(task_id, rows_of(columns))).sent == CLIENTS
+                    # A pilot has one layer of noise, so clients answer it only if they trust whoever enrols them.
+                    sent = asyncio.run(sent_to(task_id, rows_of(columns), trusting=name == "pilot"))
+                    assert sent.sent == CLIENTS
                     where[name] = client.release(task_id) if where is made.released else task_id
             named = client.task(made.sent["patients"])["definition"]["servers"]
             made.environment.update({f"KEY_{number}": each["identity_key"] for number, each in enumerate(named)})
