@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from lintra_analysis.access.downloaded import open_release
     from lintra_analysis.access.rest_client import AnalyzerClient, connect
+    from lintra_analysis.access.stream import WindowStream
     from lintra_analysis.estimators.chi_square import ChiSquareEstimate, chi_square
     from lintra_analysis.estimators.correlation import CorrelationEstimate, correlation
     from lintra_analysis.estimators.feature_tests import FeatureTests, anova, f_test
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from lintra_analysis.estimators.regression import regression
     from lintra_analysis.estimators.regression_estimate import RegressionEstimate
     from lintra_analysis.estimators.survival import LogrankEstimate, SurvivalEstimate, logrank, survival
+    from lintra_analysis.estimators.timeline import Timeline
     from lintra_analysis.estimators.trend import TrendEstimate, trend
     from lintra_analysis.estimators.wide import wide_components, wide_ridge, wide_variances
     from lintra_analysis.estimators.wide_estimate import WideComponents, WideRidge
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from lintra_analysis.synthetic.rows import SyntheticRows
     from lintra_analysis.trial.files.table import Readings, read_columns
     from lintra_analysis.trial.frame import trial
+    from lintra_analysis.trial.stream import stream_trial
 
 __all__ = [
     "AnalyzerClient",
@@ -63,9 +66,11 @@ __all__ = [
     "Release",
     "SurvivalEstimate",
     "SyntheticRows",
+    "Timeline",
     "TrendEstimate",
     "WideComponents",
     "WideRidge",
+    "WindowStream",
     "anova",
     "chi_square",
     "connect",
@@ -85,6 +90,7 @@ __all__ = [
     "read_columns",
     "regression",
     "regression_path",
+    "stream_trial",
     "survival",
     "synthesize",
     "trend",
@@ -113,9 +119,11 @@ _MODULES = {
     "Release": "releases.release",
     "SurvivalEstimate": "estimators.survival",
     "SyntheticRows": "synthetic.rows",
+    "Timeline": "estimators.timeline",
     "TrendEstimate": "estimators.trend",
     "WideComponents": "estimators.wide_estimate",
     "WideRidge": "estimators.wide_estimate",
+    "WindowStream": "access.stream",
     "anova": "estimators.feature_tests",
     "chi_square": "estimators.chi_square",
     "connect": "access.rest_client",
@@ -136,6 +144,7 @@ _MODULES = {
     "read_columns": "trial.files.table",
     "regression": "estimators.regression",
     "regression_path": "estimators.path",
+    "stream_trial": "trial.stream",
     "survival": "estimators.survival",
     "synthesize": "synthetic.analysis",
     "trend": "estimators.trend",

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -39,7 +39,7 @@ from lintra_analyzer.tasks.registration import Bringing, current_state, register
 from lintra_analyzer.tasks.report_counts import ReportCounts
 from lintra_analyzer.tasks.schedule import Schedule, num_begun, num_due
 from lintra_analyzer.tasks.task_index import TaskIndex
-from lintra_analyzer.tasks.windows import Window, combined, window_of
+from lintra_analyzer.tasks.windows import Window, window_of
 from lintra_protocol.cohort.report_ids import ReportIds
 from lintra_protocol.crypto.randomness import RandomBytes, bulk_system_randomness
 from lintra_protocol.crypto.tokens import make_token
@@ -91,21 +91,6 @@ class AnalysisRequest(Protocol):
 
     def is_small(self, release: Release) -> bool:
         """Return whether it is computed in a second and some megabytes."""
-
-
-class Combination(Protocol[T_co]):
-    """What an analyst asks about the windows of a task, from the number `first` to `last`."""
-
-    @property
-    def first(self) -> int:
-        """Return the first window that takes part."""
-
-    @property
-    def last(self) -> int:
-        """Return the last window that takes part."""
-
-    def run(self, releases: Mapping[int, Release]) -> T_co:
-        """Ask it."""
 
 
 class Service:
@@ -279,7 +264,7 @@ class Service:
 
     def windows(self, task_id: str, first: int, count: int) -> list[Window]:
         """Return the windows of a task that have begun, from the number `first` on, `count` at most."""
-        task = self._windowed(task_id)
+        task = self.windowed(task_id)
         now = self._world.now()
         count = max(min(count, num_begun(task, now) - first), 0)
         jobs = {job.batch: job for job in self.store.jobs(task_id, first, count)}
@@ -290,7 +275,8 @@ class Service:
             for number in range(first, first + count)
         ]
 
-    def _windowed(self, task_id: str) -> Task:
+    def windowed(self, task_id: str) -> Task:
+        """Return a task with windows; raise UnknownTaskError or UnknownBatchError if there is none."""
         task = self.task(task_id)
         if task.windows is None:
             raise UnknownBatchError("the task has a single batch, and no windows")
@@ -326,30 +312,6 @@ class Service:
             ) from None
         self.metrics.analysis(request.kind)
         return estimate
-
-    async def trend(self, task_id: str, asked: Combination[T], who: str) -> T:
-        """Combine the releases of a task's windows, for `who` asks; they are opened one by one.
-
-        Raises:
-            UnknownTaskError: there is no such task.
-            UnknownBatchError: it has no windows.
-            InvalidAnalysisError: it does not fit the releases, or there are too few, or it reaches a cap.
-            InvalidReleaseError: archived numbers are not those of a record.
-        """
-        task = self._windowed(task_id)
-        if task.stream is not None:
-            raise InvalidAnalysisError(
-                "the noise of a stream's windows hangs together, which this analysis does not know; open them together "
-                "with `open_stream` of AnalyzerClient in Python"
-            )
-        records = self.store.releases_of(task_id, asked.first, max(asked.last + 1 - asked.first, 0))
-        small = len(records) * len(task.columns) <= MOST_SMALL
-        try:
-            found: T = await self.work.run(who, combined, self.archive, task, records, asked, small=small)
-        except WorkRefusedError as error:
-            raise InvalidAnalysisError(f"the windows together: {error}; ask about fewer windows") from None
-        self.metrics.analysis("trend")
-        return found
 
     def cohort_ids(self, signed: SignedRecord) -> ReportIds:
         """Return the sorted report identifiers of a release; raise InvalidReleaseError if they are gone."""

@@ -149,11 +149,26 @@ def of_windows(stages: list[Names], printed: str) -> None:
     assert "Gaps" in printed
 
 
+def of_a_year_of_weeks(stages: list[Names], printed: str) -> None:
+    from lintra_analysis.estimators.timeline import Span
+
+    year = stages[-1]["year"]
+    assert isinstance(year, Span)
+    assert (year.first, year.last, year.num_windows) == (0, 51, 51)
+    truth = 7.4 + 0.6 * np.mean([np.cos(2 * np.pi * week / 52) for week in range(52) if week != 17])
+    error = year.means[0].standard_error
+    assert error is not None
+    assert abs(year.means[0].value - truth) < 5 * error.total + 0.02
+    assert "no release of window 17" in printed
+    assert "Columns over windows: moving sums" in printed
+
+
 FINDS: dict[str, Callable[[list[Names], str], None]] = {
     "docs/explanation/estimators.md": of_estimators,
     "docs/how-to/synthetic.md": of_synthetic,
     "docs/explanation/ndis.md": of_profiles,
     "docs/how-to/windows.md": of_windows,
+    "docs/how-to/collect-weekly.md": of_a_year_of_weeks,
     "docs/reference/mechanisms/central_second_moment.md": of_second_moment,
     "docs/reference/mechanisms/random_projection.md": of_projection,
     "docs/reference/mechanisms/private_least_squares.md": of_least_squares,
@@ -178,7 +193,7 @@ def download_examples(folder: Path) -> None:
 
 
 ALONE = sorted({block.page for block in every_block("python")} - SERVED)
-LONG = {"docs/explanation/estimators.md", "docs/how-to/windows.md"}
+LONG = {"docs/explanation/estimators.md", "docs/how-to/windows.md", "docs/how-to/collect-weekly.md"}
 """Pages whose blocks compute for seconds."""
 
 
@@ -189,6 +204,8 @@ def test_every_block_of_python_on_a_page_runs_and_finds_what_the_page_says(
     monkeypatch.chdir(tmp_path)
     if "flights.npz" in pages()[page]:
         download_examples(tmp_path)
+    for name, content in re.findall(r"^cat > (\S+\.json) <<END\n(.*?)^END$", pages()[page], re.DOTALL | re.MULTILINE):
+        (tmp_path / name).write_text(content)
     stages = run_python([block for block in blocks(page) if block.kind == "python"], {})
     printed = capsys.readouterr().out
     FINDS.get(page, lambda stages, printed: None)(stages, printed)

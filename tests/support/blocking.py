@@ -5,6 +5,7 @@ import threading
 
 import httpx2
 
+from lintra_analysis.access.rest_client import AnalyzerClient
 from lintra_analyzer.web.app import create_app
 from support.analyzer_world import Life
 
@@ -14,7 +15,7 @@ class Loop:
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever)
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
 
     def run(self, coroutine: object) -> object:
@@ -46,3 +47,16 @@ class Bridge(httpx2.BaseTransport):
         inner = httpx2.Request(request.method, request.url, headers=request.headers, content=body)
         response = await self._transport.handle_async_request(inner)
         return response.status_code, response.headers.raw, await response.aread()
+
+
+class KeptOpen:
+    """A client that a command does not close."""
+
+    def __init__(self, client: AnalyzerClient) -> None:
+        self._client = client
+
+    def __enter__(self) -> AnalyzerClient:
+        return self._client
+
+    def __exit__(self, *_: object) -> None:
+        pass

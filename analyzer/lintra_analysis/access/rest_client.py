@@ -1,36 +1,28 @@
 """The REST interface from Python, blocking: what the command line, notebooks and the demo use.
 
-Refusals come back as the errors that the analyzer raised. A request that got no answer is sent again; creating a task
-carries a key of its own, so that a repetition does not make a second one.
+Creating a task carries a key of its own, so that a repetition does not make a second one.
 """
 
-import json
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self, cast
 from urllib.parse import urlencode
 
 import httpx2
-import stamina
 
 from lintra_analysis.access.downloaded import RECORD, TASK, opened
 from lintra_analysis.access.model_client import ModelClient
-from lintra_analysis.access.stream import WindowNumbers, release_between, remembered_in
+from lintra_analysis.access.requests import Document, Requests, refusal
+from lintra_analysis.access.stream import NO_STREAM, WindowNumbers, WindowStream, remembered_in
 from lintra_analysis.certificate.certificate import SignedRecord, numbers_in
 from lintra_analysis.releases.release import Release
-from lintra_protocol.crypto.randomness import RandomBytes, system_randomness
 from lintra_protocol.encoding.canonical import base64url
-from lintra_protocol.errors import InvalidMessageError, LintraError, OverloadedError, UnavailableError
-from lintra_protocol.http.problems import MEDIA_TYPE, from_problem
+from lintra_protocol.errors import InvalidAnalysisError, InvalidMessageError, UnavailableError
+from lintra_protocol.http.problems import from_problem
 from lintra_protocol.messages.documents import BATCH
 from lintra_protocol.task import Task
 
 _MOST_TOKENS = 10_000
-
-Document = dict[str, Any]
-"""A JSON object as docs/reference/analyzer.md describes it."""
 
 
 def connect(url: str, token: str) -> "AnalyzerClient":
@@ -49,7 +41,7 @@ def connect(url: str, token: str) -> "AnalyzerClient":
     return AnalyzerClient(url, token)
 
 
-class AnalyzerClient:
+class AnalyzerClient(Requests):
     """One analyst's connection to an analyzer; close it, or use it in a `with` statement.
 
     >>> from lintra_analysis import connect
@@ -59,34 +51,10 @@ class AnalyzerClient:
     >>> analyzer.close()
     """
 
-    def __init__(
-        self,
-        url: str,
-        token: str,
-        *,
-        timeout: float = 60.0,
-        attempts: int = 5,
-        transport: httpx2.BaseTransport | None = None,
-        random_bytes: RandomBytes = system_randomness,
-    ) -> None:
-        """Talk to the analyzer at `url`; `timeout` in seconds is for one request, sent up to `attempts` times."""
-        headers = {"authorization": f"Bearer {token}"}
-        self._http = httpx2.Client(base_url=url, headers=headers, timeout=timeout, transport=transport)
-        self._random_bytes = random_bytes
-        self._attempts = attempts
-        self.models = ModelClient(self._send, self._pages, lambda: base64url(random_bytes(16)))
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close the connection."""
-        self._http.close()
+    @property
+    def models(self) -> ModelClient:
+        """Return what fits models in rounds."""
+        return ModelClient(self._send, self._pages, lambda: base64url(self._random_bytes(16)))
 
     # --- tasks ---------------------------------------------------------------------------------------------------
 
@@ -236,25 +204,26 @@ class AnalyzerClient:
         task = Task.from_value(self.task(signed.record.task_id)["definition"])
         return opened(signed, task, self.sketch(release_id), self._earlier)
 
-    def open_stream(self, task_id: str, since: int = 0, until: int | None = None) -> Release:
-        """Return the released windows of a stream from `since` to `until`, the last if not given, added up.
+    def stream(self, task_id: str) -> WindowStream:
+        """Return the released windows of a stream; their errors know what every server took back.
 
-        It is read as any other release; its errors know what every server took back.
+        `release` of it adds up those of an interval, as any other release.
 
         Raises:
-            InvalidAnalysisError: the windows are no stream, or none of the interval was released.
+            InvalidAnalysisError: the windows are no stream, or none was released.
             InvalidReleaseError: numbers are not those of their record.
         """
         task, windows = Task.from_value(self.task(task_id)["definition"]), dict[int, WindowNumbers]()
-        last = task.num_batches - 1 if until is None else until
+        if task.stream is None:
+            raise InvalidAnalysisError(NO_STREAM)
         for window in self.windows(task_id):
-            if window["release_id"] is not None and window["window"] <= last:
+            if window["release_id"] is not None:
                 record = self.record(window["release_id"]).record
                 if (record.task_id, record.batch) != (task_id, window["window"]):
                     raise InvalidMessageError("the list of windows names the release of another one")
                 numbers = numbers_in(record, self.sketch(record.release_id))
                 windows[record.batch] = WindowNumbers(remembered_in(record), *numbers)
-        return release_between(task, windows, since, last)
+        return WindowStream(task, windows)
 
     def download_release(self, release_id: str, path: str | Path) -> None:
         """Write a release to three files that `open_release` opens: `<path>.npz`, `<path>.json`, `<path>.task.json`.
@@ -303,7 +272,7 @@ class AnalyzerClient:
             with self._http.stream("GET", f"/v1/releases/{release_id}/evidence") as response:
                 if not response.is_success:
                     response.read()
-                    raise _refusal(response)
+                    raise refusal(response)
                 with coming.open("wb") as file:
                     for piece in response.iter_bytes():
                         file.write(piece)
@@ -316,10 +285,12 @@ class AnalyzerClient:
     def analyse(self, release_id: str, kind: str, **arguments: object) -> Document:
         """Run an analysis, such as "regression" or "pca", with the arguments of docs/reference/analyzer.md.
 
+        `release_id` may name windows of a stream as well, which are added up: `TASK:FIRST-LAST`.
+
         Raises:
             InvalidAnalysisError: it does not fit the release.
         """
-        return self._json("POST", f"/v1/releases/{release_id}/analyses", {"kind": kind, **arguments})
+        return self._json("POST", _analyses_of(release_id), {"kind": kind, **arguments})
 
     def analysis_text(self, release_id: str, kind: str, media_type: str = "text/plain", **arguments: object) -> str:
         """Run an analysis and return it as a text for people, or as "text/csv".
@@ -327,8 +298,7 @@ class AnalyzerClient:
         Raises:
             InvalidAnalysisError: it does not fit the release.
         """
-        path, headers = f"/v1/releases/{release_id}/analyses", {"accept": media_type}
-        return self._send("POST", path, {"kind": kind, **arguments}, headers).content.decode("utf-8")
+        return self._text(_analyses_of(release_id), {"kind": kind, **arguments}, media_type)
 
     def trend(self, task_id: str, column: str, **arguments: object) -> Document:
         """Combine the windows of a task that were released, with the arguments of docs/reference/analyzer.md.
@@ -341,52 +311,26 @@ class AnalyzerClient:
 
     def trend_text(self, task_id: str, column: str, media_type: str = "text/plain", **arguments: object) -> str:
         """Combine windows as `trend` does, and return a text for people, or "text/csv"."""
-        path, headers = f"/v1/tasks/{task_id}/trend", {"accept": media_type}
-        return self._send("POST", path, {"column": column, **arguments}, headers).content.decode("utf-8")
+        return self._text(f"/v1/tasks/{task_id}/trend", {"column": column, **arguments}, media_type)
 
-    # --- requests ------------------------------------------------------------------------------------------------
+    def timeline(self, task_id: str, **arguments: object) -> Document:
+        """Return columns over the windows of a stream, with the arguments of docs/reference/analyzer.md.
 
-    def _pages(self, path: str) -> list[Document]:
-        """Return a whole list, page by page, as each page leads to the next one (RFC 8288)."""
-        found: list[Document] = []
-        query = ""
-        while True:
-            answer = self._send("GET", path + query)
-            found += json.loads(answer.content)
-            query = answer.links.get("next", {}).get("url", "")
-            if not query:
-                return found
-            # The token goes to the list that was asked for, and to no other address.
-            if not query.startswith("?"):
-                raise InvalidMessageError("the next page of the list is somewhere else")
+        Raises:
+            InvalidAnalysisError: the windows are no stream, none was released, or it does not fit them.
+        """
+        return self._json("POST", f"/v1/tasks/{task_id}/timeline", arguments)
 
-    def _json(
-        self, method: str, path: str, body: Mapping[str, object] | None = None, headers: dict[str, str] | None = None
-    ) -> Document:
-        return cast("Document", json.loads(self._send(method, path, body, headers).content))
-
-    def _send(
-        self, method: str, path: str, body: Mapping[str, object] | None = None, headers: dict[str, str] | None = None
-    ) -> httpx2.Response:
-        # A server that refused a new task as unavailable was asked often enough already.
-        temporary = (httpx2.TransportError,) if method == "POST" else (httpx2.TransportError, OverloadedError)
-        try:
-            for attempt in stamina.retry_context(on=temporary, attempts=self._attempts, wait_initial=0.2, wait_max=5.0):
-                with attempt:
-                    response = self._http.request(method, path, json=body, headers=headers)
-                    if not response.is_success:
-                        raise _refusal(response)
-                    return response
-        except httpx2.TransportError as error:
-            raise UnavailableError(f"the analyzer does not answer: {type(error).__name__}") from None
-        raise AssertionError("the last attempt returns or raises")  # pragma: no cover
+    def timeline_text(self, task_id: str, media_type: str = "text/plain", **arguments: object) -> str:
+        """Return columns over windows as `timeline` does, as a text for people, or "text/csv"."""
+        return self._text(f"/v1/tasks/{task_id}/timeline", arguments, media_type)
 
 
 def _release_path(task_id: str, batch: int) -> str:
     return f"/v1/tasks/{task_id}/batches/{batch}/release"
 
 
-def _refusal(response: httpx2.Response) -> LintraError:
-    if response.headers.get("content-type", "").partition(";")[0] != MEDIA_TYPE:
-        return InvalidMessageError(f"status {response.status_code} without a problem document; is this an analyzer?")
-    return from_problem(response.json())
+def _analyses_of(name: str) -> str:
+    """Return where analyses of a release are asked for, or of windows of a stream, as TASK:FIRST-LAST."""
+    task_id, is_interval, interval = name.partition(":")
+    return f"/v1/tasks/{task_id}/windows/{interval}/analyses" if is_interval else f"/v1/releases/{name}/analyses"

@@ -1,4 +1,4 @@
-"""A stream of windows: the covariance of their noise, and windows of an interval added up to a release as any other.
+"""The released windows of a stream: the covariance of their noise, and what can be asked of any interval of them.
 
 What each server took back stands in the certificates (`ServerPart.remembered`). From it follows the matrix C_j that
 server j really used, and with it the noise of any sum of windows (docs/proofs/together.md#streams).
@@ -6,10 +6,15 @@ server j really used, and with it the noise of any sum of windows (docs/proofs/t
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lintra_analysis.certificate.certificate import ReleaseRecord
+from lintra_analysis.estimators.estimates import Of
+from lintra_analysis.estimators.timeline import Over, Timeline, timeline
+from lintra_analysis.estimators.trend import TrendEstimate, trend
 from lintra_analysis.kinds.decode import read
 from lintra_analysis.releases.release import Release
 from lintra_protocol.crypto.ring import FloatArray, IntArray
@@ -17,8 +22,12 @@ from lintra_protocol.errors import InvalidAnalysisError
 from lintra_protocol.privacy.stream_matrix import STEPS, StreamMatrix
 from lintra_protocol.task import Task
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+NO_STREAM = "the windows of this task are no stream: their noise is independent"
 _ROUNDING = 1 / 12
-"""Variance of what rounding to a whole step adds, in squared steps."""
+"""Variance of what rounding to a whole step adds to a window, in squared steps."""
 
 
 @dataclass(frozen=True)
@@ -37,16 +46,19 @@ def remembered_in(record: ReleaseRecord) -> tuple[tuple[int, ...], ...]:
     """Return which windows entered a release at each server, or raise InvalidAnalysisError if it is no stream's."""
     found = tuple(part.remembered for part in record.servers if part.remembered is not None)
     if len(found) < len(record.servers):
-        raise InvalidAnalysisError("the windows of this task are no stream: their noise is independent")
+        raise InvalidAnalysisError(NO_STREAM)
     return found
 
 
-def noise_covariance(stream: StreamMatrix, released: Mapping[int, Sequence[Sequence[int]]]) -> FloatArray:
+def noise_covariance(
+    stream: StreamMatrix, released: Mapping[int, Sequence[Sequence[int]]], rounding: float = 0.0
+) -> FloatArray:
     """Return the covariance of the noise of released windows, all servers together, in variances of a fresh draw.
 
     `released` names, for each window that was released and each server, the windows whose memory entered. A window
     that only some servers released stays in their matrices; of what entered it nothing is stated, and it is taken as
-    what the released window of that server before it says. Shape `(r, r)`, in the order of the windows.
+    what the released window of that server before it says. `rounding` is the variance that rounding adds to what is
+    taken back. Shape `(r, r)`, in the order of the windows.
     """
     numbers = sorted(released)
     total = np.zeros((len(numbers), len(numbers)))
@@ -62,32 +74,135 @@ def noise_covariance(stream: StreamMatrix, released: Mapping[int, Sequence[Seque
                 if earlier in entered and earlier in stream.remembered_by(number):
                     part[row, column] = stream.steps[number - earlier] / STEPS
         back = np.linalg.inv(np.eye(len(drawn)) + part)
-        fresh, blurred = back, float(stream.blur) * back @ part
+        blurred = float(stream.blur) * back @ part
         places = [drawn.index(number) for number in numbers]
-        covariance = fresh @ fresh.T + blurred @ blurred.T
+        covariance = (1 + rounding) * back @ back.T + blurred @ blurred.T
         total += covariance[np.ix_(places, places)]
     return total
 
 
-def release_between(task: Task, windows: Mapping[int, WindowNumbers], since: int, until: int) -> Release:
-    """Return all released windows from `since` to `until` added up, as estimators read one release.
+class WindowStream:
+    """The windows of a stream that were released, by number; errors come from the whole covariance of their noise.
 
-    `windows` are all that were released up to `until`, also those before `since`, since their noise was taken back.
+    `AnalyzerClient.stream` opens one. An interval is from `since` to `until`, both part of it; all windows by default.
 
-    Raises:
-        InvalidAnalysisError: the task has no stream, or no window of the interval was released.
+    >>> import numpy as np
+    >>> from lintra_analysis import stream_trial
+    >>> asked = {
+    ...     "purpose": "sleep, week by week",
+    ...     "columns": [{"name": "sleep", "lower": 0, "upper": 14}],
+    ...     "mechanism": {"kind": "sum"}, "row_bound": 1, "noise": "servers",
+    ...     "epsilon": 1, "min_clients": 100, "reports_per_source": 1,
+    ...     "windows": {"window_seconds": 604800, "grace_seconds": 86400, "max_windows": 52, "stream": {}},
+    ... }
+    >>> stream = stream_trial(asked, {week: np.full((100, 1), 7.5) for week in (0, 1, 3)})
+    >>> stream.numbers, stream.release(0, 1).num_clients
+    ((0, 1, 3), 200)
     """
-    if task.stream is None:
-        raise InvalidAnalysisError("the windows of this task are no stream: their noise is independent")
-    numbers = sorted(number for number in windows if number <= until)
-    chosen = np.array([float(number >= since) for number in numbers])
-    if not chosen.any():
-        raise InvalidAnalysisError(f"no window from {since} to {until} was released")
-    covariance = noise_covariance(task.stream, {number: windows[number].remembered for number in numbers})
-    # Each row of each server is rounded once; the sum of all rows moves by less than that.
-    rounded = _ROUNDING * task.num_servers * len(numbers) / task.mechanism.sigma**2
-    draws = float(chosen @ covariance @ chosen) + rounded
-    inside = [windows[number] for number in numbers if number >= since]
-    sketch: IntArray = np.stack([each.sketch for each in inside]).sum(axis=0)
-    counts: IntArray = np.stack([each.row_counts for each in inside]).sum(axis=0)
-    return read(task.read_with(draws), sketch, counts)
+
+    def __init__(self, task: Task, windows: Mapping[int, WindowNumbers]) -> None:
+        """Read windows of a task, also those before the ones that are asked about, since their noise was taken back.
+
+        Raises:
+            InvalidAnalysisError: the task has no stream, or none of its windows was released.
+        """
+        if task.stream is None:
+            raise InvalidAnalysisError(NO_STREAM)
+        if not windows:
+            raise InvalidAnalysisError("no window of this stream was released yet")
+        self.task = task
+        self.numbers = tuple(sorted(windows))
+        self._stream, self._windows = task.stream, windows
+
+    def __repr__(self) -> str:
+        return f"WindowStream({len(self.numbers)} windows released)"
+
+    @cached_property
+    def covariance(self) -> FloatArray:
+        """Return that of the noise of the released windows, in variances of one server's fresh draw."""
+        remembered = {number: self._windows[number].remembered for number in self.numbers}
+        return noise_covariance(self._stream, remembered, _ROUNDING / self.task.mechanism.sigma**2)
+
+    def release(self, since: int = 0, until: int | None = None) -> Release:
+        """Return the windows of an interval added up, as estimators read any release.
+
+        What estimators say of a population takes all reports for those of different people.
+
+        Raises:
+            InvalidAnalysisError: no window of the interval was released.
+        """
+        numbers = self._between(since, until)
+        chosen = np.isin(self.numbers, numbers).astype(np.float64)
+        inside = [self._windows[number] for number in numbers]
+        sketch: IntArray = np.sum([each.sketch for each in inside], axis=0)
+        counts: IntArray = np.sum([each.row_counts for each in inside], axis=0)
+        return read(self.task.read_with(float(chosen @ self.covariance @ chosen)), sketch, counts)
+
+    def windows(self, columns: Sequence[str] | None = None, confidence: float = 0.95, *, of: Of = "cohort") -> Timeline:
+        """Return the mean and the total of columns in every window; of all columns by default."""
+        return self.moving(1, columns, confidence, of=of)
+
+    def totals(
+        self,
+        columns: Sequence[str] | None = None,
+        confidence: float = 0.95,
+        *,
+        of: Of = "cohort",
+        since: int = 0,
+        until: int | None = None,
+    ) -> Timeline:
+        """Return the mean and the total of columns from `since` to every window up to `until`."""
+        spans = [(since, number) for number in self._between(since, until)]
+        return timeline("totals", spans, self.numbers, self.release, columns, confidence, of)
+
+    def moving(
+        self,
+        width: int,
+        columns: Sequence[str] | None = None,
+        confidence: float = 0.95,
+        *,
+        of: Of = "cohort",
+        since: int = 0,
+        until: int | None = None,
+    ) -> Timeline:
+        """Return the mean and the total of columns in `width` windows in a row, up to every window of an interval.
+
+        Raises:
+            InvalidAnalysisError: the width is not at least 1, or fewer windows have passed.
+        """
+        if width < 1:
+            raise InvalidAnalysisError(f"width: a moving sum has at least one window, got {width}")
+        spans = [(last - width + 1, last) for last in self._between(since, until) if last - width + 1 >= 0]
+        if not spans:
+            raise InvalidAnalysisError(f"width: no {width} windows in a row have passed yet")
+        over: Over = "windows" if width == 1 else "moving"
+        return timeline(over, spans, self.numbers, self.release, columns, confidence, of)
+
+    def trend(
+        self,
+        column: str,
+        confidence: float = 0.95,
+        *,
+        of: Of = "population",
+        since: int = 0,
+        until: int | None = None,
+    ) -> TrendEstimate:
+        """Return the mean of a column in every window, in all together, and how it changes."""
+        numbers = self._between(since, until)
+        places = np.flatnonzero(np.isin(self.numbers, numbers))
+        covariance = self.covariance[np.ix_(places, places)]
+        deviations = np.sqrt(covariance.diagonal())
+        correlation = covariance / np.outer(deviations, deviations)
+        releases = {number: self.release(number, number) for number in numbers}
+        return trend(releases, column, confidence, of=of, noise_correlation=correlation)
+
+    def plot(self, column: str, axes: "Axes | None" = None) -> "Axes":
+        """Draw the mean of a column in every window, with a band; needs `lintra[plot]`."""
+        return self.windows([column]).plot(axes)
+
+    def _between(self, since: int, until: int | None) -> list[int]:
+        last = self.numbers[-1] if until is None else until
+        numbers = [number for number in self.numbers if since <= number <= last]
+        if not numbers:
+            raise InvalidAnalysisError(f"no window from {since} to {last} was released")
+        return numbers

@@ -235,3 +235,19 @@ def draw_windows(
     axes.spines[["top", "right"]].set_visible(False)
     axes.set_xlabel("window")
     axes.set_title(title, loc="left", parse_math=False)
+
+
+def draw_band(axes: "Axes", points: Mapping[int, tuple[float, Interval | None]], title: str) -> None:
+    """Draw a curve over the numbers of windows and a band of its intervals; a number without a point breaks both."""
+    from matplotlib.ticker import MaxNLocator
+
+    numbers = np.arange(min(points), max(points) + 1)
+    curve = np.full((numbers.size, 3), np.nan)
+    for window, (value, interval) in points.items():
+        curve[window - numbers[0]] = (value, *(interval or (value, value)))
+    axes.fill_between(numbers, curve[:, 1], curve[:, 2], color="C0", alpha=0.25, linewidth=0)
+    axes.plot(numbers, curve[:, 0], color="C0", marker="o", markersize=3 if numbers.size <= CROWDED * 4 else 0)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.set_xlabel("window")
+    axes.set_title(title, loc="left", parse_math=False)

@@ -1,13 +1,16 @@
 """One column's mean over the windows of a task: each window, all of them together, and a straight line through them.
 
-The noise of windows is drawn independently, so its parts add up in squares. Their clients are partly the same people,
-so sampling errors are not independent: what is stated of them is the most that any dependence allows.
+The noise of windows is drawn independently, so its parts add up in squares; that of a stream has a correlation. Their
+clients are partly the same people, so sampling errors are not independent: what is stated of them is the most that any
+dependence allows.
 """
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from lintra_analysis.estimators.coefficients import StandardError
 from lintra_analysis.estimators.estimates import Of, check_confidence, check_of
@@ -18,6 +21,7 @@ from lintra_analysis.estimators.quantities import Quantity
 from lintra_analysis.estimators.table import Estimate, Table
 from lintra_analysis.estimators.tabular import Cell, levels, number
 from lintra_analysis.releases.gram_error import HasSecondMoment
+from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.errors import InvalidAnalysisError
 
 if TYPE_CHECKING:
@@ -109,7 +113,12 @@ class TrendEstimate(Estimate):
 
 
 def trend(
-    releases: Mapping[int, HasSecondMoment], column: str, confidence: float = 0.95, *, of: Of = "population"
+    releases: Mapping[int, HasSecondMoment],
+    column: str,
+    confidence: float = 0.95,
+    *,
+    of: Of = "population",
+    noise_correlation: FloatArray | None = None,
 ) -> TrendEstimate:
     """Combine the releases of a task's windows: the mean in each, in all together, and how it changes.
 
@@ -124,6 +133,7 @@ def trend(
         column: whose mean.
         confidence: of the intervals, each on its own.
         of: whom the errors are about: the "population" or the "cohort" of each window.
+        noise_correlation: of the windows in order, shape `(n, n)`; None where their noise is independent.
 
     Returns:
         The mean in each window and in all of them, its slope from window to window, and the gaps.
@@ -151,8 +161,8 @@ def trend(
             WindowMean(window, estimate.num_clients, weight, mean) for (window, estimate), weight, mean in parts
         ),
         gaps=tuple(sorted(set(range(numbers[0], numbers[-1] + 1)) - set(numbers))),
-        combined=_summed(weights, values, confidence),
-        slope=_summed(slopes, values, confidence),
+        combined=_summed(weights, values, confidence, noise_correlation),
+        slope=_summed(slopes, values, confidence, noise_correlation),
         notes=(SAME_CLIENTS_NOTE if of == "population" else COHORT_NOTE,),
     )
 
@@ -163,10 +173,13 @@ def _mean_of(window: int, found: Sequence[Quantity] | None) -> Quantity:
     return found[0]
 
 
-def _summed(factors: Sequence[float], values: Sequence[Quantity], confidence: float) -> Quantity:
-    """Return the sum of the values times factors: noise adds up in squares, sampling at worst as it is."""
+def _summed(
+    factors: Sequence[float], values: Sequence[Quantity], confidence: float, correlation: FloatArray | None
+) -> Quantity:
+    """Return the sum of the values times factors: noise adds up by its correlation, sampling at worst as it is."""
     errors = [value.standard_error for value in values if value.standard_error is not None]
-    privacy = math.hypot(*(factor * error.privacy for factor, error in zip(factors, errors, strict=True)))
+    parts = np.array([factor * error.privacy for factor, error in zip(factors, errors, strict=True)])
+    privacy = math.hypot(*parts) if correlation is None else math.sqrt(max(float(parts @ correlation @ parts), 0.0))
     sketching = math.hypot(*(factor * error.sketching for factor, error in zip(factors, errors, strict=True)))
     sampling = math.fsum(abs(factor) * error.sampling for factor, error in zip(factors, errors, strict=True))
     error = StandardError(privacy, sketching, sampling, math.hypot(privacy, sketching, sampling))

@@ -3,6 +3,7 @@
 Deviations are those of a plain window, whose noise is independent, at the same promise for all that a source may send.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import sqrt
@@ -22,6 +23,9 @@ MOVING = 4
 """Windows of the moving sum that is predicted."""
 
 _STEP = Fraction(1, 20)
+
+_MOST_COMPARED = 1000
+"""Windows of a stream beside which others are computed: that takes a second."""
 
 
 @dataclass(frozen=True)
@@ -52,26 +56,66 @@ class StreamGain:
         return self.total <= (1 - LEAST_GAIN) * self.plain_total
 
     def lines(self, stream: StreamMatrix) -> list[str]:
-        """Return in words what the stream gains, and the advice not to use it where that is little."""
-        width = min(MOVING, stream.rows)
-        slope = self.slope / self.plain_slope if self.plain_slope else 1.0
-        gain = (
-            f"the windows are a stream of damping {float(stream.damping):g}: in units of the noise of a plain window, "
-            f"a window has {self.single:.2f} (plain 1), the sum of {width} in a row {self.moving:.2f} (plain "
-            f"{self.plain_moving:.2f}), the total of {stream.rows} has {self.total:.2f} (plain "
-            f"{self.plain_total:.2f}), and a slope {slope:.2f} times that of plain windows"
-        )
+        """Return in words what a stream costs a source, and the advice not to use it where it gains little."""
         charged = (
             f"the claim is about all {stream.reports} reports that one source may send, and its ledger is charged for "
             "them with the first"
         )
-        said = [gain, charged]
+        said = [charged]
         if not self.is_worthwhile:
             said.append(
                 f"the total gains less than a tenth: a source may answer {stream.reports} of {stream.rows} windows; "
                 "leave windows.stream out, or let each source answer fewer"
             )
         return said
+
+
+@dataclass(frozen=True)
+class StreamOption:
+    """A stream as asked, or one in which a source answers more or fewer windows; its gain is None if there is none.
+
+    `damping` is 0 where nothing is gained.
+    """
+
+    reports: int
+    damping: float
+    gain: StreamGain | None
+
+
+def stream_options(stream: StreamMatrix) -> tuple[StreamOption, ...]:
+    """Return the stream, and beside it those for other numbers of answers, each with the usual damping."""
+    found = [StreamOption(stream.reports, float(stream.damping), gain_of(stream))]
+    if stream.rows <= _MOST_COMPARED:
+        for reports in {1, 2, 4, 12, stream.rows} - {stream.reports}:
+            damping = usual_damping(stream.rows, reports, stream.blur, stream.memory) if reports < stream.rows else 0
+            other = StreamMatrix(stream.rows, reports, Fraction(damping), stream.blur, stream.memory)
+            if reports <= stream.rows:
+                gain = gain_of(other) if damping else None
+                found.append(
+                    StreamOption(reports, float(damping), gain if gain is not None and gain.is_worthwhile else None)
+                )
+    return tuple(sorted(found, key=lambda option: option.reports))
+
+
+OPTION_HEADER = ("a source answers", "damping", "one window", f"{MOVING} in a row", "all", "slope")
+
+
+def option_rows(options: Sequence[StreamOption], asked: StreamMatrix) -> list[list[str]]:
+    """Return lines of text beside `OPTION_HEADER`: noise in that of plain windows of the same promise."""
+    rows = []
+    for option in options:
+        times = f"at most {option.reports}" + (", as asked" if option.reports == asked.reports else "")
+        gain = option.gain
+        if gain is None:
+            rows.append([times, "-", "no gain", "", "", ""])
+            continue
+        parts = (gain.single, gain.moving / gain.plain_moving, gain.total / gain.plain_total, _slope(gain))
+        rows.append([times, f"{option.damping:g}", *(f"{part:.2f}" for part in parts)])
+    return rows
+
+
+def _slope(gain: StreamGain) -> float:
+    return gain.slope / gain.plain_slope if gain.plain_slope else 1.0
 
 
 def gain_of(stream: StreamMatrix) -> StreamGain:

@@ -76,7 +76,7 @@ def collect(
     collection is. `files` has for each organisation the places of its rows, and whose each is, numbered from 0. All
     reports are added to one row of the release.
     """
-    return collect_task(_trial_task(specification, now, random_bytes), rows, random_bytes, said, files)
+    return collect_task(trial_task(specification, now, random_bytes), rows, random_bytes, said, files)
 
 
 def collect_task(
@@ -103,12 +103,12 @@ def collect_task(
     collected = replace(collected, contributions=tuple(exact))
     if task.mechanism.kind != "second_moment":
         return collected
-    sums = np.sum(exact, axis=0) if files else _exact_sums(task, checked, random_bytes)
+    sums = np.sum(exact, axis=0) if files else exact_sums(task, checked, random_bytes)
     counts = np.array([len(files) or len(checked)], np.int64)
     return replace(collected, exact=read(task, sums[np.newaxis], counts))
 
 
-def _exact_sums(task: Task, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
+def exact_sums(task: Task, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
     """Return the sum of all noiseless reports, shape `(w,)`, some of them at a time."""
     total, together = np.zeros(task.num_words, np.int64), max(1, _WORDS_TOGETHER // task.num_words)
     normalised, outside = task.schema_arrays.normalise(rows), task.schema_arrays.outside(rows)
@@ -147,7 +147,7 @@ def collect_chain(
     said: Callable[[str], None] = lambda _: None,
 ) -> list[Collected]:
     """Run the rounds of a logistic regression over rows of clients, shape `(n, d)`, until an analyst would stop."""
-    task, found = _trial_task(specification, now, random_bytes), list[Collected]()
+    task, found = trial_task(specification, now, random_bytes), list[Collected]()
     asked = _asked(specification)
     while True:
         number = len(found) + 1
@@ -190,7 +190,7 @@ def added_up(
     return Collected(task, read(task, from_ring(combine(shares)), counts, earlier), drawn.privacy)
 
 
-def _trial_task(specification: Mapping[str, object], now: int, random_bytes: RandomBytes) -> Task:
+def trial_task(specification: Mapping[str, object], now: int, random_bytes: RandomBytes) -> Task:
     """Return the task of a trial; its reports are verified only if that is asked for in so many words.
 
     All rows of a trial are its smallest cohort, and its clients are honest: a verified task would wait for more reports

@@ -26,6 +26,7 @@ from lintra_analysis.kinds.decode import read
 from lintra_analysis.releases.release import Release
 from lintra_analysis.spec.build_task import build_task, warnings_of
 from lintra_analysis.spec.specification import Specification
+from lintra_analysis.spec.stream import StreamOption, stream_options
 from lintra_analysis.trial.chain_forecast import ChainForecast, foresee_chain
 from lintra_analysis.trial.collection import NUM_SERVERS, placeholder_keys, placeholder_servers
 from lintra_analysis.trial.files.table import FileTable
@@ -58,7 +59,7 @@ class ComposedPrivacy:
 
     The noise of windows is independent, so k reports of one source have sqrt(k) times the mu of one (`repeated`), and
     sqrt(M k) times where M windows may be merged. To promise the same epsilon for all of them, every window has to have
-    that much more noise.
+    that much more noise. The claim of a stream is about all reports already.
 
     Attributes:
         windows: how many there are.
@@ -70,6 +71,7 @@ class ComposedPrivacy:
         epsilon_to_ask: that one window may have if all of them together shall keep the promise; five digits, rounded
             down.
         noise_factor: how many times the noise that every window then has.
+        streams: the stream that was asked for, and others; none where windows are independent.
     """
 
     windows: int
@@ -80,6 +82,12 @@ class ComposedPrivacy:
     epsilon_of_all: float
     epsilon_to_ask: Real
     noise_factor: float
+    streams: tuple[StreamOption, ...] = ()
+
+    @property
+    def costs_more(self) -> bool:
+        """Return whether all reports of a source cost more than the promise of one window."""
+        return self.reports > 1 and not self.streams
 
     @classmethod
     def of(cls, task: Task) -> "ComposedPrivacy | None":
@@ -87,9 +95,9 @@ class ComposedPrivacy:
         if task.windows is None:
             return None
         one, together, reports = task.worst_privacy(), task.worst_together(), task.reports_per_source
-        claim = task.claim
-        left = float(fraction(claim.delta) - reports * fraction(claim.delta_coalition))
-        share = gaussian_mu(claim.float_epsilon, left) / sqrt(reports * task.max_merge)
+        claim, times = task.claim, reports if task.stream is None else 1
+        left = float(fraction(claim.delta) - times * fraction(claim.delta_coalition))
+        share = gaussian_mu(claim.float_epsilon, left) / sqrt(times * task.max_merge)
         return cls(
             windows=task.windows.max_windows,
             merged=task.max_merge,
@@ -99,6 +107,7 @@ class ComposedPrivacy:
             epsilon_of_all=together.epsilon,
             epsilon_to_ask=_rounded_down(gaussian_epsilon(share, claim.noise_delta)),
             noise_factor=gaussian_mu(claim.float_epsilon, claim.noise_delta) / share,
+            streams=() if task.stream is None else stream_options(task.stream),
         )
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 
 from lintra_analysis.estimators.tabular import number, table
+from lintra_analysis.spec.stream import OPTION_HEADER, option_rows
 from lintra_analysis.trial.chain_forecast import ChainForecast
 from lintra_analysis.trial.error_forecast import ErrorForecast
 from lintra_analysis.trial.mechanism_forecast import SketchForecast, WideForecast
@@ -124,11 +125,16 @@ def _windows(found: ErrorForecast) -> Iterator[str]:
         yield f"Up to {both.merged} in a row are released together where the first ones have too few reports."
     yield ""
     rows = [["epsilon as asked", f"{both.epsilon_of_one:.6g}", f"{both.epsilon_of_all:.6g}", "1"]]
-    if both.reports > 1:
+    if both.costs_more:
         promised = f"at most {found.task.claim.epsilon}"
         rows.append(["that promise for all", both.epsilon_to_ask, promised, f"{both.noise_factor:.4g}"])
     yield from table(["", "one window", f"all {both.reports} reports of a source", "times the noise"], rows)
     yield ""
+    if found.task.stream is not None:
+        yield "The windows are a stream. Noise, in that of independent windows with the same promise for all reports:"
+        yield ""
+        yield from table(OPTION_HEADER, option_rows(both.streams, found.task.stream))
+        yield ""
 
 
 def _answers(found: ErrorForecast) -> Iterator[str]:

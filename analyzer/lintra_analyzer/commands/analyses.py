@@ -14,6 +14,7 @@ from lintra_analyzer.commands.asking import (
     IDENTIFIERS,
     AsJson,
     ReleaseId,
+    ReleaseOrWindows,
     Token,
     Url,
     client_of,
@@ -53,7 +54,7 @@ def _flag(name: str, several: bool, kind: str, text: str, singular_is_another: b
 
 
 def analyse(
-    release_id: ReleaseId,
+    release_id: ReleaseOrWindows,
     kind: Annotated[str, typer.Option("--kind", help=f"One of {', '.join(ANALYSES)}.")],
     url: Url = DEFAULT_URL,
     token: Token = "",
@@ -73,7 +74,7 @@ app.command(context_settings=IDENTIFIERS)(analyse)
 
 @app.command(context_settings=IDENTIFIERS)
 def regress(
-    release_id: ReleaseId,
+    release_id: ReleaseOrWindows,
     target: Annotated[str, typer.Option("--target", help="The column to explain, or a formula: 'y ~ a + C(sex)'.")],
     url: Url = DEFAULT_URL,
     token: Token = "",
@@ -158,6 +159,38 @@ def show_trend(
         else:
             kind = "text/csv" if as_csv else "text/plain"
             typer.echo(client.trend_text(task_id, column, kind, **arguments), nl=False)
+
+
+@app.command("timeline", context_settings=IDENTIFIERS)
+def show_timeline(
+    task_id: Annotated[str, typer.Argument(help="A task whose windows are a stream.")],
+    url: Url = DEFAULT_URL,
+    token: Token = "",
+    column: Annotated[list[str] | None, typer.Option("--column", help="May be repeated; by default all.")] = None,
+    over: Annotated[
+        str | None, typer.Option("--over", help="windows, totals (all up to each; the default), or moving.")
+    ] = None,
+    width: Annotated[int | None, typer.Option("--width", help="Windows of a moving sum; 4 by default.")] = None,
+    of: Annotated[str | None, typer.Option("--of", help="Whom errors are about: cohort or population.")] = None,
+    first: Annotated[int | None, typer.Option("--first", help="The first window that takes part.")] = None,
+    last: Annotated[int | None, typer.Option("--last", help="The last one.")] = None,
+    confidence: Confidence = None,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
+) -> None:
+    """Show means and totals of columns over the windows of a stream; it costs no privacy."""
+    _one_of(as_json, as_csv)
+    given: dict[str, object] = {
+        "columns": column or None, "over": over, "width": width, "of": of, "first": first, "last": last,
+        "confidence": confidence,
+    }  # fmt: skip
+    arguments = {name: value for name, value in given.items() if value is not None}
+    with client_of(url, token) as client:
+        if as_json:
+            print_json(client.timeline(task_id, **arguments))
+        else:
+            kind = "text/csv" if as_csv else "text/plain"
+            typer.echo(client.timeline_text(task_id, kind, **arguments), nl=False)
 
 
 def _one_of(as_json: bool, as_csv: bool) -> None:

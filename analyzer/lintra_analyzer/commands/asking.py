@@ -20,6 +20,9 @@ IDENTIFIERS = {"ignore_unknown_options": True}
 
 TaskId = Annotated[str, typer.Argument(help="The identifier of a task; `lintra analyzer tasks` lists them.")]
 ReleaseId = Annotated[str, typer.Argument(help="The identifier of a release; `lintra analyzer releases` lists them.")]
+ReleaseOrWindows = Annotated[
+    str, typer.Argument(help="The identifier of a release, or windows of a stream, added up: TASK:FIRST-LAST.")
+]
 Url = Annotated[str, typer.Option("--url", envvar=URL_VARIABLE, help="Where the analyzer listens.")]
 Token = Annotated[
     str, typer.Option("--token", envvar=TOKEN_VARIABLE, help="Bearer token; better given by the environment.")

@@ -31,7 +31,15 @@ T = TypeVar("T")
 
 READING = frozenset({"GET", "HEAD"})
 
-CHANGES_NOTHING = frozenset({"/v1/releases/{release_id}/analyses", "/v1/tasks/{task_id}/trend", "/sign-out"})
+CHANGES_NOTHING = frozenset(
+    {
+        "/v1/releases/{release_id}/analyses",
+        "/v1/tasks/{task_id}/trend",
+        "/v1/tasks/{task_id}/timeline",
+        "/v1/tasks/{task_id}/windows/{interval}/analyses",
+        "/sign-out",
+    }
+)
 """Routes that are asked with a body and leave everything as it is, or end only the asker's own session."""
 
 FOR_OPERATORS = frozenset({"/tokens", "/tokens/{token_id}/revocation"})
@@ -172,3 +180,8 @@ async def while_present(request: Request, work: Coroutine[None, None, T]) -> T:
 async def _hung_up(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
+
+
+async def raw_body(request: Request) -> bytes:
+    """Return the bytes of a request."""
+    return await request.body()

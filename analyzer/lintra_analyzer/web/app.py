@@ -16,24 +16,32 @@ from lintra_analysis.spec.specification import Specification
 from lintra_analyzer.exchange.evidence import evidence_of
 from lintra_analyzer.service import Service
 from lintra_analyzer.storage.rows import EVERYBODY, ServerState
-from lintra_analyzer.web.admission import READING, ThisService, admit, holder_of, most_bytes, require_new, while_present
-from lintra_analyzer.web.analyses import PRIVACY_SPENT, parse_request, request_schema, summary
+from lintra_analyzer.web.admission import (
+    READING,
+    ThisService,
+    admit,
+    holder_of,
+    most_bytes,
+    raw_body,
+    require_new,
+    while_present,
+)
+from lintra_analyzer.web.analyses import parse_request, request_schema, summary
 from lintra_analyzer.web.console.mount import mount_console
 from lintra_analyzer.web.console.sign_in import Attempts
 from lintra_analyzer.web.description import (
     BEARER,
     analysis_answers,
+    body_of,
     describe,
     evidence_answers,
     refusals,
     sketch_answers,
-    trend_answers,
 )
 from lintra_analyzer.web.export import analysis_response, cohort_response, evidence_response, sketch_response
 from lintra_analyzer.web.lists import lists
 from lintra_analyzer.web.models import Population, models
 from lintra_analyzer.web.reference import POLICY, reference_page
-from lintra_analyzer.web.trends import TrendRequest, parse_trend, trend_response
 from lintra_analyzer.web.views import (
     AnalysisView,
     CensusView,
@@ -45,12 +53,11 @@ from lintra_analyzer.web.views import (
     TaskView,
     TokenRequest,
     Tokens,
-    TrendView,
     census_view,
     job_view,
-    together_view,
     view_of,
 )
+from lintra_analyzer.web.window_routes import window_routes
 from lintra_protocol import __version__
 from lintra_protocol.errors import UnknownBatchError
 from lintra_protocol.fields.windows import MAX_WINDOWS
@@ -100,7 +107,8 @@ def _routes() -> FastAPI:
         """Describe the interface for people."""
         return HTMLResponse(reference_page(app.openapi()), headers={"content-security-policy": POLICY})
 
-    for router in (lists(), models(), _tasks(), _clients(), _batches(), _releases(), _auditing()):
+    routers = (lists(), models(), _tasks(), _clients(), _batches(), window_routes(), _releases(), _auditing())
+    for router in routers:
         app.include_router(router, dependencies=[Depends(_admitted)])
     mount_console(app)
     describe(app, __version__)
@@ -202,26 +210,6 @@ def _batches() -> APIRouter:
             response.headers["retry-after"] = str(RETRY_AFTER_SECONDS)
         return view
 
-    @router.post(
-        "/{task_id}/trend",
-        response_model=None,
-        responses={**trend_answers(), **refusals(400, 404, 502)},
-        openapi_extra=_body(TrendRequest.model_json_schema()),
-    )
-    async def trend(
-        request: Request,
-        service: ThisService,
-        task_id: str,
-        body: Annotated[bytes, Depends(_raw_body)],
-        accept: Annotated[str, Header()] = "*/*",
-    ) -> TrendView | Response:
-        """Combine the windows that were released; it costs no privacy, and comes in the types of an analysis."""
-        task, asked = service.task(task_id), parse_trend(body)
-        estimate = await while_present(request, service.trend(task_id, asked, holder_of(request).name))
-        return trend_response(task, estimate, accept) or TrendView(
-            task_id=task_id, result=dict(estimate.to_dict()), privacy=together_view(task), privacy_spent=PRIVACY_SPENT
-        )
-
     return router
 
 
@@ -244,13 +232,13 @@ def _releases() -> APIRouter:
         "/{release_id}/analyses",
         response_model=None,
         responses={**analysis_answers(), **refusals(400, 404, 502)},
-        openapi_extra=_body(request_schema()),
+        openapi_extra=body_of(request_schema()),
     )
     async def analyse(
         request: Request,
         service: ThisService,
         release_id: str,
-        body: Annotated[bytes, Depends(_raw_body)],
+        body: Annotated[bytes, Depends(raw_body)],
         accept: Annotated[str, Header()] = "*/*",
     ) -> AnalysisView | Response:
         """Run an analysis; it costs no privacy. It comes as CSV or text if the Accept header asks for it."""
@@ -292,14 +280,6 @@ def _auditing() -> APIRouter:
         return evidence_response(release_id, members)
 
     return router
-
-
-async def _raw_body(request: Request) -> bytes:
-    return await request.body()
-
-
-def _body(schema: dict[str, object]) -> dict[str, object]:
-    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 
 def _number(batch: str) -> int:

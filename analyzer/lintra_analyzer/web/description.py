@@ -10,7 +10,7 @@ from fastapi.security import HTTPBearer
 from pydantic import BaseModel, ConfigDict, Field
 
 from lintra_analysis.certificate.evidence import MEDIA_TYPE as MEDIA_TYPE_OF_EVIDENCE
-from lintra_analysis.estimators.trend import TrendEstimate
+from lintra_analysis.estimators.table import Estimate
 from lintra_analysis.synthetic.analysis import SyntheticEstimate
 from lintra_analyzer.web.analyses import ANALYSES
 from lintra_analyzer.web.export import CSV, JSON, NPZ, TEXT
@@ -90,19 +90,34 @@ def analysis_answers(*kinds: str) -> dict[int | str, dict[str, Any]]:
     return {200: {"description": "The answer, and the certificate of the release it rests on.", "content": content}}
 
 
-def trend_answers() -> dict[int | str, dict[str, Any]]:
+def body_of(schema: dict[str, object]) -> dict[str, object]:
+    """Return the description of a body in JSON."""
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+
+
+def combined_answers(estimate: type[Estimate]) -> dict[int | str, dict[str, Any]]:
     """Return the description of the windows of a task together, as JSON or as a text."""
-    properties = {
-        "task_id": {"type": "string"},
-        "result": result_schema(TrendEstimate),
-        "privacy": TogetherView.model_json_schema(),
-        "privacy_spent": {"type": "string"},
+    properties = {"task_id": {"type": "string"}, "result": result_schema(estimate), **_TOGETHER}
+    return {200: {"description": "The windows that were released together; gaps are named.", **_or_text(properties)}}
+
+
+def interval_answers() -> dict[int | str, dict[str, Any]]:
+    """Return the description of an analysis of windows that were added up."""
+    kinds = {"oneOf": [_analysis(kind)["properties"]["result"] for kind in ANALYSES]}
+    numbers = {name: {"type": "integer"} for name in ("first", "last")}
+    properties = {"task_id": {"type": "string"}, **numbers, "kind": {"type": "string"}, "result": kinds, **_TOGETHER}
+    return {200: {"description": "The answer about the windows of an interval, added up.", **_or_text(properties)}}
+
+
+def _or_text(properties: Schema) -> Schema:
+    content: Schema = {JSON: {"schema": {"type": "object", "properties": properties, "required": list(properties)}}}
+    return {
+        "content": content
+        | {kind: {"schema": {"type": "string", "description": said}} for kind, said in _TEXT_OF.items()}
     }
-    content: dict[str, object] = {
-        JSON: {"schema": {"type": "object", "properties": properties, "required": list(properties)}}
-    }
-    content |= {kind: {"schema": {"type": "string", "description": said}} for kind, said in _TEXT_OF.items()}
-    return {200: {"description": "The windows that were released together; gaps are named.", "content": content}}
+
+
+_TOGETHER = {"privacy": TogetherView.model_json_schema(), "privacy_spent": {"type": "string"}}
 
 
 def sketch_answers() -> dict[int | str, dict[str, Any]]:

@@ -1,14 +1,19 @@
 """Analyses over all windows of a task together; they are post-processing and cost no privacy."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeVar
 
 from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from lintra_analysis.access.stream import WindowStream
 from lintra_analysis.estimators.estimates import Of
+from lintra_analysis.estimators.table import Estimate
+from lintra_analysis.estimators.timeline import Over, Timeline
 from lintra_analysis.estimators.trend import TrendEstimate, trend
 from lintra_analysis.releases.release import Release
-from lintra_analyzer.web.analyses import PRIVACY_SPENT
+from lintra_analyzer.web.analyses import PRIVACY_SPENT, Request
 from lintra_analyzer.web.export import tabular_response
 from lintra_analyzer.web.requests import Number
 from lintra_protocol.encoding.documents import first_complaint, rounded_up
@@ -35,21 +40,78 @@ class TrendRequest(BaseModel):
         """Run the estimator."""
         return trend(releases, self.column, self.confidence, of=self.of)
 
+    def run_stream(self, stream: WindowStream) -> TrendEstimate:
+        """Run the estimator over windows whose noise hangs together."""
+        return stream.trend(self.column, self.confidence, of=self.of, since=self.first, until=self.last)
 
-def parse_trend(body: bytes) -> TrendRequest:
+
+class TimelineRequest(BaseModel):
+    """Columns over the windows of a stream: of each, of all up to each (totals), or of `width` in a row (moving).
+
+    Totals begin with the window `first`; `last` is the last one that takes part.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    columns: tuple[str, ...] | None = None
+    over: Over = "totals"
+    width: int = Field(default=4, ge=1, lt=MAX_WINDOWS, strict=True)
+    of: Of = "cohort"
+    confidence: Number = Field(default=0.95, gt=0, lt=1)
+    first: int = Field(default=0, ge=0, lt=MAX_WINDOWS, strict=True)
+    last: int = Field(default=MAX_WINDOWS - 1, ge=0, lt=MAX_WINDOWS, strict=True)
+
+    def run_stream(self, stream: WindowStream) -> Timeline:
+        """Run the estimator."""
+        if self.over == "totals":
+            return stream.totals(self.columns, self.confidence, of=self.of, since=self.first, until=self.last)
+        width = 1 if self.over == "windows" else self.width
+        return stream.moving(width, self.columns, self.confidence, of=self.of, since=self.first, until=self.last)
+
+
+@dataclass(frozen=True)
+class IntervalRequest:
+    """An analysis of the windows of a stream from `first` to `last`, added up."""
+
+    first: int
+    last: int
+    request: Request
+
+    def run_stream(self, stream: WindowStream) -> Estimate:
+        """Run the analysis."""
+        return self.request.run(stream.release(self.first, self.last))
+
+
+def parse_interval(interval: str, request: Request) -> IntervalRequest:
+    """Read windows as `FIRST-LAST`; raise InvalidAnalysisError if that is not what it is."""
+    first, _, last = interval.partition("-")
+    if not all(part.isascii() and part.isdecimal() and len(part) < 8 for part in (first, last)):
+        raise InvalidAnalysisError(f"windows of a stream are named as FIRST-LAST, such as 0-51; got {interval[:40]!r}")
+    return IntervalRequest(int(first), int(last), request)
+
+
+_R = TypeVar("_R", bound=BaseModel)
+
+
+def parse_combination(kind: str, model: type[_R], body: bytes) -> _R:
     """Read a request; raise InvalidAnalysisError if a field does not fit; the detail names it."""
     try:
-        return TrendRequest.model_validate_json(body)
+        return model.model_validate_json(body)
     except ValidationError as error:
         complaint = error.errors(include_input=False, include_url=False)[0]
         if complaint["type"] == "extra_forbidden":
-            known = ", ".join(TrendRequest.model_fields)
-            raise InvalidAnalysisError(f"trend has no argument {complaint['loc'][0]!r}; it has: {known}") from None
+            known = ", ".join(model.model_fields)
+            raise InvalidAnalysisError(f"{kind} has no argument {complaint['loc'][0]!r}; it has: {known}") from None
         raise InvalidAnalysisError(first_complaint(error)) from None
 
 
-def trend_response(task: Task, estimate: TrendEstimate, accept: str) -> Response | None:
-    """Return a trend as CSV or text if an Accept header asks for one before JSON, else None."""
+def parse_trend(body: bytes) -> TrendRequest:
+    """Read a request for a trend."""
+    return parse_combination("trend", TrendRequest, body)
+
+
+def combined_response(task: Task, estimate: Estimate, accept: str) -> Response | None:
+    """Return an answer about windows as CSV or text if an Accept header asks for one before JSON, else None."""
     return tabular_response(estimate, accept, promise_of_all(task), f"lintra-{task.task_id}")
 
 

@@ -228,13 +228,21 @@ class TogetherView(_View):
     neighbours: str
 
 
-class TrendView(_View):
+class CombinedView(_View):
     """The windows of a task together."""
 
     task_id: str
     result: dict[str, object]
     privacy: TogetherView
     privacy_spent: str
+
+
+class IntervalView(CombinedView):
+    """An analysis of windows of a stream, from the first to the last, added up."""
+
+    first: int
+    last: int
+    kind: str
 
 
 class KeysView(_View):

@@ -1,9 +1,11 @@
 """The cases of an audit: the standard ones of all mechanisms, a given task, or a small twin of it."""
 
 from lintra_audit.kinds.kind_audit import AUDITS, OrganisationAudit, Planted
+from lintra_audit.release.streams import stream_case, twin_of_stream
 from lintra_audit.trials.audit_case import Case
 from lintra_audit.trials.planted_faults import FAULTS
 from lintra_audit.trials.simulated_release import HONEST, Seams
+from lintra_audit.trials.streams import STREAM_FAULTS
 from lintra_protocol.task import Task
 
 MAX_NUMBERS = 64
@@ -13,7 +15,7 @@ MAX_NUMBERS = 64
 def standard_cases() -> list[Case]:
     """Return what `lintra audit release` runs by default."""
     alone = [case for audit in AUDITS.all().values() for case in audit.cases()]
-    return alone + [case for audit in _of_organisations() for case in audit.cases()]
+    return [*alone, *(case for audit in _of_organisations() for case in audit.cases()), stream_case()]
 
 
 def planted_faults() -> dict[str, Planted]:
@@ -33,7 +35,8 @@ def seams_of(fault: str | None) -> Seams:
     """
     if fault is None:
         return HONEST
-    planted = FAULTS | {name: planted.seams for name, planted in planted_faults().items()}
+    of_streams = {name: Seams(windows=windows) for name, windows in STREAM_FAULTS.items()}
+    planted = FAULTS | of_streams | {name: planted.seams for name, planted in planted_faults().items()}
     if fault not in planted:
         raise ValueError(f"no fault {fault!r}; there are {', '.join(planted)}")
     return planted[fault]
@@ -49,6 +52,9 @@ def cases_of_task(task: Task) -> tuple[list[Case], str]:
     matrix, or with two layers of noise, it is calibrated to the task's claim instead.
     """
     task.check()
+    if task.stream is not None:
+        case = twin_of_stream(task)
+        return [case], f"a {case.about}, with the task's matrix and claim"
     audit, num_clients = AUDITS[task.mechanism.kind], task.claim.min_clients
     if num_clients * task.num_words <= MAX_NUMBERS:
         return _cases(task, f"the task itself, n = {num_clients}"), "the task itself"

@@ -8,6 +8,7 @@ import numpy as np
 from lintra_audit.kinds.kind_audit import AUDITS
 from lintra_audit.release.checks import Check, check_encoder, check_lattice, check_law
 from lintra_audit.release.contributions import Contributions
+from lintra_audit.release.streams import measure_stream
 from lintra_audit.trials.audit_case import Case
 from lintra_audit.trials.likelihood_test import Bound, OptimalTest, black_box_bound, threshold_bound
 from lintra_audit.trials.neighbours import worlds
@@ -124,6 +125,9 @@ def audit_case(case: Case, trials: int, seed: bytes, seams: Seams = HONEST) -> O
     if trials < MIN_TRIALS:
         raise ValueError(f"an audit needs at least {MIN_TRIALS} runs of each world, got {trials}")
     seed = derive_seed(seed, "audit", case.name.encode())
+    if case.task.stream is not None:
+        found = measure_stream(case.task, trials * case.effort, seed, seams.windows)
+        return Outcome(case, case.task.worst_together(), None, *found)
     subject: Subject = TrialRows(case) if case.task.contributors is None else Contributions(case)
     releases, refusal = _ask(case, subject, seed, seams)
     checks = []

@@ -13,6 +13,7 @@ from lintra_protocol.crypto.signing import SigningKey
 from lintra_protocol.encoding.canonical import base64url
 from lintra_protocol.fields.contributors import Contributors
 from lintra_protocol.fields.schema import Column
+from lintra_protocol.fields.windows import Windows
 from lintra_protocol.mechanisms import AnyMechanism
 from lintra_protocol.mechanisms.measurement import Measurement
 from lintra_protocol.mechanisms.setting import Setting
@@ -94,9 +95,12 @@ def numbers(num_columns: int) -> tuple[Column, ...]:
     return tuple(Column(name=f"x{index}", lower="-1", upper="1") for index in range(num_columns))
 
 
-def task_of(measurement: Measurement, columns: Sequence[Column]) -> Task:
-    """Return a checked task of a calibrated measurement; its keys are nobody's."""
+def task_of(measurement: Measurement, columns: Sequence[Column], windows: Windows | None = None) -> Task:
+    """Return a checked task of a calibrated measurement, of one batch or of windows; its keys are nobody's."""
     task = unchecked_task(measurement, columns)
+    if windows is not None:
+        times = {"batches": "windowed", "windows": windows, "not_after": task.not_before + windows.units}
+        task = task.model_copy(update=times)
     task.check()
     return task
 

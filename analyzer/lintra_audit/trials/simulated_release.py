@@ -11,6 +11,7 @@ import numpy as np
 
 from lintra_audit.trials.likelihood_test import leverages
 from lintra_audit.trials.organisations import Admit, Charge, Contribute, admit, charge, contribute
+from lintra_audit.trials.streams import DrawWindows, stream_windows
 from lintra_protocol.cohort.report_ids import ReportIds
 from lintra_protocol.crypto.randomness import RandomBytes, derive_seed
 from lintra_protocol.crypto.ring import FloatArray, IntArray, RingArray, from_ring, to_ring
@@ -65,14 +66,15 @@ Draw = Callable[[int, RandomBytes], IntArray]
 class Seams:
     """The functions that a fault can replace: encoding, the matrix of a cohort, and the rule that a report counts once.
 
-    Further: the noise of an honest server; of organisations the rules for a task, the contribution, and the ledger's
-    charges.
+    Further: the noise of an honest server, in one release and in the windows of a stream; of organisations the rules
+    for a task, the contribution, and the ledger's charges.
     """
 
     encode: Encode = encode
     draw: Callable[[Task, bytes, Sequence[bytes], int], PublicMatrix] = draw_checked
     ledger: Callable[[set[int], IntArray], None] = release_once
     add_noise: AddNoise = Measurement.add_server_noise
+    windows: DrawWindows = stream_windows
     admit: Admit = admit
     contribute: Contribute = contribute
     charge: Charge = charge

@@ -42,6 +42,7 @@ FUNCTIONS = {
     "read_columns",
     "regression",
     "regression_path",
+    "stream_trial",
     "survival",
     "synthesize",
     "trend",
@@ -70,9 +71,11 @@ TYPES = {
     "Release",
     "SurvivalEstimate",
     "SyntheticRows",
+    "Timeline",
     "TrendEstimate",
     "WideComponents",
     "WideRidge",
+    "WindowStream",
 }
 MOST_MODULES = 36
 

@@ -18,7 +18,7 @@ from lintra_protocol.errors import InvalidAnalysisError, UnknownBatchError
 from lintra_protocol.task import Task
 from support import analyzer_world
 from support.analyzer_world import CLIENTS, NOW, TOKEN, Life, living, specification
-from support.blocking import Bridge, Loop
+from support.blocking import Bridge, KeptOpen, Loop
 from support.pages import blocks, commands
 
 MINUTE = 60
@@ -48,23 +48,10 @@ def released(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Analyze
 
         loop.run(catch_up())
         with AnalyzerClient("http://analyzer.test", TOKEN, transport=Bridge(life, loop)) as client:
-            patched.setattr(asking, "connect", lambda _url, _token: _Kept(client))
+            patched.setattr(asking, "connect", lambda _url, _token: KeptOpen(client))
             yield client, task.task_id, plain.task_id
     loop.run(context.__aexit__(None, None, None))
     loop.close()
-
-
-class _Kept:
-    """A client that a command does not close."""
-
-    def __init__(self, client: AnalyzerClient) -> None:
-        self._client = client
-
-    def __enter__(self) -> AnalyzerClient:
-        return self._client
-
-    def __exit__(self, *_: object) -> None:
-        pass
 
 
 def typed(*words: str, ok: bool = True) -> str:

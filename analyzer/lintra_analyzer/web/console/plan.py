@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from lintra_analysis.estimators.tabular import number
+from lintra_analysis.spec.stream import OPTION_HEADER, option_rows
 from lintra_analysis.trial.error_forecast import ErrorForecast
 from lintra_analysis.trial.plan_text import sketch_in_words, wide_in_words
 from lintra_analyzer.service import MOST_SMALL
@@ -150,7 +151,7 @@ def is_small(asked: TaskForm) -> bool:
 
 
 def _tables(found: ErrorForecast) -> list[PlanTable]:
-    makers = (_windows, _means, _correlations, _coefficients, _directions, _prospects)
+    makers = (_windows, _stream, _means, _correlations, _coefficients, _directions, _prospects)
     return [table for maker in makers if (table := maker(found)) is not None]
 
 
@@ -185,11 +186,18 @@ def _windows(found: ErrorForecast) -> PlanTable | None:
     if both is None:
         return None
     lines = [("as asked", f"{both.epsilon_of_one:.4g}", f"{both.epsilon_of_all:.4g}", "1")]
-    if both.reports > 1:
+    if both.costs_more:
         promised = f"at most {found.task.claim.epsilon}"
         lines.append(("that promise for all of them", both.epsilon_to_ask, promised, f"{both.noise_factor:.3g}"))
     header = ("ε", "one window", f"all {both.reports} reports of a source", "times the noise")
     return _table("What the windows promise together", header, lines)
+
+
+def _stream(found: ErrorForecast) -> PlanTable | None:
+    if found.together is None or found.task.stream is None:
+        return None
+    lines = [tuple(row) for row in option_rows(found.together.streams, found.task.stream)]
+    return _table("Noise of the stream, in that of independent windows with the same promise", OPTION_HEADER, lines)
 
 
 def _directions(found: ErrorForecast) -> PlanTable | None:

@@ -10,6 +10,7 @@ from fastapi.responses import HTMLResponse, Response
 
 from lintra_analysis.estimators.svg import Theme, svg_of
 from lintra_analysis.estimators.trend import TrendEstimate, trend
+from lintra_analyzer.combining import combine
 from lintra_analyzer.service import Service
 from lintra_analyzer.storage.pages import PAGE
 from lintra_analyzer.web.admission import ThisService, holder_of, while_present
@@ -99,4 +100,4 @@ async def table(
 
 async def _trend(request: Request, service: Service, task_id: str, asked: AnalysisForm) -> TrendEstimate:
     wanted = parse_trend(json.dumps(asked.document()).encode())
-    return await while_present(request, service.trend(task_id, wanted, holder_of(request).name))
+    return await while_present(request, combine(service, task_id, wanted, holder_of(request).name, "trend"))

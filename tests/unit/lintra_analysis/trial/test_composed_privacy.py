@@ -68,3 +68,16 @@ def test_the_plan_of_a_task_with_windows_shows_both_epsilons_and_that_of_another
     single = planned(windows=None)
     assert (single.together, document(single)["windows"]) == (None, None)
     assert "windows" not in show(single)
+
+
+def test_the_plan_of_a_stream_asks_for_no_smaller_epsilon_and_has_the_table_of_its_gain() -> None:
+    windows = {"window_seconds": 604800, "grace_seconds": 86400, "max_windows": 52, "stream": {}}
+    found = planned(windows=windows, reports_per_source=4, noise="servers")
+    both = found.together
+    assert both is not None
+    assert both.epsilon_of_one == both.epsilon_of_all
+    assert both.noise_factor == 1
+    text = show(found)
+    assert "that promise for all" not in text
+    assert "at most 4, as asked" in text
+    assert [option["reports"] for option in document(found)["windows"]["streams"]] == [1, 2, 4, 12, 52]  # type: ignore[index, call-overload]
