@@ -161,8 +161,8 @@ def draw_path(
         axes.plot([], [], color="grey", linewidth=0.5, label=f"{len(others)} others")
     for number, place in enumerate(sorted(named)):
         name, curve = curves[place]
-        # Colours come again after some, with another kind of line. A label that begins with an underscore would be
-        # left out of the legend.
+        # In a notebook colours come again after some, with another kind of line. A label that begins with an
+        # underscore would be left out of the legend.
         colours = len(rcParams["axes.prop_cycle"])
         line = ("-", "--", ":", "-.")[number // colours % 4]
         marker = "." if across.size < CROWDED else ""
@@ -206,7 +206,7 @@ def draw_curves(
 ) -> None:
     """Draw falling curves as lines between their points, each with its band; they are names, times, shares, bands."""
     for place, (name, times, shares, band) in enumerate(curves):
-        colour = f"C{place % 8}"
+        colour = f"C{place}"
         axes.plot(times, shares, color=colour, linewidth=2, label=f" {name}")
         axes.fill_between(times, [low for low, _ in band], [high for _, high in band], color=colour, alpha=0.2)
     axes.set_ylim(0, 1.02)

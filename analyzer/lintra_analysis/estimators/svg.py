@@ -38,9 +38,17 @@ PAGES: dict[Theme, str] = {"light": "#ffffff", "dark": "#12181e"}
 
 INKS: dict[Theme, str] = {"light": "#1b1f24", "dark": "#e6e9ed"}
 CYCLES: dict[Theme, tuple[str, ...]] = {
-    "light": ("#1f5fa8", "#b0480a", "#2b7a3d", "#8a3b91", "#7a5c00", "#a3243b", "#0f6f78", "#555b66"),
-    "dark": ("#7db8ff", "#ffb066", "#7fd694", "#dda0e6", "#e3c65b", "#ff9aa9", "#6fd3dd", "#b7bdc8"),
-}
+    "light": (
+        "#1f5fa8", "#b0480a", "#2b7a3d", "#8a3b91", "#7a5c00", "#a3243b", "#0f6f78", "#555b66",
+        "#ee4499", "#779900", "#223311", "#bb7788", "#002288", "#551133", "#8877ee", "#552200",
+    ),
+    "dark": (
+        "#7db8ff", "#ffb066", "#7fd694", "#dda0e6", "#e3c65b", "#ff9aa9", "#6fd3dd", "#b7bdc8",
+        "#cc2288", "#5566dd", "#cc3333", "#557700", "#886644", "#007766", "#bbee66", "#666688",
+    ),
+}  # fmt: skip
+"""As many as there are curves with a colour of their own; the last eight lie farthest from those before (CIELAB)."""
+
 _OTHER_LINES = 8
 _LEGEND_LINE, _MATRIX_WIDTH, _MATRIX_HEIGHT = 0.2, 3.6, 3.0
 """In inches: a line of a legend, and what stands beside and around a matrix at most."""

@@ -98,6 +98,8 @@ async def analysis(request: Request, service: ThisService, release_id: ReleaseId
         offer.needs(release)
         if asked.complete:
             found = await answer(request, service, signed, asked)
+        elif request.query_params:
+            complaint = "choose something in every field that is needed"
     except InvalidAnalysisError as error:
         complaint = error.detail
     return await asyncio.to_thread(_page, request, signed, release, asked, found, complaint)

@@ -1,13 +1,16 @@
 """Pictures for a page: the same bytes every time, in colours that can be read, each with its finding in words."""
 
+import math
 import re
 import sys
 from collections.abc import Mapping
+from itertools import combinations
 
 import numpy as np
 import pytest
 
 from lintra_analysis.estimators.correlation import correlation
+from lintra_analysis.estimators.figures import MOST_CURVES
 from lintra_analysis.estimators.means import means
 from lintra_analysis.estimators.pca import pca
 from lintra_analysis.estimators.regression import regression
@@ -42,6 +45,29 @@ def test_every_colour_can_be_read_on_the_page_of_its_theme(theme: Theme) -> None
     assert contrast("#000000", "#ffffff") == pytest.approx(21)
 
 
+def distance(one: str, other: str) -> float:
+    """Return how far two colours look from each other (CIELAB, 1976)."""
+
+    def lab(colour: str) -> tuple[float, float, float]:
+        parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+        red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+        x = (0.4124 * red + 0.3576 * green + 0.1805 * blue) / 0.9505
+        y = 0.2126 * red + 0.7152 * green + 0.0722 * blue
+        z = (0.0193 * red + 0.1192 * green + 0.9505 * blue) / 1.089
+        x, y, z = (one ** (1 / 3) if one > 0.008856 else 7.787 * one + 16 / 116 for one in (x, y, z))
+        return 116 * y - 16, 500 * (x - y), 200 * (y - z)
+
+    return math.dist(lab(one), lab(other))
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_curves_that_are_named_have_colours_that_can_be_told_apart(theme: Theme) -> None:
+    assert len(CYCLES[theme]) == MOST_CURVES
+    assert min(distance(one, other) for one, other in combinations(CYCLES[theme], 2)) > 20
+    assert distance("#000000", "#ffffff") == pytest.approx(100, abs=0.1)
+    assert distance("#1f5fa8", "#1f60a9") < 1
+
+
 def test_a_picture_is_the_same_bytes_every_time_and_in_the_colours_of_its_theme() -> None:
     light, dark = svg_of(ESTIMATE.plot, "light"), svg_of(ESTIMATE.plot, "dark")
     assert light == svg_of(ESTIMATE.plot, "light") != dark
@@ -71,7 +97,7 @@ def test_a_picture_grows_with_its_lines() -> None:
 
 def test_without_matplotlib_a_picture_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(InvalidAnalysisError, match=r"lintra\[plot\]"):
+    with pytest.raises(InvalidAnalysisError, match=r"\[plot\]"):
         svg_of(ESTIMATE.plot)
 
 
