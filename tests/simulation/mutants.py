@@ -171,8 +171,8 @@ def releases_again(patch: pytest.MonkeyPatch) -> None:
     """A release is computed anew each time it is asked for."""
     release, seen = Gate.release, set[bytes]()
 
-    def again(self: Gate, held: RegisteredTask, request: AggregateRequest) -> bytes:
-        answer = release(self, held, request)
+    def again(self: Gate, held: RegisteredTask, request: AggregateRequest, *tell: Any) -> bytes:
+        answer = release(self, held, request, *tell)
         new = answer not in seen
         seen.add(answer)
         return answer if new else answer[:-1] + bytes([answer[-1] ^ 1])
@@ -184,13 +184,13 @@ def anew_after_a_start(patch: pytest.MonkeyPatch) -> None:
     """A release that an earlier start gave out is computed anew when it is asked for again."""
     release, batch, own = Gate.release, Gate.batch, set[tuple[Gate, int]]()
 
-    def again(self: Gate, held: RegisteredBatch, request: AggregateRequest) -> bytes:
+    def again(self: Gate, held: RegisteredBatch, request: AggregateRequest, *tell: Any) -> bytes:
         answer = batch(self, held).aggregate
         if answer is None:
             own.add((self, held.number))
         elif (self, held.number) not in own:
             return answer[:-1] + bytes([answer[-1] ^ 1])  # as other noise would make it
-        return release(self, held, request)
+        return release(self, held, request, *tell)
 
     patch.setattr(Gate, "release", again)
 
