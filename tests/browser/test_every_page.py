@@ -112,7 +112,7 @@ async def test_every_page_without_anything_on_it(tmp_path: Path) -> None:
         await good_at(visit, f"/sign-in?code={code}")
         await visit.page.click("main button")
         await visit.page.wait_for_url("**/")
-        for path in ("/", "/tasks/new", "/releases", "/privacy", "/tokens"):
+        for path in ("/", "/tasks/new", "/tasks/new/guide", "/releases", "/privacy", "/tokens"):
             await good_at(visit, path)
             await by_keyboard(visit, path)
 
@@ -192,6 +192,7 @@ async def test_every_page_about_tasks_and_tokens(tmp_path: Path) -> None:
             for state, task_id in found.tasks.items():
                 await good_at(visit, f"/tasks/{task_id}")
                 await by_keyboard(visit, state)
+                await good_at(visit, f"/tasks/{task_id}/sending")
             await good_at(visit, f"/tasks/{found.tasks['waiting']}/servers")
             await good_at(visit, f"/tasks/{found.tasks['waiting']}/census")
             life.wires.fault = _one_away
