@@ -111,7 +111,7 @@ def _said(outcomes: list[Outcome], runs: int) -> Iterator[str]:
     rare = [
         max(outcome.optimal.mu_lower, outcome.black_box.mu_lower) / outcome.statement.mu
         for outcome in outcomes
-        if outcome.optimal and outcome.black_box and outcome.exact_mu is None
+        if outcome.optimal and outcome.black_box and outcome.case.task.mechanism.kind == "second_moment_wishart"
     ]
     if rare:
         yield f"Of the mu stated of Wishart noise it proves {_percent(min(rare))} to {_percent(max(rare))}."

@@ -58,6 +58,7 @@ RUNS = {
     "bench_path.py": Run("--tables uci_concrete --sizes 12 --epsilons 1 --draws 5"),
     "bench_pauses.py": Run("300000", ""),
     "bench_peers.py": Run("--runs 2 --only race-noise race-proofs", "--runs 20"),
+    "bench_pure_noise.py": Run(),
     "bench_residual_variance.py": Run(),
     "bench_ridge_floor.py": Run(),
     "bench_ron_gauss.py": Run("--runs 1 --sets wine", "--runs 20"),

@@ -156,6 +156,8 @@ def test_privacy_is_promised_by_a_claim_and_stated_by_a_statement_and_by_no_thir
     assert found == {
         "lintra_protocol.privacy.statement.Claim",
         "lintra_protocol.privacy.statement.PrivacyStatement",
+        # The same, where epsilon needs no delta.
+        "lintra_protocol.privacy.pure.PureStatement",
         # An error, a whole curve, a comparison of noise levels, and linear statements about coefficients.
         "lintra_protocol.errors.FalseClaimError",
         "lintra_curator.ndis.profile.PrivacyProfile",

@@ -40,6 +40,7 @@ from lintra_protocol.messages import documents as messages
 from lintra_protocol.messages import inclusion as proofs
 from lintra_protocol.messages.documents import Census, Cohort, Inventory, Signed
 from lintra_protocol.noise.clipping import clip_exactly, quantise, quantise_dithered, quantise_entries
+from lintra_protocol.noise.discrete_laplace import laplace_shares
 from lintra_protocol.privacy.calibration import published_steps
 from lintra_protocol.privacy.statement import Claim, Neighbours
 from lintra_protocol.report import report, wire
@@ -477,6 +478,9 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "smallest_sigma": smallest_sigma,
     "to_ring": lambda value: texts(to_ring(integers([value])))[0],
     "ring_bytes": lambda words: ring_bytes(ring(words)).hex(),
+    "laplace_shares": lambda scale, shares, random: texts(
+        laplace_shares((len(random) // 32,), scale, shares, BytesIO(unhex(random)).read)
+    ),
     "split": lambda secret, servers, random: texts(sharing.split(ring(secret), servers, BytesIO(unhex(random)).read)),
     "combine": lambda shares: texts(sharing.combine(ring(shares))),
     "expand_share": lambda seed, words: texts(sharing.expand_share(unhex(seed), words)),

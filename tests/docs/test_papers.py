@@ -122,11 +122,16 @@ def test_a_planted_name_that_is_not_there_is_reported(planted: str) -> None:
 
 
 def test_every_erratum_says_what_is_stated_or_found_and_names_a_counterexample() -> None:
-    _, *entries = re.split(r"^### ", PAGES["errata.md"], flags=re.MULTILINE)
+    stands, _, withdrawn = PAGES["errata.md"].partition("## Withdrawn")
+    _, *entries = re.split(r"^### ", stands, flags=re.MULTILINE)
+    assert withdrawn.count("\n* **") >= 3
     assert len(entries) >= 30
     silent = [entry.splitlines()[0] for entry in entries if "**Counterexample**" not in entry]
     unshown = [entry.splitlines()[0] for entry in entries if "tests/" not in entry and "benchmarks/" not in entry]
     assert silent == unshown == []
+    for word in ("Perhaps meant", "Follows", "Weight"):
+        assert [entry.splitlines()[0] for entry in entries if f"**{word}**" not in entry] == []
+    assert [entry for entry in entries if not re.search(r"\*\*Weight\*\*: (small|moderate|serious)", entry)] == []
 
 
 STATUSES = ("built", "reproduced", "disproved", "not built")

@@ -14,6 +14,7 @@ MEASURED = {"docs/explanation/benchmarks.md", "docs/explanation/paper-figures.md
 LONG = {
     "docs/explanation/audit.md",
     "docs/explanation/benchmarks.md",
+    "docs/explanation/errata.md",
     "docs/explanation/estimators.md",
     "docs/explanation/paper-figures.md",
     "docs/explanation/papers.md",

@@ -87,6 +87,7 @@ class Conformance:
         squared_length: bound of a hostile row's squared words, from mechanism, largest word and number of words.
         second_round: whether the run begins with the first of two rounds.
         noise_limits: relative error that measured variances may have, and a factor of sigma that must be noticed.
+        noise_shared: whether a whole noise is that of as many honest clients as a claim leaves, and no other law.
         null_range: the same as `null_mu` where only a range is known.
         degree: of what is decoded in the row bound: 2 for products.
         row_bounds: with which a row is decoded; 1 alone where the grid is the mechanism's own.
@@ -108,6 +109,7 @@ class Conformance:
     squared_length: Callable[[Any, int, int], int] = _in_the_ball
     second_round: bool = False
     noise_limits: tuple[float, float] = (0.06, 1.05)
+    noise_shared: bool = False
     null_range: tuple[float, float] | None = None
     degree: int = 1
     row_bounds: tuple[float, ...] = (0.001, 1, 1000)

@@ -15,6 +15,7 @@ from lintra_protocol.fields.schema import Column, Schema
 from lintra_protocol.mechanisms import (
     MECHANISMS,
     Histogram,
+    HistogramLaplace,
     Mechanism,
     NewtonStep,
     RangeFinder,
@@ -22,6 +23,7 @@ from lintra_protocol.mechanisms import (
     RonGaussCentred,
     SecondMoment,
     Sum,
+    SumLaplace,
     WishartSecondMoment,
 )
 from lintra_protocol.mechanisms.directions import encode_basis
@@ -107,9 +109,9 @@ def random_wish(seed: int, kind: str | None = None) -> Wish:
     counted = contributors is not None and contributors.count == "noisy"
     asked = _Asked(draw, size, bound, neighbours == "replace-one", organisations, counted)
     mechanism, columns = _MAKERS[kind](asked)
-    if not organisations and kind != "histogram":
+    if not organisations and "clip counter" in mechanism.allows:
         mechanism = mechanism.model_copy(update={"clip_count_weight": draw.choice(["0", "0.2", "0.5"])})
-    encoded = len(Schema(columns, indicators=kind not in {"histogram", "ron_gauss", "ron_gauss_centred"}).encoded)
+    encoded = len(Schema(columns, indicators="levels" not in mechanism.allows).encoded)
     measurement = Measurement(mechanism, encoded, Setting(contributors, servers * by_servers), claim)
     return Wish(measurement, columns, servers, draw.choice([clients, 1000, 100_000]))
 
@@ -209,6 +211,16 @@ def _sum(asked: _Asked) -> tuple[Mechanism, tuple[Column, ...]]:
     return Sum(**asked.document, count=count), asked.plain_columns
 
 
+def _sum_laplace(asked: _Asked) -> tuple[Mechanism, tuple[Column, ...]]:
+    return SumLaplace(**asked.document, count=asked.draw.choice(["exact", "noisy"])), asked.plain_columns
+
+
+def _histogram_laplace(asked: _Asked) -> tuple[Mechanism, tuple[Column, ...]]:
+    plain, columns = _histogram(asked)
+    update = {"kind": "histogram_laplace", "indicator": asked.draw.choice([1, 64])}
+    return HistogramLaplace.model_validate(plain.model_dump() | update), columns
+
+
 def _second_moment(asked: _Asked) -> tuple[Mechanism, tuple[Column, ...]]:
     draw, options = asked.draw, {}
     count = "exact" if asked.organisations else draw.choice(["exact", "noisy"])
@@ -287,6 +299,7 @@ def _ron_gauss_centred(asked: _Asked) -> tuple[Mechanism, tuple[Column, ...]]:
 
 _MAKERS: dict[str, Callable[[_Asked], tuple[Mechanism, tuple[Column, ...]]]] = {
     "histogram": _histogram,
+    "histogram_laplace": _histogram_laplace,
     "newton_step": _newton_step,
     "osnap": _sketch("osnap"),
     "osnap_published": _sketch("osnap_published"),
@@ -294,6 +307,7 @@ _MAKERS: dict[str, Callable[[_Asked], tuple[Mechanism, tuple[Column, ...]]]] = {
     "ron_gauss": _ron_gauss,
     "ron_gauss_centred": _ron_gauss_centred,
     "sum": _sum,
+    "sum_laplace": _sum_laplace,
     "second_moment": _second_moment,
     "second_moment_wishart": _wishart,
 }

@@ -17,6 +17,7 @@ import cases_directions
 import cases_dithered
 import cases_histogram
 import cases_joint
+import cases_laplace
 import cases_layers
 import cases_lists
 import cases_newton
@@ -42,6 +43,7 @@ FILES = {
     "joint": cases_joint.joint,
     "centred": cases_centred.centred,
     "histogram": cases_histogram.histogram,
+    "laplace": cases_laplace.laplace,
     "range_finder": cases_range.range_finder,
     "directions": cases_directions.directions,
     "dithered": lambda: cases_dithered.dithered() + cases_newton.newton(),

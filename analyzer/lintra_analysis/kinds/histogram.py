@@ -74,7 +74,12 @@ class HistogramSpecification(MechanismSpecification):
 
 
 def build(context: CalibrationContext[HistogramSpecification]) -> Measurement:
-    """Return the histogram of all columns.
+    """Return the histogram of all columns."""
+    return context.calibrated(mechanism_of(context))
+
+
+def mechanism_of(context: CalibrationContext[HistogramSpecification]) -> Histogram:
+    """Return the histogram of all columns, not yet calibrated.
 
     Raises InvalidTaskError if a row bound was asked for, or edges of a column that there is not.
     """
@@ -94,7 +99,7 @@ def build(context: CalibrationContext[HistogramSpecification]) -> Measurement:
             f"mechanism.crossed: {len(mechanism.cells)} columns have {cells} cells together; it takes 2 columns at "
             f"least and {MAX_CELLS} cells at most"
         )
-    return context.calibrated(mechanism.model_copy(update={"crossed": crossed}))
+    return mechanism.model_copy(update={"crossed": crossed})
 
 
 def survival_edges(context: CalibrationContext[HistogramSpecification], asked: SurvivalSpecification) -> list[Real]:

@@ -28,6 +28,7 @@ from lintra_protocol.crypto.randomness import derive_seed, expand
 from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.encoding.documents import fraction
 from lintra_protocol.errors import LintraError
+from lintra_protocol.privacy.pure import PureStatement
 from lintra_protocol.privacy.statement import PrivacyStatement
 
 MIN_TRIALS = 2000
@@ -51,7 +52,8 @@ class Outcome:
         """Return the larger lower bound on epsilon at the claim's delta, or None if nothing was released."""
         if self.optimal is None or self.black_box is None:
             return None
-        return max(bound.epsilon_lower(self.statement.delta) for bound in (self.optimal, self.black_box))
+        pure = isinstance(self.statement, PureStatement)
+        return max(bound.epsilon_lower(self.statement.delta, pure=pure) for bound in (self.optimal, self.black_box))
 
     @property
     def published_epsilon(self) -> float | None:
@@ -196,7 +198,7 @@ def far_reports(case: Case, victim: int) -> tuple[IntArray, IntArray]:
 
 def _measure(outcome: Outcome, scene: Scene, subject: Subject, trials: int, seed: bytes, seams: Seams) -> Outcome:
     """Run both worlds, then the two worlds one step apart, and add what they show."""
-    case, claimed, test = outcome.case, outcome.statement.mu, subject.test(scene)
+    case, test = outcome.case, subject.test(scene)
     few = max(trials // 4, MIN_TRIALS)
     runs = [
         run_reports(scene, subject.draw(scene, world, seams, near=False), trials, expand(seed, f"world {world}"), seams)
@@ -213,8 +215,8 @@ def _measure(outcome: Outcome, scene: Scene, subject: Subject, trials: int, seed
     black_box = black_box_bound((_view(*runs[0]), _view(*runs[1])))
     checks = [
         *outcome.checks,
-        _within("optimal test", optimal, claimed),
-        _within("black box", black_box, claimed),
+        _within("optimal test", optimal, outcome.statement),
+        _within("black box", black_box, outcome.statement),
         *subject.checks(seams),
         check_lattice(scene, (adjacent[0], adjacent[1])),
         check_law(scene, released),
@@ -227,5 +229,10 @@ def _view(released: IntArray, reports: IntArray) -> IntArray:
     return np.hstack([released.reshape(len(released), -1), reports.reshape(len(reports), -1)])
 
 
-def _within(name: str, bound: Bound, claimed: float) -> Check:
-    return Check(name, bound.mu_lower <= claimed, f"mu is at least {bound.mu_lower:.4f}, claimed {claimed:.4f}")
+def _within(name: str, bound: Bound, statement: PrivacyStatement) -> Check:
+    """Compare what a test proves with what is stated: mu, or of a pure statement epsilon, which says more."""
+    if isinstance(statement, PureStatement):
+        proven, claimed, what = bound.epsilon_lower(statement.delta, pure=True), statement.epsilon, "epsilon"
+    else:
+        proven, claimed, what = bound.mu_lower, statement.mu, "mu"
+    return Check(name, proven <= claimed, f"{what} is at least {proven:.4f}, claimed {claimed:.4f}")

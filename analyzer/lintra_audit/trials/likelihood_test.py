@@ -7,6 +7,7 @@ runs.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import log
 from typing import Protocol
 
 import numpy as np
@@ -34,9 +35,19 @@ class Bound:
     mu: float  #: -Phi^-1(FP) - Phi^-1(FN) at the observed rates, half a count away from 0 and 1
     mu_lower: float  #: the same at the upper confidence bounds, at least 0
 
-    def epsilon_lower(self, delta: float) -> float:
-        """Return the epsilon at `delta` of a Gaussian mechanism with `mu_lower`."""
-        return gaussian_epsilon(self.mu_lower, delta)
+    def epsilon_lower(self, delta: float, *, pure: bool = False) -> float:
+        """Return the epsilon at `delta` of a Gaussian mechanism with `mu_lower`; of a pure one what the errors prove.
+
+        Pure epsilon allows no error rate below e^-epsilon times how often the other world is recognised.
+        """
+        if not pure:
+            return gaussian_epsilon(self.mu_lower, delta)
+        first, second = (
+            clopper_pearson_upper(errors, self.trials) for errors in (self.false_positives, self.false_negatives)
+        )
+        return max(
+            0.0, log((1 - second) / first) if second < 1 else 0.0, log((1 - first) / second) if first < 1 else 0.0
+        )
 
 
 def clopper_pearson_upper(errors: int, trials: int, confidence: float = CONFIDENCE) -> float:

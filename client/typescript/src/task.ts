@@ -60,7 +60,10 @@ export interface Definition {
 const KINDS: Record<string, Kind<never>> = { histogram, osnap, second_moment: secondMoment, sum };
 
 /** Kinds that the protocol has and this client does not; a task of one is for another client. */
-const OTHER_KINDS = ["newton_step", "osnap_published", "range_finder", "ron_gauss", "ron_gauss_centred", "second_moment_wishart"];
+const OTHER_KINDS = [
+  "histogram_laplace", "newton_step", "osnap_published", "range_finder", "ron_gauss", "ron_gauss_centred",
+  "second_moment_wishart", "sum_laplace",
+];
 
 const MAX_WORDS = 2 ** 20;
 const MOST_MAX_MISSING = rational(9n, 10n);

@@ -158,6 +158,8 @@ test("a claim better than the noise, an odd task and a strict owner are refused 
     ["invalid_task", { mechanism: { kind: "osnap", row_bound: "1", fraction_bits: 4, sigma: 100, rows: 2, sparsity: 2, leverage: "0.5" } }, {}],
     ["unsupported_feature", { mechanism: { kind: "ron_gauss" } }, {}],
     ["unsupported_feature", { mechanism: { kind: "newton_step" } }, {}],
+    ["unsupported_feature", { mechanism: { kind: "sum_laplace" } }, {}],
+    ["unsupported_feature", { mechanism: { kind: "histogram_laplace" } }, {}],
     ["unsupported_feature", { extensions: ["more"] }, {}],
     ["invalid_task", { author_key: "AQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }, {}],
     ["invalid_message", { purpose: "turned \u202e around" }, {}],

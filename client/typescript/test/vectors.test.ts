@@ -24,7 +24,7 @@ const vectors = files.flatMap((file) =>
 );
 
 /** Tasks that this version leaves to other clients may be refused as such, whatever else is wrong with them. */
-const UNSUPPORTED = /newton_step|osnap_published|range_finder|ron_gauss|wishart|contributors|organisations|"?study"?|basis|second_round|mtls|after|targets|sparsity\W+[2-9].*noise\W+both/;
+const UNSUPPORTED = /newton_step|osnap_published|range_finder|ron_gauss|wishart|laplace|contributors|organisations|"?study"?|basis|second_round|mtls|after|targets|sparsity\W+[2-9].*noise\W+both/;
 
 for (const [name, suite] of Object.entries({ web: webSuite, pure: pureSuite }))
   test(`this client does what the reference implementation says, with the ${name} suite`, async (context) => {

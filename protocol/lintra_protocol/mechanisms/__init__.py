@@ -8,6 +8,7 @@ from pydantic_core import CoreSchema, core_schema
 
 from lintra_protocol.mechanisms.base import Mechanism
 from lintra_protocol.mechanisms.histogram import Histogram
+from lintra_protocol.mechanisms.histogram_laplace import HistogramLaplace
 from lintra_protocol.mechanisms.newton_step import NewtonStep
 from lintra_protocol.mechanisms.osnap import Osnap
 from lintra_protocol.mechanisms.osnap_published import OsnapPublished
@@ -17,11 +18,13 @@ from lintra_protocol.mechanisms.ron_gauss_centred import RonGaussCentred
 from lintra_protocol.mechanisms.second_moment import SecondMoment
 from lintra_protocol.mechanisms.second_moment_wishart import WishartSecondMoment
 from lintra_protocol.mechanisms.sum import Sum
+from lintra_protocol.mechanisms.sum_laplace import SumLaplace
 
 MECHANISMS: dict[str, type[Mechanism]] = {
     member.model_fields["kind"].default: member
     for member in (
         Histogram,
+        HistogramLaplace,
         NewtonStep,
         Osnap,
         OsnapPublished,
@@ -29,6 +32,7 @@ MECHANISMS: dict[str, type[Mechanism]] = {
         RonGauss,
         RonGaussCentred,
         Sum,
+        SumLaplace,
         SecondMoment,
         WishartSecondMoment,
     )
@@ -53,6 +57,7 @@ __all__ = [
     "MECHANISMS",
     "AnyMechanism",
     "Histogram",
+    "HistogramLaplace",
     "Mechanism",
     "NewtonStep",
     "Osnap",
@@ -62,5 +67,6 @@ __all__ = [
     "RonGaussCentred",
     "SecondMoment",
     "Sum",
+    "SumLaplace",
     "WishartSecondMoment",
 ]

@@ -99,6 +99,7 @@ class Block:
         step: what 1 is worth in normalised units, before it is divided by `per`.
         per: what a row adds to a word that counts rows.
         copies: c, how many independently noised copies of the words a report holds.
+        spread: deviation of a report's noise over `sigma`; 1 unless the noise has another law.
         is_total: whether servers add the words up as they are, past the public matrix, into row 0 of the sketch.
     """
 
@@ -109,6 +110,7 @@ class Block:
     step: float | Tiled = 1.0
     per: int = 1
     copies: int = 1
+    spread: float = 1.0
     is_total: bool = False
 
     @property
@@ -333,7 +335,8 @@ class Layout:
         """
         block = self[name]
         sigmas = block.sigmas if isinstance(block.sigma, Triangle) else np.asarray(block.sigma)
-        deviation: FloatArray = self._summed(sigmas, draws, servers_variance) * block.steps / block.per
+        summed = self._summed(sigmas, draws * block.spread**2, servers_variance)
+        deviation: FloatArray = summed * block.steps / block.per
         return deviation
 
     def own_deviation(self, name: str) -> FloatArray:
@@ -360,7 +363,12 @@ class Layout:
 
     def count_deviation(self, draws: float) -> float:
         """Return the deviation, in rows, of the counter that carries so many draws of a report's noise."""
-        return float(np.linalg.norm(self._summed(self[self.counter].sigmas, draws))) / self.rows_per_count
+        block = self[self.counter]
+        return float(np.linalg.norm(self._summed(block.sigmas, draws * block.spread**2))) / self.rows_per_count
+
+    def with_spread(self, spread: float) -> Self:
+        """Return the same blocks with noise of so many times their `sigma`."""
+        return replace(self, blocks=tuple(replace(block, spread=spread) for block in self.blocks))
 
     @property
     def bound(self) -> int:

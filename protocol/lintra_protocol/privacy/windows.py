@@ -8,6 +8,7 @@ results of earlier ones (Dong, Roth, Su 2022, Corollary 2). What is no noise add
 from dataclasses import replace
 from math import inf, sqrt
 
+from lintra_protocol.privacy.pure import PureStatement, added_up
 from lintra_protocol.privacy.statement import PrivacyStatement
 
 
@@ -15,7 +16,8 @@ def repeated(statement: PrivacyStatement, times: int, together: int = 1) -> Priv
     """Return the privacy of so many releases with fresh noise, each at least as private as a statement says.
 
     Epsilon is that of all of them at the statement's own delta, infinite where what is no noise needs more than that.
-    Where only a point is known, epsilon and delta both count `times` (basic composition).
+    Where only a point is known, epsilon and delta both count `times` (basic composition). So does pure epsilon, where
+    that is less.
 
     Where up to `together` of a source's reports may be added up in one release, each moves its sum as if it were alone,
     so that they move it by as much as all of them do (docs/proofs/together.md#windows): mu sqrt(together times).
@@ -47,4 +49,8 @@ def repeated(statement: PrivacyStatement, times: int, together: int = 1) -> Priv
     seen = min(1.0, statement.delta_shares * times * (1 + 1e-15))
     changed = replace(statement, mu=mu, slack=slack, delta_coalition=failure, delta_shares=seen)
     changed = replace(changed, if_colluding=(), epsilon_alone=inf)
-    return replace(changed, epsilon=changed.epsilon_at(statement.delta))
+    changed = replace(changed, epsilon=changed.epsilon_at(statement.delta))
+    if not (isinstance(statement, PureStatement) and statement.is_pure):
+        return changed
+    pure = replace(added_up(statement, times * together), if_colluding=(), epsilon_alone=inf)
+    return pure if pure.epsilon <= changed.epsilon else changed

@@ -25,12 +25,14 @@ OPTIONS: dict[str, tuple[str, dict[str, object]]] = {
     "osnap_published": ("osnap_published", {"rows": 2}),
     "osnap_published, s=2": ("osnap_published", {"rows": 4, "sparsity": 2}),
     "sum": ("sum", {}),
+    "sum_laplace": ("sum_laplace", {}),
     "second_moment": ("second_moment", {}),
     "second_moment, intercept": ("second_moment", {"intercept": "0.5"}),
     "second_moment, trace": ("second_moment", {"trace": True}),
     "second_moment, both": ("second_moment", {"intercept": "0.5", "trace": True}),
     "second_moment_wishart": ("second_moment_wishart", {}),
     "histogram": ("histogram", {"bins": 7}),
+    "histogram_laplace": ("histogram_laplace", {"bins": 7}),
     "newton_step": ("newton_step", {}),
     "range_finder": ("range_finder", {}),
     "range_finder, all": ("range_finder", {"intercept": "0.5", "trace": True, "label": 1, "columns": 5}),
@@ -159,7 +161,9 @@ def test_every_plan_states_bytes_limits_and_a_kept_promise(name: str) -> None:
     assert 0.9 < option.epsilon / 2 <= 1 or kind == "osnap_published"
     assert option.epsilon <= 2
     assert option.max_clients >= asked.cohort
-    assert (option.predicted is None) == (kind in ("sum", "histogram", "range_finder"))
+    assert (option.predicted is None) == (
+        kind in ("sum", "sum_laplace", "histogram", "histogram_laplace", "newton_step", "range_finder")
+    )
 
 
 def test_both_rounds_together_cost_what_was_promised_and_products_gain_by_the_second() -> None:
@@ -180,7 +184,9 @@ def test_every_mechanism_has_a_plan_of_its_own() -> None:
 
 
 def test_what_is_not_possible_is_refused_in_words() -> None:
-    with pytest.raises(InvalidTaskError, match="there is no mechanism 'luck'; there are histogram, newton_step, osnap"):
+    with pytest.raises(
+        InvalidTaskError, match="there is no mechanism 'luck'; there are histogram, histogram_laplace, newton_step"
+    ):
         question().planned("luck")
     with pytest.raises(RowUnderfilledError):
         question(columns=590).planned("second_moment_wishart")
