@@ -10,6 +10,7 @@ in both trees in turns, and the ratio stands first: times depend on what else th
 """
 
 import argparse
+import datetime
 import hashlib
 import json
 import os
@@ -187,9 +188,13 @@ def in_turns(before: str, reports: int, turns: int) -> list[tuple[str, float, fl
 
 
 def table(asked: argparse.Namespace) -> Shown:
-    """Return all rows, those with an aim first."""
+    """Return all rows, those with an aim first; with `--json` keep this tree's, from which `bench_far.py` reckons."""
     busy, rows = load(), list[tuple[Cell, ...]]()
     found = in_turns(asked.before, asked.reports, asked.turns)
+    if asked.keep:
+        day = f"{datetime.date.today():%d %B %Y}"  # noqa: DTZ011
+        told = {"reports": asked.reports, "measured": day, "load": round(os.getloadavg()[0])}
+        asked.keep.write_text(json.dumps(told | {"now": {row: now for row, _, now in found}}, indent=1) + "\n")
     for row, before, now in sorted(found, key=lambda each: each[0] not in AIMS):
         aim = AIMS.get(row)
         ratio = now / before if before == before and before else None
@@ -201,8 +206,8 @@ def table(asked: argparse.Namespace) -> Shown:
         "What a task costs that asks for nothing more",
         ("what", "times the earlier tree", "now", "earlier", "aim, on a quiet machine"),
         tuple(rows),
-        f"{asked.reports:,} reports of {COLUMNS} columns at {SERVERS} servers; what is of a release is given as ten "
-        f"times that for a tenth of a million. The least of {asked.turns} turns. {busy}",
+        f"{asked.reports:,} reports of {COLUMNS} columns at {SERVERS} servers; what is of a release is scaled to a "
+        f"million. {'One turn' if asked.turns == 1 else f'The least of {asked.turns} turns'}. {busy}",
     )
 
 
@@ -211,6 +216,7 @@ def main() -> None:
     options = parser(__doc__, 1, 3)
     options.add_argument("--reports", type=int, default=100_000)
     options.add_argument("--before", default="", help="a checkout of an earlier tree")
+    options.add_argument("--keep", type=Path, help="write the rows of this tree as JSON")
     options.add_argument("--turns", type=int, default=2)
     options.add_argument("--bare", action="store_true", help=argparse.SUPPRESS)
     asked = options.parse_args()

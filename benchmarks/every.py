@@ -45,6 +45,7 @@ RUNS = {
     "bench_demo.py": Run("--runs 3", "--full"),
     "bench_devices.py": Run(None, None, "a browser and `make typescript`"),
     "bench_edited_store.py": Run("--rows 5000 --tasks 100 --turns 4", ""),
+    "bench_far.py": Run(),
     "bench_linear_score.py": Run(),
     "bench_lists.py": Run("500", ""),
     "bench_missing.py": Run("--draws 4", ""),
