@@ -85,15 +85,15 @@ def logit(
     used = _used(chain, tests, fresh=fresh)
     equations = _equations(used, population=of == "population")
     begun = start(chain[0]) if chain[0].is_start else None
-    limit = float(special.chdtri(1, 1 - confidence))
     passed = bool(tests) and (tests[-1].passes or (fresh and len(used) > 1))
     status, direction = _status(equations, passed=passed)
     names = tuple(column.name for column in last.columns[1:])
     raw, point = _points(last, equations, begun, is_start=last.is_start)
     linear, told = _to_units(last), status == "interval"
-    sets = _Sets.of(equations, linear, limit, last) if told else None
+    sets = _Sets.of(equations, linear, last) if told else None
+    intervals: Sequence[Interval | None] = [None] * (len(names) + 1) if sets is None else sets.intervals(confidence)
     bent = _bend(equations, last, begun) > _BENT if told and begun is not None else False
-    endless = [] if sets is None else [name for name, own in zip(("", *names), sets.ends, strict=True) if own is None]
+    endless = [name for name, own in zip(("", *names), intervals, strict=True) if told and own is None]
     warnings = [*_warnings(last, begun, chain), *([APPROXIMATE] if bent else [])]
     warnings += [NO_END.format(columns=", ".join(filter(None, endless)) or INTERCEPT)] if endless else []
     return LogisticEstimate(
@@ -104,7 +104,7 @@ def logit(
         confidence=confidence,
         status=status,
         converged=passed,
-        coefficients=_slopes((INTERCEPT, *names), linear @ point, linear @ raw, sets),
+        coefficients=_slopes((INTERCEPT, *names), linear @ point, linear @ raw, sets, intervals),
         rounds=_rounds(chain, tests),
         prevalence=None if begun is None else begun.prevalence,
         average_weight=None if begun is None else begun.average_weight,
@@ -112,6 +112,7 @@ def logit(
         undetermined=() if status != "not told" else _along(direction, names),
         warnings=tuple(warnings),
         scaled_columns=last.columns[1:],
+        sets=sets,
     )
 
 
@@ -179,19 +180,22 @@ def _to_units(last: NewtonSums) -> FloatArray:
     return linear
 
 
+@dataclass(frozen=True, eq=False)
 class _Sets:
-    """Standard errors, intervals and p values of the coefficients."""
+    """What the equations of the last round say of coefficients in own units, the rows of `linear`, shape `(p, p)`.
 
-    def __init__(self, errors: FloatArray, ends: list[Interval | None], p_values: FloatArray) -> None:
-        self.errors, self.ends, self.p_values = errors, ends, p_values
+    Where a score x.b moves by at most rho, the Hessian falls by a factor of exp(rho) at most (Bach 2010, proposition
+    1), so that a gradient that the quadratic model puts at rho may be 1 - exp(-rho).
+    """
+
+    equations: ScoreEquations
+    linear: FloatArray
+    variances: FloatArray  #: of the coefficients, shape `(p,)`
+    bent: "_Bent"
 
     @classmethod
-    def of(cls, equations: ScoreEquations, linear: FloatArray, limit: float, last: NewtonSums) -> "_Sets":
-        """Return those of coefficients in own units, the rows of `linear`, shape `(p, p)`.
-
-        Where a score x.b moves by at most rho, the Hessian falls by a factor of exp(rho) at most (Bach 2010,
-        proposition 1), so that a gradient that the quadratic model puts at rho may be 1 - exp(-rho).
-        """
+    def of(cls, equations: ScoreEquations, linear: FloatArray, last: NewtonSums) -> "_Sets":
+        """Prepare them for a last round."""
         inverse = np.linalg.inv(equations.hessian)
         reach = inverse @ equations.covariance(equations.solution[np.newaxis])[0] @ inverse
         variances = np.diagonal(linear @ reach @ linear.T)
@@ -200,13 +204,21 @@ class _Sets:
             [max(abs(one.lower - one.center), abs(one.upper - one.center)) / one.scale for one in last.columns]
         )
         largest[0] = last.constant
-        moves = np.abs(moved) @ largest
         anchor = linear @ equations.anchors.mean(axis=0)
-        bent = _Bent(anchor, linear @ equations.solution - anchor, moves)
-        ends = bent.ends(equations.intervals(linear, limit))
-        distances = equations.smallest(linear, bent.quadratic(np.zeros(len(linear))))
-        intervals = [(low, high) if np.isfinite(low) and np.isfinite(high) else None for low, high in ends.tolist()]
-        return cls(np.sqrt(variances), intervals, special.chdtrc(1, distances))
+        bent = _Bent(anchor, linear @ equations.solution - anchor, np.abs(moved) @ largest)
+        return cls(equations, linear, variances, bent)
+
+    def intervals(self, confidence: float) -> Sequence[Interval | None]:
+        """Return the intervals of all coefficients; None where nothing bounds one."""
+        limit = float(special.chdtri(1, 1 - confidence))
+        ends = self.bent.ends(self.equations.intervals(self.linear, limit)).tolist()
+        return [(low, high) if np.isfinite(low) and np.isfinite(high) else None for low, high in ends]
+
+    @property
+    def p_values(self) -> FloatArray:
+        """Return the p values of coefficients of 0, shape `(p,)`."""
+        distances = self.equations.smallest(self.linear, self.bent.quadratic(np.zeros(len(self.linear))))
+        return np.asarray(special.chdtrc(1, distances))
 
 
 @dataclass(frozen=True, eq=False)
@@ -245,16 +257,16 @@ class _Bent:
         return np.asarray(self.anchor + np.sign(apart) * np.where(size > solved, away, near) / self.moves)
 
 
-def _slopes(names: Sequence[str], point: FloatArray, raw: FloatArray, sets: _Sets | None) -> tuple[Slope, ...]:
-    found = []
-    for place, name in enumerate(names):
-        error: float | None = None
-        interval: Interval | None = None
-        p_value: float | None = None
-        if sets is not None:
-            error, interval, p_value = float(sets.errors[place]), sets.ends[place], float(sets.p_values[place])
-        found.append(Slope(name, float(point[place]), float(raw[place]), error, interval, p_value))
-    return tuple(found)
+def _slopes(
+    names: Sequence[str],
+    point: FloatArray,
+    raw: FloatArray,
+    sets: _Sets | None,
+    intervals: Sequence[Interval | None],
+) -> tuple[Slope, ...]:
+    errors = [None] * len(names) if sets is None else np.sqrt(sets.variances).tolist()
+    p_values = [None] * len(names) if sets is None else sets.p_values.tolist()
+    return tuple(map(Slope, names, point.tolist(), raw.tolist(), errors, intervals, p_values))
 
 
 def _rounds(chain: Sequence[NewtonSums], tests: Sequence[Agreement]) -> tuple[Round, ...]:

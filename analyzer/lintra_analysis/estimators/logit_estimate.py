@@ -1,10 +1,12 @@
 """The answer of a logistic regression: a table, chances by column name, and the words of statsmodels and sklearn."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 
-from lintra_analysis.estimators.estimates import Interval, Of
+from lintra_analysis.estimators.estimates import Interval, Of, check_confidence
 from lintra_analysis.estimators.figures import Figure, Mark, intervals
 from lintra_analysis.estimators.notes import clients
 from lintra_analysis.estimators.rows import Rows, rows_by_name
@@ -57,6 +59,13 @@ class Round:
     passes: bool
 
 
+class ConfidenceSets(Protocol):
+    """What gives the intervals of the coefficients at any confidence."""
+
+    def intervals(self, confidence: float) -> Sequence[Interval | None]:
+        """Return them in the order of the coefficients; None where nothing bounds one."""
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class LogisticEstimate(Estimate):
     """The logistic regression of a yes or no on features, in the features' own units.
@@ -93,6 +102,7 @@ class LogisticEstimate(Estimate):
     undetermined: tuple[str, ...]
     warnings: tuple[str, ...]
     scaled_columns: tuple[ScaledColumn, ...] = field(default=(), metadata={"plain": False})
+    sets: ConfidenceSets | None = field(default=None, metadata={"plain": False})
 
     def __repr__(self) -> str:
         return f"LogisticEstimate({self.target!r} by {len(self.features)} features, {self.num_clients} clients)"
@@ -117,15 +127,19 @@ class LogisticEstimate(Estimate):
         """The p values of coefficients of 0, by name."""
         return {one.name: one.p_value for one in self.coefficients}
 
-    def conf_int(self) -> dict[str, Interval]:
-        """Return the intervals by name.
+    def conf_int(self, alpha: float | None = None) -> dict[str, Interval]:
+        """Return the intervals by name; `alpha` is 1 less the confidence, by default that which was asked for.
 
         Raises:
-            InvalidAnalysisError: none is told; the detail says whether another round is needed.
+            InvalidAnalysisError: none is told, and the detail says whether another round is needed; or `alpha` does not
+                lie strictly between 0 and 1.
         """
-        if self.status != "interval":
+        if self.status != "interval" or self.sets is None:
             raise InvalidAnalysisError(self.said)
-        return {one.name: one.interval or (-np.inf, np.inf) for one in self.coefficients}
+        if alpha is not None:
+            check_confidence(1 - alpha)
+        found = self.sets.intervals(self.confidence if alpha is None else 1 - alpha)
+        return {one.name: own or (-np.inf, np.inf) for one, own in zip(self.coefficients, found, strict=True)}
 
     def odds_ratios(self) -> dict[str, tuple[float, Interval | None]]:
         """Return by feature exp of the coefficient, and of the ends of its interval."""

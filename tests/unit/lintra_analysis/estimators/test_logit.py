@@ -32,6 +32,11 @@ def test_three_rounds_tell_the_fit_in_own_units_with_intervals() -> None:
         assert low - (high - low) < value < high + (high - low)
         assert (high - low) / (2 * 1.96 * error) == pytest.approx(1, rel=0.2)
     assert found.pvalues["age"] < 1e-4
+    assert found.conf_int(alpha=0.05) == found.conf_int()
+    for wide, usual in zip(found.conf_int(alpha=0.01).values(), found.conf_int().values(), strict=True):
+        assert wide[0] < usual[0] < usual[1] < wide[1]
+    with pytest.raises(InvalidAnalysisError, match="confidence"):
+        found.conf_int(alpha=1.5)
     ratio, ends = found.odds_ratios()["age"]
     assert ends[0] < ratio < ends[1]
     frame = {"bmi": [30.0], "age": [90.0]}
