@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from lintra_analysis.access.stream import WindowStream
     from lintra_analysis.estimators.chi_square import ChiSquareEstimate, chi_square
     from lintra_analysis.estimators.correlation import CorrelationEstimate, correlation
+    from lintra_analysis.estimators.elastic_net import ElasticNet, elastic_net
     from lintra_analysis.estimators.feature_tests import FeatureTests, anova, f_test
     from lintra_analysis.estimators.group_difference import DifferenceEstimate, difference
     from lintra_analysis.estimators.histogram import HistogramEstimate, histogram
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from lintra_analysis.estimators.logit_estimate import LogisticEstimate
     from lintra_analysis.estimators.means import MeansEstimate, means
     from lintra_analysis.estimators.ordinary_slopes import ordinary_slopes
+    from lintra_analysis.estimators.partial_correlation import PartialCorrelationEstimate, partial_correlation
     from lintra_analysis.estimators.path import RegressionPath, regression_path
     from lintra_analysis.estimators.pca import pca
     from lintra_analysis.estimators.pca_estimate import PcaEstimate
@@ -51,6 +53,7 @@ __all__ = [
     "ChiSquareEstimate",
     "CorrelationEstimate",
     "DifferenceEstimate",
+    "ElasticNet",
     "FeatureTests",
     "HistogramEstimate",
     "InstrumentEstimate",
@@ -58,6 +61,7 @@ __all__ = [
     "LogisticEstimate",
     "LogrankEstimate",
     "MeansEstimate",
+    "PartialCorrelationEstimate",
     "PcaEstimate",
     "PowerSumsEstimate",
     "Readings",
@@ -76,6 +80,7 @@ __all__ = [
     "connect",
     "correlation",
     "difference",
+    "elastic_net",
     "f_test",
     "histogram",
     "iv",
@@ -85,6 +90,7 @@ __all__ = [
     "means",
     "open_release",
     "ordinary_slopes",
+    "partial_correlation",
     "pca",
     "power_sums",
     "read_columns",
@@ -105,6 +111,7 @@ _MODULES = {
     "ChiSquareEstimate": "estimators.chi_square",
     "CorrelationEstimate": "estimators.correlation",
     "DifferenceEstimate": "estimators.group_difference",
+    "ElasticNet": "estimators.elastic_net",
     "FeatureTests": "estimators.feature_tests",
     "HistogramEstimate": "estimators.histogram",
     "InstrumentEstimate": "estimators.instruments",
@@ -112,6 +119,7 @@ _MODULES = {
     "LogisticEstimate": "estimators.logit_estimate",
     "LogrankEstimate": "estimators.survival",
     "MeansEstimate": "estimators.means",
+    "PartialCorrelationEstimate": "estimators.partial_correlation",
     "PcaEstimate": "estimators.pca_estimate",
     "PowerSumsEstimate": "estimators.power_sums",
     "RegressionEstimate": "estimators.regression_estimate",
@@ -129,6 +137,7 @@ _MODULES = {
     "connect": "access.rest_client",
     "correlation": "estimators.correlation",
     "difference": "estimators.group_difference",
+    "elastic_net": "estimators.elastic_net",
     "f_test": "estimators.feature_tests",
     "histogram": "estimators.histogram",
     "iv": "estimators.instruments",
@@ -138,6 +147,7 @@ _MODULES = {
     "means": "estimators.means",
     "open_release": "access.downloaded",
     "ordinary_slopes": "estimators.ordinary_slopes",
+    "partial_correlation": "estimators.partial_correlation",
     "pca": "estimators.pca",
     "power_sums": "estimators.power_sums",
     "Readings": "trial.files.table",

@@ -12,6 +12,7 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from lintra_analysis.certificate.certificate import ReleaseRecord
 from lintra_analysis.estimators.chi_square import chi_square, counted_pairs
 from lintra_analysis.estimators.correlation import correlation
+from lintra_analysis.estimators.elastic_net import elastic_net
 from lintra_analysis.estimators.feature_tests import anova, f_test
 from lintra_analysis.estimators.group_difference import difference, groups_of
 from lintra_analysis.estimators.histogram import histogram
@@ -20,6 +21,7 @@ from lintra_analysis.estimators.known_noise import known_noise
 from lintra_analysis.estimators.linear_score import is_binary, linear_score
 from lintra_analysis.estimators.logit import logit
 from lintra_analysis.estimators.means import means
+from lintra_analysis.estimators.partial_correlation import partial_correlation
 from lintra_analysis.estimators.path import regression_path
 from lintra_analysis.estimators.pca import pca
 from lintra_analysis.estimators.power_sums import power_sums
@@ -39,6 +41,7 @@ from lintra_analyzer.web.requests import (
     ChiSquareRequest,
     CorrelationRequest,
     DifferenceRequest,
+    ElasticNetRequest,
     FidelityRequest,
     FTestRequest,
     HistogramRequest,
@@ -47,6 +50,7 @@ from lintra_analyzer.web.requests import (
     LogitRequest,
     LogrankRequest,
     MeansRequest,
+    PartialCorrelationRequest,
     PcaRequest,
     PowerSumsRequest,
     RegressionPathRequest,
@@ -215,6 +219,11 @@ ANALYSES = {
                  ("target", "features", "regularizations")),
         ),
         Analysis(
+            "elastic-net", ElasticNetRequest, elastic_net, _MOMENTS,
+            Form("Elastic net", "Which columns help to predict another one, and which can be left out?",
+                 "", ("target", "features", "alpha", "l1_ratio")),
+        ),
+        Analysis(
             "linear-score", LinearScoreRequest, linear_score, _binary,
             Form("Linear score", "Which rows are likelier to have a 1 in a column of zeros and ones?",
                  "Filled bars are told apart from 0, hollow ones are not.",
@@ -235,6 +244,10 @@ ANALYSES = {
             Form("Correlations", "Which columns rise and fall together?",
                  "Red is together, blue against each other. A number in brackets may as well be 0.",
                  ("columns", "about", *_USUAL)),
+        ),
+        Analysis(
+            "partial-correlation", PartialCorrelationRequest, partial_correlation, _MOMENTS,
+            Form("Partial correlations", "Which columns go together where all others are held?", "", ("columns", "of")),
         ),
         Analysis(
             "means", MeansRequest, means, means,

@@ -118,6 +118,18 @@ class RegressionPathRequest(_Asked):
     intercept: Intercept = None
 
 
+class ElasticNetRequest(BaseModel):
+    """A regression that leaves out the features that help least, without intervals."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: Literal["elastic-net"]
+    target: Target
+    features: Features = None
+    alpha: Penalty = Field(default=0.1, description="The penalty, in normalised units; 0.1 by default.")
+    l1_ratio: Number = Field(default=0.5, ge=0, le=1, description="The part of it that sets coefficients to 0.")
+
+
 class LinearScoreRequest(_AskedOf):
     """A ranking of rows by how likely a boolean column is 1; no odds ratios and no probabilities."""
 
@@ -150,6 +162,16 @@ class CorrelationRequest(_AskedOf):
     kind: Literal["correlation"]
     columns: Columns = None
     about: Centre = "means"
+
+
+class PartialCorrelationRequest(BaseModel):
+    """Correlations of pairs of columns given all others, with p values."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: Literal["partial-correlation"]
+    columns: Columns = None
+    of: Of = OF_BY_DEFAULT
 
 
 class MeansRequest(_AskedOf):
