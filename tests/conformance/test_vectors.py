@@ -49,7 +49,7 @@ from lintra_protocol.rules import release as rules
 from lintra_protocol.task import Task
 from lintra_protocol.transforms.orthonormal import frame_digest, orthonormal
 from lintra_protocol.transforms.osnap import BalancedOsnap
-from support import device_operations, verified_operations
+from support import device_operations, stream_operations, verified_operations
 from support.measured import (
     document_of,
     measurement_of,
@@ -419,6 +419,7 @@ def problem(token: str, detail: str, instance: str) -> dict[str, object]:
 OPERATIONS: dict[str, Callable[..., Any]] = {
     **verified_operations.OPERATIONS,
     **device_operations.OPERATIONS,
+    **stream_operations.OPERATIONS,
     "framed": lambda label, parts: canonical.framed(label, *unhexed(parts)).hex(),
     "hash": lambda label, parts: canonical.domain_hash(label, *unhexed(parts)).hex(),
     "keystream": lambda seed, count: keystream(unhex(seed))(count).hex(),

@@ -25,6 +25,7 @@ import cases_noise
 import cases_organisations
 import cases_range
 import cases_spread
+import cases_stream
 import cases_verified
 import cases_windows
 
@@ -63,6 +64,7 @@ FILES = {
     "verified": cases_verified.verified_reports,
     "server_noise": cases_noise.server_noise,
     "two_layers": cases_layers.two_layers,
+    "streams": cases_stream.streams,
     "problems": cases_control.problems,
 }
 
