@@ -280,11 +280,10 @@ def _equations(chosen: GramEstimate, roles: Sequence[Sequence[str]], of: Of) -> 
     products = np.zeros((size, size))
     if of == "population":
         products = (vectors * np.maximum(values, 0)) @ vectors.T
-    freedom = chosen.num_rows - across.size + 1
     return InstrumentEquations(
         matrix=chosen.matrix[np.ix_(rows, across)],
         sigma=sigma,
         kernel=kernel[:common, :common],
-        residual=products[np.ix_(across, across)] / freedom,
+        residual=products[np.ix_(across, across)] / chosen.residual_weight(across.size - 1),
         spread=products[np.ix_(rows, rows)],
     )

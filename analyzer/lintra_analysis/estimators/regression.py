@@ -264,7 +264,7 @@ def _fit_from_sums(told: _Results, sets: Regression) -> tuple[_Results, list[str
         return nothing, ["r2 and the residual deviation cannot be told at this epsilon"]
     r2 = sum(interval) / 2 if told.r2 is None else min(max(told.r2, interval[0]), interval[1])
     middle = sum(residual) / 2 if told.residual is None else told.residual
-    variance = max(middle, 0.0) / _freedom(sets.design)
+    variance = max(middle, 0.0) / sets.design.gram.residual_weight(sets.design.fitted)
     return replace(told, residual=middle, variance=variance, r2=r2, r2_interval=interval, r2_sd=None), []
 
 

@@ -96,7 +96,7 @@ def solve(design: Design, regularization: float = 0.0, *, repaired: bool = True)
     residual = in_sample + optimism + shrunk
     residual_sd = gram.errors.functional_sd(np.outer(theta, theta))
     freedom = gram.num_rows - solution.size
-    variance = max(residual, residual_sd, 0.0) / freedom
+    variance = max(residual, residual_sd, 0.0) / gram.residual_weight(solution.size)
     parts = None
     if not (gram.errors.measured and regularised):
         parts = _parts(gram, theta, covariance, inverse, variance * inverse @ features @ inverse, freedom)

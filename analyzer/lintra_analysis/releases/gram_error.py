@@ -68,6 +68,15 @@ class GramEstimate(HasRows):
         """What a sum of squares is divided by for a mean square: the rows, or their weights together, at least 1."""
         return self.num_rows if self.weighted is None else max(self.num_rows * self.weighted.average, 1.0)
 
+    def residual_weight(self, fitted: int) -> float:
+        """What a residual sum of squares is divided by for the variance of a residual: `total_weight` less `fitted`.
+
+        A residual e of a row that counts w adds w e^2 to that sum, and w^2 e^2 x x^T to the covariance of the sums
+        that sampling makes. With residuals of one variance, and w at most 1, that variance times X^T X is never too
+        small for it; the sum over the number of rows is.
+        """
+        return max(self.total_weight - fitted, 1.0)
+
     @property
     def tests_hold(self) -> bool:
         """Whether so few rows were clipped that p values are given."""

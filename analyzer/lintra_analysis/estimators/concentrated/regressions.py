@@ -177,18 +177,21 @@ class Regression:
         if self.of == "cohort":
             return equations
         clipped = np.maximum(values, 0)
-        freedom = self.design.gram.num_rows - self.design.fitted
+        weight = self.design.gram.residual_weight(self.design.fitted)
         spread = clipped if self.residuals == "alike" else np.full(values.size, self.widest_spread)
-        return replace(equations, residual=clipped / freedom, spread=spread)
+        return replace(equations, residual=clipped / weight, spread=spread)
 
     @property
     def widest_spread(self) -> float:
-        """The largest n R^2 I beside X^T X, R the norm that no row exceeds: sum e^2 x x^T is at most RSS R^2 I."""
+        """The largest n R^2 I beside X^T X, R the norm that no row exceeds: sum e^2 x x^T is at most RSS R^2 I.
+
+        Of weighted rows n is the weights together, since that is what RSS is divided by.
+        """
         gram = self.design.gram
         if self.design.turn is not None:
-            return gram.num_rows * gram.row_bound**2
+            return gram.total_weight * gram.row_bound**2
         corner = sum(column.farthest**2 for column in gram.columns[:-1])
-        return gram.num_rows * min(gram.row_bound**2, corner)
+        return gram.total_weight * min(gram.row_bound**2, corner)
 
     @cached_property
     def told(self) -> NDArray[np.bool_]:

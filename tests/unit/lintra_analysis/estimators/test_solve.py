@@ -9,7 +9,9 @@ from numpy.testing import assert_allclose
 
 from lintra_analysis.estimators.design import design
 from lintra_analysis.estimators.solve import Fit, solve
+from lintra_analysis.releases.columns import ScaledColumn
 from lintra_analysis.releases.second_moment_sum import SecondMomentSum
+from lintra_analysis.releases.weighted_rows import WeightedRows
 from lintra_protocol.crypto.ring import FloatArray
 from support.made_releases import columns, regression_rows
 
@@ -60,3 +62,33 @@ def test_bias_terms_enter_the_residual_of_a_solved_system(regularization: float)
     added = exact.residual - float(in_sample(np.zeros((3, 3))))
     assert abs(added) > 1e-3
     assert added == pytest.approx(-float(bend), rel=1e-2)
+
+
+def weighted_products(generator: np.random.Generator, count: int) -> tuple[FloatArray, float]:
+    """Return the products of rows whose features nearly agree, weighted by these, and the rows' mean weight."""
+    shared = generator.normal(size=(count, 1))
+    features = shared + 0.25 * generator.normal(size=(count, 3))
+    target = features @ np.array([1.0, 0.5, 0.0]) + generator.normal(size=count)
+    rows = np.column_stack([np.ones(count), features, target])
+    weights = np.minimum(1.0, 1.2 / np.square(rows[:, :-1]).sum(axis=1))
+    return (rows * weights[:, np.newaxis]).T @ rows, float(weights.mean())
+
+
+def test_sampling_of_weighted_rows_is_never_stated_smaller_than_it_is() -> None:
+    """The mean deviation of three slopes over 400 draws is met to 2.5 %; stated is 14 % more, by rows 9 % less."""
+    generator, solutions, stated, naive = np.random.default_rng(12), [], [], []
+    named = (ScaledColumn("(intercept)", 0.0, 1.0, 1.0, 1.0), *columns(4))
+    for _ in range(400):
+        products, average = weighted_products(generator, 1000)
+        weights = WeightedRows("features", "c3", -9.0, 9.0, average, 0.0)
+        release = SecondMomentSum(named, products, 1e-9, 1000, 100.0, weighted=weights)
+        fit = solve(design(release.second_moment(), "c3", ["c0", "c1", "c2"]), repaired=False)
+        assert fit.parts is not None
+        solutions.append(fit.solution)
+        stated.append(np.sqrt(np.diagonal(fit.parts.sampling)))
+        # By the number of rows the sum of squares, in which rows count less, would give too small a variance.
+        naive.append(stated[-1] * np.sqrt(average))
+    true = np.std(solutions, axis=0)[1:]
+    assert (np.mean(stated, axis=0)[1:] > true).all()
+    assert (np.mean(stated, axis=0)[1:] < 1.4 * true).all()
+    assert np.mean(naive, axis=0)[1:].mean() < 0.95 * true.mean()
