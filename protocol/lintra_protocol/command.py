@@ -7,7 +7,7 @@ neither NumPy nor a web framework.
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import EntryPoint, entry_points
-from typing import Literal, NoReturn
+from typing import Literal, NoReturn, Protocol
 
 from lintra_protocol import __version__
 from lintra_protocol.errors import LintraError, install_command
@@ -85,6 +85,26 @@ def main(arguments: list[str] | None = None) -> None:
     except LintraError as error:
         typer.echo(f"{error.title()}\n{error.detail}".rstrip(), err=True)
         raise SystemExit(error.exit_status) from None
+
+
+class RetryDetails(Protocol):
+    """What is known of a request that will be tried again."""
+
+    @property
+    def caused_by(self) -> Exception:
+        """Return what the request ended with."""
+
+
+_told_retries: set[str] = set()
+
+
+def tell_retry(details: RetryDetails) -> None:
+    """Say once for each cause, in one line on the standard error, that a request is tried again."""
+    cause = str(details.caused_by) or type(details.caused_by).__name__
+    shown = "".join(letter if letter.isprintable() else "?" for letter in cause)[:160]
+    if shown not in _told_retries:
+        _told_retries.add(shown)
+        typer.echo(f"no answer yet, trying again for a while: {shown}", err=True)
 
 
 _ANYTHING = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}

@@ -7,9 +7,11 @@ from contextlib import contextmanager
 from typing import Annotated, NoReturn
 
 import typer
+from stamina.instrumentation import set_on_retry_hooks
 
 from lintra_analysis.access.rest_client import AnalyzerClient
 from lintra_analyzer.settings import TOKEN_VARIABLE, URL_VARIABLE
+from lintra_protocol.command import tell_retry
 from lintra_protocol.errors import LintraError, UnauthorizedError
 
 NOT_READY = os.EX_TEMPFAIL
@@ -33,6 +35,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a te
 @contextmanager
 def client_of(url: str, token: str) -> Iterator[AnalyzerClient]:
     """Open a client, and end the command with the right exit code when it is refused."""
+    set_on_retry_hooks([tell_retry])
     try:
         if not token:
             raise UnauthorizedError(f"give --token, or set {TOKEN_VARIABLE}")

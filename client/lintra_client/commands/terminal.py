@@ -7,6 +7,8 @@ from typing import NoReturn
 
 import typer
 
+from lintra_client.sending import connection
+from lintra_protocol.command import tell_retry
 from lintra_protocol.encoding.csv_values import right_cell
 from lintra_protocol.errors import LintraError
 from lintra_protocol.fields.schema import Column
@@ -18,6 +20,7 @@ SHOWN_CELL = 40
 @contextmanager
 def refusals() -> Iterator[None]:
     """Turn a refusal, or an argument that cannot be right, into an error's text and exit code 1; a question into 2."""
+    connection.on_retry = tell_retry
     try:
         yield
     except (LintraError, ValueError) as error:

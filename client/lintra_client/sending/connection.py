@@ -31,6 +31,9 @@ _STATUS_WITHOUT_PROBLEM = {
 
 T = TypeVar("T")
 
+on_retry: Callable[..., None] | None = None
+"""What a command does before a request is tried again; None leaves it to the program's own settings of stamina."""
+
 
 @dataclass(frozen=True)
 class Retries:
@@ -86,6 +89,9 @@ class Channel:
         except TransientError as error:
             failed: TransientError | None = error
         import stamina  # takes a tenth of what a client loads, and is needed when something failed
+
+        if on_retry is not None:
+            stamina.instrumentation.set_on_retry_hooks([on_retry])
 
         # What follows costs as much as the request itself, and is needed when it failed. A context, not a decorator: a
         # decorator's log line would hold the arguments.

@@ -5,6 +5,7 @@ import sys
 import tomllib
 from importlib.metadata import EntryPoint
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
@@ -110,3 +111,17 @@ def test_a_device_needs_no_terminal_packages() -> None:
     assert not loaded & {"typer", "rich", "click", "fastapi", "sqlalchemy", "scipy"}
     needed = PYPROJECT["project"]["optional-dependencies"]["client"]
     assert sorted(entry.partition(">")[0] for entry in needed) == ["httpx2", "stamina"]
+
+
+def test_a_retry_is_one_quiet_line_for_each_cause_without_control_characters(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "_told_retries", set())
+    for cause in (OSError("https://a.example: refused"), OSError("https://a.example: refused"), TimeoutError()):
+        command.tell_retry(SimpleNamespace(caused_by=cause))
+    command.tell_retry(SimpleNamespace(caused_by=OSError("\x1b[2Jgone\n")))
+    assert capsys.readouterr().err.splitlines() == [
+        "no answer yet, trying again for a while: https://a.example: refused",
+        "no answer yet, trying again for a while: TimeoutError",
+        "no answer yet, trying again for a while: ?[2Jgone?",
+    ]
