@@ -307,8 +307,7 @@ class Service:
             estimate = await self.work.run(who, request.run, release, small=request.is_small(release))
         except WorkRefusedError as error:
             raise InvalidAnalysisError(
-                f"{request.kind}: {error}; ask about fewer columns or rows, or download the numbers and analyse them "
-                "on a machine of yours"
+                f"{request.kind}: {error}; ask about fewer columns or rows, or analyse the downloaded numbers"
             ) from None
         self.metrics.analysis(request.kind)
         return estimate

@@ -38,6 +38,8 @@ REFUSALS = {
     "crossed": "this release counts no combinations of columns; release a histogram with `crossed`, or with `survival`",
     "range_sums": "this release is no range finder; ask for `pca` or `regression`, which need all second moments, or "
     "release a range_finder where columns are too many for that",
+    "totals": "this release holds no sums of rows; release a sum of these columns",
+    "centred": "this release holds no second round of ron_gauss; release a ron_gauss_centred after the first",
     "joint_sums": "synthetic rows need a release of the mechanism ron_gauss: class counts, sums, products and "
     "histograms",
     "newton": "this release holds no step of a logistic regression; release a newton_step of these columns",
@@ -102,6 +104,8 @@ class Release:
 
     @overload
     def need(self, name: Literal["moments"]) -> SecondMomentSum | Sketch: ...
+    @overload
+    def need(self, name: Literal["totals"]) -> Totals: ...
     @overload
     def need(self, name: Literal["cells"]) -> CellCounts: ...
     @overload

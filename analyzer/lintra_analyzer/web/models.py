@@ -52,7 +52,7 @@ class RoundView(BaseModel):
     passes: bool | None
 
 
-class Promise(BaseModel):
+class EpsilonAtDelta(BaseModel):
     """Epsilon at delta; None where nothing is promised."""
 
     model_config = ConfigDict(frozen=True)
@@ -81,8 +81,8 @@ class ModelView(BaseModel):
     release_id: str | None
     status: str | None
     said: str | None
-    reserved: Promise
-    spent: Promise
+    reserved: EpsilonAtDelta
+    spent: EpsilonAtDelta
 
 
 class ModelSummary(BaseModel):
@@ -155,21 +155,25 @@ def models() -> APIRouter:
         accept: Annotated[str, Header()] = "*/*",
     ) -> AnalysisView | Response:
         """Return the logistic regression of the last round that was released; it costs no privacy."""
-        release_id = service.models.show(task_id).release_id
-        if release_id is None:
-            raise InvalidAnalysisError("no round of this model is released yet")
-        signed = service.record(release_id)
         asked = LogitRequest(kind="logit", of=of, confidence=confidence, missing=missing)
-        wanted = parse_request(asked.model_dump_json().encode())
-        found = await while_present(request, service.analyse(signed, wanted, holder_of(request).name))
-        return analysis_response(signed.record, found, accept) or AnalysisView(
-            release_id=release_id,
-            kind=wanted.kind,
-            result=dict(found.to_dict()),
-            certificate=CertificateView.model_validate(summary(signed.record)),
-        )
+        return await _estimate(service, request, service.models.show(task_id).release_id, asked, accept)
 
     return router
+
+
+async def _estimate(
+    service: Service, request: Request, release_id: str | None, asked: LogitRequest, accept: str
+) -> AnalysisView | Response:
+    if release_id is None:
+        raise InvalidAnalysisError("no round of this model is released yet")
+    signed, wanted = service.record(release_id), parse_request(asked.model_dump_json().encode())
+    found = await while_present(request, service.analyse(signed, wanted, holder_of(request).name))
+    return analysis_response(signed.record, found, accept) or AnalysisView(
+        release_id=release_id,
+        kind=wanted.kind,
+        result=dict(found.to_dict()),
+        certificate=CertificateView.model_validate(summary(signed.record)),
+    )
 
 
 def model_view(service: Service, model: Model) -> ModelView:
@@ -212,6 +216,8 @@ def model_view(service: Service, model: Model) -> ModelView:
         release_id=model.release_id,
         status=None if estimate is None else estimate.status,
         said=None if estimate is None else estimate.said,
-        reserved=Promise(epsilon=claim.epsilon, delta=claim.delta),
-        spent=Promise(epsilon="0", delta="0") if spent is None else Promise(epsilon=spent.epsilon, delta=spent.delta),
+        reserved=EpsilonAtDelta(epsilon=claim.epsilon, delta=claim.delta),
+        spent=EpsilonAtDelta(
+            epsilon="0" if spent is None else spent.epsilon, delta="0" if spent is None else spent.delta
+        ),
     )

@@ -17,7 +17,7 @@ CELLS = CellCounts(columns(1), (np.array([0.0, 1.0, 2.0]),), ((),), (np.array([4
 def test_a_part_that_is_there_is_given_and_one_that_is_absent_is_refused_by_the_table() -> None:
     release = Release(cells=CELLS)
     assert release.need("cells") is CELLS
-    for name in ("range_sums", "joint_sums"):
+    for name in ("range_sums", "joint_sums", "totals", "centred"):
         with pytest.raises(InvalidAnalysisError) as refused:
             release.need(name)  # type: ignore[call-overload]
         assert refused.value.detail == REFUSALS[name]
@@ -28,8 +28,7 @@ def test_a_part_that_is_there_is_given_and_one_that_is_absent_is_refused_by_the_
 
 def test_every_part_has_a_sentence_for_its_absence() -> None:
     told = {key.partition(" of ")[0] for key in REFUSALS}
-    # Sums may be absent without a refusal, as may the products of a second round: they are read where they are.
-    assert told == set(get_args(Name)) - {"totals", "centred"}
+    assert told == set(get_args(Name))
 
 
 def test_restricting_restricts_every_part_and_keeps_no_other() -> None:
