@@ -126,10 +126,7 @@ def models() -> APIRouter:
         limit: Annotated[int, Query(ge=1, le=PAGE, description="Most entries of a page.")] = PAGE,
     ) -> list[ModelSummary]:
         """List the models in the token's scope, the newest first; the header Link leads to the next page."""
-        found = service.store.listed.models(holder_of(request).scope, cursor, limit)
-        if found.following is not None:
-            response.headers["link"] = f'<?cursor={found.following}&limit={limit}>; rel="next"'
-        return [ModelSummary(purpose=service.task(each.task_id).purpose, **vars(each)) for each in found.rows]
+        return _page(service, request, response, cursor, limit)
 
     @router.get("/{task_id}", responses=refusals(404))
     def show(service: ThisService, task_id: str) -> ModelView:
@@ -159,6 +156,13 @@ def models() -> APIRouter:
         return await _estimate(service, request, service.models.show(task_id).release_id, asked, accept)
 
     return router
+
+
+def _page(service: Service, request: Request, response: Response, cursor: int | None, limit: int) -> list[ModelSummary]:
+    found = service.store.listed.models(holder_of(request).scope, cursor, limit)
+    if found.following is not None:
+        response.headers["link"] = f'<?cursor={found.following}&limit={limit}>; rel="next"'
+    return [ModelSummary(purpose=service.task(each.task_id).purpose, **vars(each)) for each in found.rows]
 
 
 async def _estimate(

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from lintra_client.sending.http import Answer, AnswerTooLongError, Http
+from lintra_client.sending.http import AnswerTooLongError, Http, HttpAnswer
 from lintra_protocol.encoding.documents import is_printable
 from lintra_protocol.errors import InternalError, InvalidMessageError, LintraError, OverloadedError, UnavailableError
 from lintra_protocol.http.problems import from_problem
@@ -135,7 +135,7 @@ class Channel:
         require_media_type(said, next((name for name in answers if media_type(name) == said), answers[0]))
         return answer.body
 
-    def _refusal(self, answer: Answer) -> Exception:
+    def _refusal(self, answer: HttpAnswer) -> Exception:
         error = _problem(answer.body)
         if error is None:
             kind = _STATUS_WITHOUT_PROBLEM.get(answer.status, LintraError)
@@ -162,6 +162,6 @@ def _problem(data: bytes) -> LintraError | None:
     return from_problem(document) if isinstance(document, dict) and "type" in document else None
 
 
-def _retry_after(answer: Answer) -> float | None:
+def _retry_after(answer: HttpAnswer) -> float | None:
     text = answer.headers.get("retry-after", "")
     return float(text) if text.isascii() and text.isdigit() and len(text) < 9 else None

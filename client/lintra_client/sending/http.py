@@ -48,7 +48,7 @@ class BrokenAnswerError(OSError):
 
 
 @dataclass(frozen=True)
-class Answer:
+class HttpAnswer:
     """What a server answered; names of headers are in lower case."""
 
     status: int
@@ -59,7 +59,7 @@ class Answer:
 class Http(Protocol):
     """Sends requests, on connections that it keeps."""
 
-    async def send(self, method: str, url: str, headers: Mapping[str, str], body: bytes) -> Answer:
+    async def send(self, method: str, url: str, headers: Mapping[str, str], body: bytes) -> HttpAnswer:
         """Send one request, and return what was answered.
 
         Raises:
@@ -99,7 +99,7 @@ class Connections:
         self._room = asyncio.Semaphore(MAX_CONNECTIONS)
         self._tls: ssl.SSLContext | None = None
 
-    async def send(self, method: str, url: str, headers: Mapping[str, str], body: bytes) -> Answer:
+    async def send(self, method: str, url: str, headers: Mapping[str, str], body: bytes) -> HttpAnswer:
         """Send one request, and return what was answered (see `Http`)."""
         origin, target = _parts(url)
         async with self._room:
@@ -183,7 +183,7 @@ class _Connection:
         """Close it at once: nothing is under way that anybody waits for."""
         self._writer.transport.abort()
 
-    async def exchange(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> Answer:
+    async def exchange(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> HttpAnswer:
         """Send a request and read its answer."""
         try:
             with suppress(ConnectionError):  # a server that refuses early says why before it hangs up
@@ -207,7 +207,7 @@ class _Connection:
         self._writer.write(body)
         await self._writer.drain()
 
-    async def _read(self) -> Answer:
+    async def _read(self) -> HttpAnswer:
         head: h11.Response | None = None
         data = bytearray()
         while True:
@@ -222,7 +222,7 @@ class _Connection:
                     raise AnswerTooLongError
             elif isinstance(event, h11.EndOfMessage) and head is not None:
                 named = {name.decode("latin-1"): value.decode("latin-1") for name, value in head.headers}
-                return Answer(head.status_code, named, bytes(data))
+                return HttpAnswer(head.status_code, named, bytes(data))
             elif isinstance(event, h11.ConnectionClosed):
                 raise BrokenAnswerError("the server closed the connection")
 
@@ -237,7 +237,7 @@ class ThroughHttpx:
         self._library = httpx2
         self._client = httpx2.AsyncClient(transport=transport, timeout=timeout)
 
-    async def send(self, method: str, url: str, headers: Mapping[str, str], body: bytes) -> Answer:
+    async def send(self, method: str, url: str, headers: Mapping[str, str], body: bytes) -> HttpAnswer:
         """Send one request, and return what was answered (see `Http`)."""
         # Not built by the client, which would add its cookies: no server asks for one, none needs to know who comes.
         request = self._library.Request(method, url, content=body, headers=dict(headers))
@@ -251,7 +251,7 @@ class ThroughHttpx:
         except self._library.RequestError as error:
             raise _named(error) from None
         named = {name.lower(): value for name, value in response.headers.items()}
-        return Answer(response.status_code, named, bytes(data))
+        return HttpAnswer(response.status_code, named, bytes(data))
 
     async def close(self) -> None:
         """Close all connections, and the transport."""

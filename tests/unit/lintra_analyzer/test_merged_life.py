@@ -12,7 +12,7 @@ from lintra_protocol.task import Task
 from lintra_server.batches import gate
 from support import analyzer_world
 from support.analyzer_world import CLIENTS, NOW, Answer, Life, living
-from unit.lintra_analyzer.test_windows_life import ASKED, MINUTES, pass_minutes, run_schedule, windows
+from unit.lintra_analyzer.tasks.test_windows import ASKED, MINUTES, pass_minutes, run_schedule, windows
 
 FEW = 8
 """Below the minimum of 12, and above half of it."""

@@ -11,7 +11,14 @@ import httpx2
 import pytest
 
 from lintra_client.sending import http
-from lintra_client.sending.http import Answer, AnswerTooLongError, BrokenAnswerError, Connections, ThroughHttpx, http_of
+from lintra_client.sending.http import (
+    AnswerTooLongError,
+    BrokenAnswerError,
+    Connections,
+    HttpAnswer,
+    ThroughHttpx,
+    http_of,
+)
 from support.names import certificate
 
 Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -66,7 +73,7 @@ async def listening(
         server.close()
 
 
-async def post(connections: Connections, url: str, body: bytes = b"12") -> Answer:
+async def post(connections: Connections, url: str, body: bytes = b"12") -> HttpAnswer:
     return await asyncio.wait_for(connections.send("POST", f"{url}/a?b=c", {"x-y": "z"}, body), 10)
 
 
