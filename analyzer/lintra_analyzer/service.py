@@ -201,8 +201,7 @@ class Service:
             if made := self.store.task_of_request(request_key, wanted):
                 return task_in(made)
             release = self._opened_task(task_id)
-            first = self._store_of_first_round(stored)
-            asked, now = Specification.model_validate_json(first.specification), self._world.now()
+            asked, now = self._specification(stored), self._world.now()
             arguments = asked, task_in(stored), release, now, self._world.random_bytes, row_bound
             task = await asyncio.to_thread(build_second_task, *arguments)
             record = sign(self.keys.author, TaskRecord(definition=task)).canonical()
@@ -210,11 +209,11 @@ class Service:
             self.store.add_task(made, task.num_servers, request_key)
             return task
 
-    def _store_of_first_round(self, stored: StoredTask) -> StoredTask:
-        """Return the task whose specification an analyst wrote; those of later rounds name the round before."""
+    def _specification(self, stored: StoredTask) -> Specification:
+        """Return what an analyst asked for; later rounds name the round before instead."""
         while isinstance(before := json.loads(stored.specification).get("after"), str):
             stored = self.store.task(before)
-        return stored
+        return Specification.model_validate_json(stored.specification)
 
     async def register_task(self, task_id: str) -> list[ServerState]:
         """Bring a task to every server (see `register`)."""

@@ -30,7 +30,7 @@ OF_A_BOOLEAN: dict[str, dict[str, object]] = {
 }
 OF_RON_GAUSS: dict[str, dict[str, object]] = {"synthetic": {"num_rows": 3, "seed": 1}, "fidelity": {}}
 NEEDED: dict[str, dict[str, object]] = {
-    kind: {"target": "a"} for kind in ("regression", "regression-path", "anova", "f-test")
+    kind: {"target": "a"} for kind in ("regression", "regression-path", "anova", "f-test", "elastic-net")
 }
 """The options without a default, of what a second moment answers; the lists above are about other releases."""
 
