@@ -22,7 +22,7 @@ SELECT = re.compile(r'<select id="\w+" name="(\w+)"[^>]*>\s*(.*?)</select>', re.
 OPTION = re.compile(r'<option(?: value="([^"]*)")?( selected)?>([^<]*)')
 INPUT = re.compile(r'<input id="\w+" name="(\w+)"[^>]* value="([^"]*)"')
 
-CANNOT = re.compile(r"[Nn]oise|need a rank of at least|Choose something in every field that is needed")
+CANNOT = re.compile(r"[Nn]oise|needs? (a rank of )?at least|Choose something in every field that is needed")
 """What an answer may lack that is offered: numbers above the noise, directions to spare, or a choice of columns."""
 
 
