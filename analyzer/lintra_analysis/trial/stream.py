@@ -37,6 +37,9 @@ def stream_trial(
         windows: the rows of each window in users' units, shape `(n, d)`; one that is not there is a gap.
         random_bytes: by default the operating system's.
 
+    Returns:
+        The released windows, as `AnalyzerClient.stream` gives those of a real task.
+
     Raises:
         InvalidAnalysisError: the windows of the specification are no stream.
         LintraError: the specification is impossible, a row is outside its columns, or a window has too few rows.

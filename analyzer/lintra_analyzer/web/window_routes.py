@@ -7,9 +7,9 @@ from fastapi import APIRouter, Depends, Header, Request, Response
 from lintra_analysis.estimators.table import Estimate
 from lintra_analysis.estimators.timeline import Timeline
 from lintra_analysis.estimators.trend import TrendEstimate
-from lintra_analyzer.combining import combine, combine_stream
 from lintra_analyzer.web.admission import ThisService, holder_of, raw_body, while_present
 from lintra_analyzer.web.analyses import PRIVACY_SPENT, parse_request, request_schema
+from lintra_analyzer.web.combining import combine, combine_stream
 from lintra_analyzer.web.description import body_of, combined_answers, interval_answers, refusals
 from lintra_analyzer.web.trends import (
     TimelineRequest,

@@ -10,11 +10,11 @@ from fastapi.responses import HTMLResponse, Response
 
 from lintra_analysis.estimators.svg import Theme, svg_of
 from lintra_analysis.estimators.trend import TrendEstimate, trend
-from lintra_analyzer.combining import combine
 from lintra_analyzer.service import Service
 from lintra_analyzer.storage.pages import PAGE
 from lintra_analyzer.web.admission import ThisService, holder_of, while_present
 from lintra_analyzer.web.analyses import Analysis, Form
+from lintra_analyzer.web.combining import combine
 from lintra_analyzer.web.console.analyses import PICTURE_HEADERS, SVG, file_of, form_and_table
 from lintra_analyzer.web.console.analysis_forms import AnalysisForm
 from lintra_analyzer.web.console.pages import page
