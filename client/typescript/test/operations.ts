@@ -214,7 +214,7 @@ const python = (value: number): string => value.toExponential(10).replace(/e([+-
 export const NOT_A_CLIENTS = new Set([
   "accepted", "aggregate_context", "carried", "check_pass", "check_points", "check_seed", "check_share", "clip_entries", "clip_exactly",
   "columns", "contribution", "decode", "decode_sealed_document", "derive", "deviations", "difference", "dithered_contribution", "expand_spread", "floor_deviations",
-  "halvings", "intersection", "judge", "late_seed", "matrix", "merkle_root", "nonce_commitment", "omega", "open",
+  "halvings", "intersection", "judge", "laplace_shares", "late_seed", "matrix", "merkle_root", "nonce_commitment", "omega", "open",
   "open_upload", "orthonormal", "parse_ids", "pieces", "positions", "problem", "project", "prove", "prove_absence",
   "public_key", "published_sigma", "range_products", "range_projection", "rebuild", "require_formed", "sigmas", "sign",
   "sign_request", "sketch", "smallest_sigma", "sorted_ids", "span", "squared_mu", "stream_matrix", "token", "token_key_hashes", "token_keys",
