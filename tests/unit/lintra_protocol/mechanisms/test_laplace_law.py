@@ -84,7 +84,7 @@ def test_calibration_takes_as_many_shares_as_the_claim_leaves_honest_clients() -
     ("changes", "words"),
     [
         ({"noise": "servers", "max_corrupt_clients": 59}, "servers cannot add that of sum_laplace"),
-        ({"verification": "norm", "max_rejected": "0.1"}, "nothing bounds a report of sum_laplace"),
+        ({"verification": "norm", "max_rejected": "0.1"}, "sum_laplace with these options have no proven bound"),
         ({"delta_coalition": "0.0000001"}, "pure epsilon has no part of delta"),
         ({"mechanism": {"sigma": MAX_SCALE + 1}}, "largest scale"),
         ({"mechanism": {"clip_count_weight": "0.2"}}, "sum_laplace cannot count clipped rows"),
@@ -137,5 +137,5 @@ def test_the_bound_on_a_wrap_lies_above_the_chance_that_is_simulated() -> None:
 
 
 def test_a_scale_that_fits_no_grid_is_refused() -> None:
-    with pytest.raises(InvalidTaskError, match="no grid fits"):
+    with pytest.raises(InvalidTaskError, match="no fixed-point grid"):
         measured(epsilon="0.000000001").calibrated(20)
