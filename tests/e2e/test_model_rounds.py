@@ -66,9 +66,8 @@ def ideal(task: Task) -> FloatArray:
     total = np.zeros((1, task.num_words), np.uint64)
     for index, row in enumerate(ROWS):
         total += to_ring(task.encode(task.schema_arrays.row(row)[np.newaxis], seeded(task, index)))
-    return np.vstack(
-        [np.array([float(number) for number in task.mechanism.parameter]), task.measurement.decode(from_ring(total))]
-    )  # type: ignore[attr-defined]
+    parameter = [float(number) for number in task.mechanism.parameter]  # type: ignore[attr-defined]
+    return np.vstack([np.array(parameter), task.measurement.decode(from_ring(total))])
 
 
 def test_one_command_runs_three_rounds_whose_sums_are_those_of_one_function(tmp_path: Path) -> None:

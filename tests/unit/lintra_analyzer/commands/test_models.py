@@ -5,8 +5,10 @@ import json
 import time
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from click.testing import Result
 from typer.testing import CliRunner
 
 from lintra_analysis.access.rest_client import AnalyzerClient
@@ -20,7 +22,7 @@ from unit.lintra_analyzer.tasks.test_models import people, wish
 def test_a_model_is_made_followed_and_printed_in_one_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     loop = Loop()
     context = living(tmp_path)
-    life = loop.run(context.__aenter__())
+    life: Any = loop.run(context.__aenter__())
     file, bad = tmp_path / "smoking.json", tmp_path / "bad.json"
     file.write_text(json.dumps(wish(1)))
     bad.write_text(json.dumps(specification("sum")))
@@ -35,7 +37,7 @@ def test_a_model_is_made_followed_and_printed_in_one_command(tmp_path: Path, mon
         loop.run(life.release(life.service.task(task_id)))
         loop.run(life.service.models.look())
 
-    def invoke(*words: str) -> object:
+    def invoke(*words: str) -> Result:
         return CliRunner().invoke(cli.app, ["model", *words, "--token", TOKEN])
 
     try:
@@ -48,7 +50,7 @@ def test_a_model_is_made_followed_and_printed_in_one_command(tmp_path: Path, mon
         shown, again = invoke("show", task_id), invoke("follow", task_id, "--json")
         refused, other = invoke("run", str(bad)), invoke("run", str(file))
         made = life.service.models
-        second = loop.run(made.create(life.service.models.show(task_id).specification, 2, "another"))
+        second: Any = loop.run(made.create(life.service.models.show(task_id).specification, 2, "another"))
         stopped = invoke("stop", second.task_id)
     finally:
         loop.run(context.__aexit__(None, None, None))

@@ -133,8 +133,8 @@ def test_windows_that_are_no_stream_are_refused_in_words(
     for ask in (lambda: client.stream(other), lambda: client.timeline(other)):
         with pytest.raises(InvalidAnalysisError, match="no stream"):
             ask()
-    with pytest.raises(InvalidAnalysisError, match="timeline has no argument 'colum'"):
-        client.timeline(task_id, colum=["a"])
+    with pytest.raises(InvalidAnalysisError, match="timeline has no argument 'nothing'"):
+        client.timeline(task_id, nothing=["a"])
     with pytest.raises(InvalidAnalysisError, match="unknown columns: nobody"):
         client.timeline(task_id, columns=["nobody"])
     with pytest.raises(UnknownBatchError):

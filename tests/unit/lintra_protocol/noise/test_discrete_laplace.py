@@ -118,10 +118,9 @@ def test_the_largest_word_is_far_out_in_the_tail_and_comes_to_an_end() -> None:
 @pytest.mark.parametrize("wrong", [0, -1, 2**40, 1.5, True, "4", None])
 @pytest.mark.parametrize("place", [0, 1])
 def test_a_parameter_that_is_no_whole_number_in_range_is_refused(wrong: Any, place: int) -> None:
-    given = [4, 4]
-    given[place] = wrong
+    scale, shares = (wrong, 4) if place == 0 else (4, wrong)
     with pytest.raises(ValueError, match=("scale", "shares")[place]):
-        laplace_shares((1,), *given, bytes)
+        laplace_shares((1,), scale, shares, bytes)
     with pytest.raises(ValueError, match="dimension"):
         laplace_shares((-1,), 4, 4, bytes)
 
