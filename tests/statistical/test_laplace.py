@@ -35,7 +35,7 @@ def test_one_share_too_few_is_rejected() -> None:
     assert pvalue(sums, 60) < FALSE_ALARM
 
 
-def test_a_gaussian_interval_of_a_laplace_release_holds_nearly_as_often() -> None:
+def test_a_gaussian_interval_holds_nearly_as_often() -> None:
     held = 0.937
     # Two exponential tails beyond 1.96 deviations, each of sqrt 2 scales.
     assert abs(1 - np.exp(-stats.norm.ppf(0.975) * np.sqrt(2)) - held) < 0.0005
