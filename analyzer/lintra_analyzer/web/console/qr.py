@@ -38,12 +38,12 @@ def qr_code(content: bytes) -> Grid:
     """
     for version, (room, *_) in _BLOCKS.items():
         if len(content) + (2 if version < 10 else 3) <= room:
-            masks = [drawn(content, version, mask) for mask in range(8)]
+            masks = [masked_grid(content, version, mask) for mask in range(8)]
             return min(masks, key=_long_runs)
     raise ValueError(f"a code here holds at most {MOST_BYTES} bytes, got {len(content)}")
 
 
-def drawn(content: bytes, version: int, mask: int) -> Grid:
+def masked_grid(content: bytes, version: int, mask: int) -> Grid:
     """Return the code of some bytes in one version, under one mask."""
     size = 17 + 4 * version
     modules, fixed = [[False] * size for _ in range(size)], [[False] * size for _ in range(size)]

@@ -4,7 +4,7 @@ from hashlib import sha256
 
 import pytest
 
-from lintra_analyzer.web.console.qr import _BLOCKS, MOST_BYTES, drawn, path_of, qr_code
+from lintra_analyzer.web.console.qr import _BLOCKS, MOST_BYTES, masked_grid, path_of, qr_code
 
 DRAWN = {
     1: ("c8f8664ff8476773", "b00cd321c05843c4", "26f3a99a149f1618"),
@@ -36,7 +36,7 @@ def test_codes_are_those_of_another_implementation(version: int) -> None:
     room = _BLOCKS[version][0] - (2 if version < 10 else 3)
     for length, mask, expected in zip((room, room - 1, max(1, room - 9)), (0, 5, 7), DRAWN[version], strict=True):
         content = bytes((7 * place + version) % 256 for place in range(length))
-        assert digest(drawn(content, version, mask)) == expected
+        assert digest(masked_grid(content, version, mask)) == expected
 
 
 def test_the_smallest_code_is_taken_and_what_fits_into_none_is_refused() -> None:
@@ -44,5 +44,5 @@ def test_the_smallest_code_is_taken_and_what_fits_into_none_is_refused() -> None
     with pytest.raises(ValueError, match="at most 450 bytes"):
         qr_code(b"a" * (MOST_BYTES + 1))
     grid = qr_code(b"https://stats.example")
-    assert grid in [drawn(b"https://stats.example", 2, mask) for mask in range(8)]
+    assert grid in [masked_grid(b"https://stats.example", 2, mask) for mask in range(8)]
     assert path_of(grid).count("M") == sum(map(sum, grid))
