@@ -345,7 +345,7 @@ async def test_a_task_whose_row_was_deleted_is_registered_again_by_its_author_an
         assert edit(world, "DELETE FROM tasks") == 1
         world.start(HONEST)
         late = world.reports(14)[12:]
-        assert (await world.upload_answer(HONEST, late)).status_code == 404
+        assert (await world.upload_answer(HONEST, late)).status_code == 503
         assert (await world.register(HONEST)).status_code == 201
         assert (await world.upload(HONEST, late)).failures == ()
         assert (await inventory(world)).count == 14

@@ -68,7 +68,8 @@ test("a tab that is closed while any request is under way loses nothing and send
         close(undefined);
         return new Promise(() => undefined);
       }) as typeof fetch;
-      const sending = world.open(store).then((client) => client.send({ a: 0.5, b: 1 }));
+      // A request that nobody answers is given up soon, so that this program ends.
+      const sending = world.open(store, {}, { retries: { timeout: 5 } }).then((client) => client.send({ a: 0.5, b: 1 }));
       isOver = (await Promise.race([sending, gone])) !== undefined;
       await new Promise((done) => setTimeout(done, 5)); // what is under way beside it reaches its server or not
       globalThis.fetch = real;
