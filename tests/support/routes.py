@@ -9,7 +9,8 @@ from lintra_analyzer.storage import tables
 from lintra_analyzer.web.app import create_app
 from support.analyzer_world import Life
 
-PARAMETERS = {"batch": "0", "token_id": "0" * 12, "kind": "means", "ending": "csv"}
+PARAMETERS = {"batch": "0", "token_id": "0" * 12, "kind": "means", "ending": "csv", "interval": "0-0"}
+"""What stands for each; a batch and windows belong to the task of their path, and its scope is theirs."""
 
 
 def routes(life: Life) -> list[tuple[str, str]]:

@@ -40,6 +40,9 @@ more. Then it is a gap."""
 RESTED_SECONDS = 60
 """How long a round rests at most that was refused for now: two seconds at first, and each time twice as long."""
 
+OWN_KEYS = "second round of "
+"""How the keys begin by which the analyzer itself names requests for rounds."""
+
 ModelState = Literal["collecting", "releasing", "waiting", "ended"]
 
 _log = structlog.get_logger(__name__)
@@ -275,4 +278,4 @@ class Models:
 
 def key_after(task_id: str) -> str:
     """Return the key of the request for the round after a task, of which there is one."""
-    return f"second round of {task_id}"
+    return f"{OWN_KEYS}{task_id}"

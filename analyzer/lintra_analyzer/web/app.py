@@ -40,7 +40,7 @@ from lintra_analyzer.web.description import (
 )
 from lintra_analyzer.web.export import analysis_response, cohort_response, evidence_response, sketch_response
 from lintra_analyzer.web.lists import lists
-from lintra_analyzer.web.models import Population, models
+from lintra_analyzer.web.models import Population, RequestKey, models
 from lintra_analyzer.web.reference import POLICY, reference_page
 from lintra_analyzer.web.views import (
     AnalysisView,
@@ -124,7 +124,7 @@ def _tasks() -> APIRouter:
         specification: Specification,
         request: Request,
         response: Response,
-        idempotency_key: Annotated[str | None, Header(max_length=200)] = None,
+        idempotency_key: RequestKey = None,
         population: Population = EVERYBODY,
     ) -> TaskView:
         """Calibrate, sign and register a task; the same Idempotency-Key finds the same task again."""

@@ -3,7 +3,7 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Query, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from lintra_analysis.estimators.estimates import Of
 from lintra_analysis.spec.build_task import claim_of
@@ -12,7 +12,7 @@ from lintra_analyzer.access import MOST_NAME
 from lintra_analyzer.service import Service
 from lintra_analyzer.storage.pages import PAGE
 from lintra_analyzer.storage.rows import EVERYBODY, Problem
-from lintra_analyzer.tasks.models import MOST_WINDOWS, Model, ModelState
+from lintra_analyzer.tasks.models import MOST_WINDOWS, OWN_KEYS, Model, ModelState
 from lintra_analyzer.tasks.populations import spent_together
 from lintra_analyzer.web.admission import Before, ThisService, holder_of, require_new, while_present
 from lintra_analyzer.web.analyses import parse_request, summary
@@ -24,6 +24,16 @@ from lintra_protocol.errors import InvalidAnalysisError
 
 Population = Annotated[str, Query(min_length=1, max_length=MOST_NAME, pattern=r"^[^\x00-\x1f\x7f]+$")]
 """Whose rows a task is about, in the analyst's words: what is spent about the same people adds up."""
+
+
+def _callers(key: str) -> str:
+    if key.startswith(OWN_KEYS):
+        raise ValueError(f"keys that begin with {OWN_KEYS!r} are the analyzer's own; take another")
+    return key
+
+
+RequestKey = Annotated[Annotated[str, AfterValidator(_callers)] | None, Header(alias="idempotency-key", max_length=200)]
+"""What names a request. With a key of the analyzer's own, somebody could put a task among the rounds of any model."""
 
 
 class ModelRequest(BaseModel):
@@ -106,7 +116,7 @@ def models() -> APIRouter:
         asked: ModelRequest,
         request: Request,
         response: Response,
-        idempotency_key: Annotated[str | None, Header(max_length=200)] = None,
+        idempotency_key: RequestKey = None,
         population: Population = EVERYBODY,
     ) -> ModelView:
         """Make the first round of a model; the others follow by themselves, each when the one before is released."""

@@ -139,5 +139,5 @@ async def test_a_claim_counts_the_reports_of_corrupt_clients_and_what_a_source_m
     async with life.rest() as rest:
         shown = (await rest.get(f"/v1/tasks/{task.task_id}")).json()
     assert any("3 corrupt reports, 3 of each corrupt client" in text for text in shown["warnings"])
-    with pytest.raises(InvalidTaskError, match="counts reports, 3 for each"):
+    with pytest.raises(InvalidTaskError, match="1 counts reports: with max_merge 3 it must be a multiple of 3"):
         task.model_copy(update={"claim": task.claim.model_copy(update={"max_corrupt_clients": 1})}).check()

@@ -153,7 +153,7 @@ def test_a_histogram_draws_a_bar_for_each_cell() -> None:
 
 def test_without_matplotlib_the_refusal_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(InvalidAnalysisError, match=r"lintra\[plot\]"):
+    with pytest.raises(InvalidAnalysisError, match=r"type pip install '\.\[plot\]'$"):
         means(RELEASE).plot()
 
 

@@ -52,5 +52,5 @@ def test_a_curve_ends_where_the_axis_does_and_marks_its_points() -> None:
 
 def test_without_matplotlib_a_chart_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(InvalidAnalysisError, match="lintra\\[plot\\]"):
+    with pytest.raises(InvalidAnalysisError, match=r"type pip install '\.\[plot\]'$"):
         bars([("a", 1.0)])

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lintra_analyzer.tasks.models import LATE_SECONDS, Model
+from lintra_analyzer.storage.access_tokens import Scope
+from lintra_analyzer.tasks.models import LATE_SECONDS, Model, key_after
 from lintra_protocol.crypto.randomness import RandomBytes
 from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.encoding.canonical import parse_base64url
@@ -185,3 +186,26 @@ async def test_the_page_of_a_model_shows_its_rounds_and_says_why_there_is_no_int
     assert stopped.status_code == 303
     assert "No further round is made: an analyst ended it." in after
     assert "<button>Make no further round" not in after
+
+
+async def test_a_token_for_another_population_sees_no_model_ends_none_and_puts_no_task_among_its_rounds(
+    life: Life,
+) -> None:
+    model = await create(life, specification=wish())
+    path, task_id = f"/v1/models/{model.task.task_id}", model.task.task_id
+    given, _ = life.service.access.add("Ada", "analyst", Scope(populations=("ward 3",)), None)
+    async with life.rest(given) as rest:
+        assert (await rest.get("/v1/models")).json() == []
+        assert task_id not in (await rest.get("/models")).text
+        for seen in (path, f"{path}/estimate", f"/models/{task_id}"):
+            assert (await rest.get(seen)).status_code == 404, seen
+        for ends in (f"{path}/stop", f"/models/{task_id}/stop"):
+            assert (await rest.post(ends)).status_code == 404, ends
+        assert (await rest.post("/v1/models", json={"specification": wish()})).status_code == 403
+        key, asked = {"idempotency-key": key_after(task_id)}, {"population": "ward 3"}
+        for where, body in (("/v1/tasks", wish()), ("/v1/models", {"specification": wish()})):
+            refused = await rest.post(where, params=asked, json=body, headers=key)
+            assert refused.status_code == 400, where
+            assert "are the analyzer's own" in refused.text
+    found = life.service.models.show(task_id)
+    assert (len(found.rounds), found.state) == (1, "collecting")

@@ -65,7 +65,8 @@ def test_a_release_offers_what_it_can_give_and_names_the_rest_with_the_reason() 
     assert all(reasons.values())
     second, _ = offers_of(Release(moments=second_moment(np.eye(5), 0.1, np.random.default_rng(1))))
     assert [offer.kind for offer in second] == [
-        "regression", "anova", "f-test", "iv", "regression-path", "pca", "correlation", "means"
+        "regression", "anova", "f-test", "iv", "regression-path", "elastic-net", "pca", "correlation",
+        "partial-correlation", "means",
     ]  # fmt: skip
 
 
@@ -82,9 +83,8 @@ async def test_what_a_release_cannot_answer_is_said_where_the_answer_would_stand
     text = html.unescape((await seen(life, f"/releases/{release_id}")).text)
     shown = set(re.findall(r'/analyses/([a-z-]+)"', text))
     tests = {"anova", "f-test", "iv"}
-    assert shown == {"regression", "regression-path", "pca", "correlation", "means"} | tests, (
-        f"offered: {sorted(shown)}"
-    )
+    paths = {"regression", "regression-path", "elastic-net"}
+    assert shown == paths | {"pca", "correlation", "partial-correlation", "means"} | tests, f"offered: {sorted(shown)}"
     assert "<dt>Histograms and quantiles</dt><dd>This release counts no rows in cells" in text
     refused = await seen(life, f"/releases/{release_id}/analyses/histogram")
     assert refused.status_code == 400
