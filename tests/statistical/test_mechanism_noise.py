@@ -11,6 +11,7 @@ import pytest
 from lintra_protocol.crypto.ring import FloatArray, IntArray, from_ring, to_ring
 from lintra_protocol.mechanisms import MECHANISMS, RangeFinder
 from lintra_protocol.mechanisms.base import Mechanism
+from lintra_protocol.mechanisms.laplace_law import LaplaceNoise
 from lintra_protocol.privacy.statement import Claim
 from support import source, uncalibrated
 from support.measured import (
@@ -29,11 +30,14 @@ from support.measured import (
 # found by search (test_joint_release.py).
 ELSEWHERE = {"second_moment_wishart", "ron_gauss"}
 ALL = set(MECHANISMS)
-KINDS = sorted(ALL - ELSEWHERE)
+# Noise of clients that adds up to Laplace noise has heavier tails, and statistics of its own below.
+LAPLACE = sorted(kind for kind in ALL if issubclass(MECHANISMS[kind], LaplaceNoise))
+KINDS = sorted(ALL - ELSEWHERE - set(LAPLACE))
 CLAIM = Claim(epsilon="4", delta="0.00001", min_clients=12)
 CLIENTS, COLUMNS, ROUNDS = 12, 2, 4000
 
 every_mechanism = pytest.mark.parametrize("kind", KINDS)
+every_laplace = pytest.mark.parametrize("kind", LAPLACE)
 
 
 def calibrated(kind: str) -> Mechanism:
@@ -64,27 +68,27 @@ def published(sparsity: int) -> Mechanism:
     return mechanism
 
 
-def releases(mechanism: Mechanism, row: list[float], label: str) -> IntArray:
-    """Return `ROUNDS` released sketches, shape `(ROUNDS, m, w/c)`: one client has `row`, all others the null row."""
-    rows = np.zeros((ROUNDS * CLIENTS, COLUMNS))
+def releases(mechanism: Mechanism, row: list[float], label: str, rounds: int = ROUNDS) -> IntArray:
+    """Return `rounds` released sketches, shape `(rounds, m, w/c)`: one client has `row`, all others the null row."""
+    rows = np.zeros((rounds * CLIENTS, COLUMNS))
     rows[::CLIENTS] = row
     noised = encode_rows(mechanism, rows, source(label))
     # A row of zeros lies in a cell of a histogram; the null row does not, and in other mechanisms it is that row.
     noised[~rows.any(axis=1)] -= reports_without_noise(mechanism, np.zeros((1, COLUMNS)))
-    reports = to_ring(noised).reshape(ROUNDS, CLIENTS, layout_of(mechanism).blocks[0].copies, -1)
+    reports = to_ring(noised).reshape(rounds, CLIENTS, layout_of(mechanism).blocks[0].copies, -1)
     matrix = mechanism.public_matrix(CLIENTS, bytes(32))
     # One round after another lies beside its neighbours, so that one call adds all of them up.
-    sketch = np.zeros((matrix.rows, ROUNDS * reports.shape[3]), np.uint64)
+    sketch = np.zeros((matrix.rows, rounds * reports.shape[3]), np.uint64)
     matrix.add_reports(sketch, np.arange(CLIENTS), reports.transpose(1, 2, 0, 3).reshape(CLIENTS, -1))
-    return from_ring(sketch).reshape(matrix.rows, ROUNDS, -1).transpose(1, 0, 2)
+    return from_ring(sketch).reshape(matrix.rows, rounds, -1).transpose(1, 0, 2)
 
 
 def deviations(mechanism: Mechanism) -> FloatArray:
     """Return the stated deviation of every released word, shape `(m, w/c)`."""
     counts = mechanism.public_matrix(CLIENTS, bytes(32)).row_counts()
-    stated: FloatArray = (
-        np.sqrt(counts)[:, np.newaxis] * noise_sigmas(mechanism, COLUMNS)[: layout_of(mechanism, COLUMNS).num_released]
-    )
+    layout = layout_of(mechanism, COLUMNS)
+    of_a_client = noise_sigmas(mechanism, COLUMNS)[: layout.num_released] * layout.blocks[0].spread
+    stated: FloatArray = np.sqrt(counts)[:, np.newaxis] * of_a_client
     return stated
 
 
@@ -154,6 +158,47 @@ def test_released_words_are_centred_and_uncorrelated(kind: str) -> None:
     # A fifth of one word mixed into another is thirteen deviations.
     mixed = (words[:, 0] * 0.2 + words[:, -1]) @ words[:, 0] / ROUNDS
     assert abs(mixed) > 6 / math.sqrt(ROUNDS)
+
+
+LAPLACE_ROUNDS = 16_000
+
+
+def scale_off(noise: FloatArray, scale: float) -> float:
+    """Return by how many deviations the mean distance from 0 differs from that of discrete Laplace noise of a scale."""
+    expected = 2 * scale * (scale + 1) / (2 * scale + 1)
+    deviation = math.sqrt((2 * scale * (scale + 1) - expected**2) / noise.size)
+    return float(abs(np.abs(noise).mean() - expected) / deviation)
+
+
+@every_laplace
+def test_a_release_has_laplace_noise_of_the_stated_scale_and_this_test_would_notice_if_not(kind: str) -> None:
+    # 32 000 distances or more, of deviation b each: one deviation of the mean is 0.56 % of b. Five leave a false alarm
+    # below 1e-6; a scale 5 % off is nine away.
+    mechanism = calibrated(kind)
+    noise = releases(mechanism, [0.0, 0.0], "size", LAPLACE_ROUNDS).astype(np.float64)
+    assert scale_off(noise, mechanism.sigma) < 5
+    assert scale_off(noise, mechanism.sigma * 1.05) > 5
+    assert scale_off(noise, mechanism.sigma / 1.05) > 5
+    # Six deviations in each of at most six words; a scale 10 % off shows in every word alone.
+    for word in noise.reshape(LAPLACE_ROUNDS, -1).T:
+        assert scale_off(word, mechanism.sigma) < 6
+        assert min(scale_off(word, mechanism.sigma * wrong) for wrong in (1 / 1.1, 1.1)) > 6
+    # Of Gaussian noise with this deviation as much as 0.798 of it is the mean distance, and of Laplace noise 0.707.
+    assert scale_off(noise, deviations(mechanism)[0, 0] * math.sqrt(2 / math.pi)) > 5
+
+
+@every_laplace
+def test_released_words_of_laplace_noise_are_centred_and_uncorrelated(kind: str) -> None:
+    # Signs are bounded, so Hoeffding's bound holds for their means and products: six deviations of one are passed with
+    # a chance below 2 exp(-18), and at most 21 of them leave a false alarm below 1e-6.
+    words = releases(calibrated(kind), [0.0, 0.0], "size", LAPLACE_ROUNDS).reshape(LAPLACE_ROUNDS, -1)
+    signs, limit = np.sign(words).astype(np.float64), 6 / math.sqrt(LAPLACE_ROUNDS)
+    assert np.abs(signs.mean(axis=0)).max() < limit
+    products = signs.T @ signs / LAPLACE_ROUNDS
+    assert np.abs(products - np.diag(np.diag(products))).max() < limit
+    # A fifth of one word mixed into another gives a sixth of the products, 21 deviations.
+    mixed = np.sign(words[:, 0] * 0.2 + words[:, -1]) @ signs[:, 0] / LAPLACE_ROUNDS
+    assert abs(mixed) > limit
 
 
 @every_mechanism

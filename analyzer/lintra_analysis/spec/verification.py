@@ -40,6 +40,10 @@ def measurement_of(asked: Specification, context: CalibrationContext[Any], verif
         return build(context)
     if not _is_one_task(asked):
         raise InvalidTaskError("verification: a task with a second round, or in a study, cannot be verified so far")
+    if not asked.mechanism.takes_proofs:
+        raise InvalidTaskError(
+            f"verification: reports of {asked.mechanism.kind} with these options have no proven bound; use 'none'"
+        )
     proven = context.verified()
     measured = build(proven)
     return replace(measured, claim=context.claim) if measured.claim == proven.claim else measured

@@ -5,10 +5,12 @@ client's share is written down term by term, convolved with itself for all hones
 shifted by the largest distance of neighbours.
 """
 
+from collections.abc import Iterable
 from math import ceil, exp, log, log1p, sqrt
 from typing import cast
 
 import numpy as np
+from scipy import fft
 
 from lintra_audit.exact.gaussian_release import sketch_of
 from lintra_audit.exact.task_audit import TaskAudit
@@ -36,17 +38,18 @@ _EPSILONS = np.linspace(0.1, 1.0, 10)
 def summed_law(scale: int, shares: int, clients: int, beyond: int = 0) -> FloatArray:
     """Return the probabilities of the noise of so many clients at 0, 1, .., N/2 - 1, -N/2, .., -1, shape `(N,)`.
 
-    N leaves room for 45 scales and a shift `beyond`, behind which nothing is left that a float shows.
+    N leaves room for 32 scales and a shift `beyond`, behind which too little is left to be seen.
     """
-    half = 45 * scale * max(1, ceil(clients / shares)) + beyond
-    size = 1 << (2 * half - 1).bit_length()
+    half = 32 * scale * max(1, ceil(clients / shares)) + beyond
+    size = 2 * fft.next_fast_len(half, real=True)
     steps = np.arange(size // 2)
     shape = 1 / shares
     ratios = np.log(scale / (scale + 1)) + np.log((steps[:-1] + shape) / (steps[:-1] + 1))
     one = np.zeros(size)
     one[: size // 2] = np.exp(np.concatenate([[0.0], np.cumsum(ratios)]) - shape * log(scale + 1))
-    transformed = np.fft.rfft(one)
-    found: FloatArray = np.fft.irfft(np.exp(2 * clients * np.log(np.abs(transformed))), size)
+    transformed = fft.rfft(one)
+    power = transformed.real**2 + transformed.imag**2
+    found: FloatArray = fft.irfft(np.exp(clients * np.log(power)), size)
     return np.maximum(found, 0.0)
 
 
@@ -57,11 +60,11 @@ def largest_loss(law: FloatArray, shift: int) -> float:
     return float(np.log(law[seen] / moved[seen]).max())
 
 
-def delta_of(law: FloatArray, shift: int, epsilon: float) -> float:
-    """Return delta at epsilon of a law, shape `(N,)`, and of the same law shifted, where both can be seen."""
-    moved = np.roll(law, shift)
-    excess = np.where(law > SEEN * law.max(), law - exp(epsilon) * moved, 0.0)
-    return float(np.maximum(excess, 0.0).sum())
+def deltas_of(law: FloatArray, shift: int, epsilons: Iterable[float]) -> list[float]:
+    """Return delta at each epsilon of a law, shape `(N,)`, and of the same law shifted, where the first can be seen."""
+    seen = law > SEEN * law.max()
+    first, second = law[seen], np.roll(law, shift)[seen]
+    return [float(np.maximum(first - exp(epsilon) * second, 0.0).sum()) for epsilon in epsilons]
 
 
 def audit_laplace_release(task: Task, matrix: PublicMatrix) -> TaskAudit:
@@ -78,7 +81,8 @@ def audit_laplace_release(task: Task, matrix: PublicMatrix) -> TaskAudit:
     words = mechanism.moved_words(claim.neighbours, task.num_columns, task.setting)
     shift = int(sqrt(words * measurement.squared_distance))
     law, epsilon = summed_law(mechanism.sigma, mechanism.shares, honest, shift), claim.float_epsilon
-    mu = max(_mu_above(at, delta_of(law, shift, at)) for at in _EPSILONS * epsilon)
+    epsilons = (_EPSILONS * epsilon).tolist()
+    mu = max(map(_mu_above, epsilons, deltas_of(law, shift, epsilons)))
     broken = max(largest_loss(law, shift), shift * log1p(1 / mechanism.sigma)) > epsilon * (1 + TOLERANCE)
     found = CertifiedValue.of(1.0 if broken else 0.0, 0.0)
     promised = (epsilon, claim.float_delta)

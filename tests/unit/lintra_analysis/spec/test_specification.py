@@ -164,7 +164,7 @@ async def test_the_complaint_reaches_the_analyst(tmp_path: Path) -> None:
         (
             {"mechanism": {"kind": "magic"}},
             "invalid_message",
-            "expected one of histogram, newton_step, osnap,",
+            "expected one of histogram, histogram_laplace, newton_step, osnap,",
         ),
         ({"epsilon": -1}, "invalid_task", "epsilon must be positive, got -1"),
         ({"mechanism": sketch, "max_corrupt_clients": 3}, "row_underfilled", "honest clients"),

@@ -5,17 +5,16 @@ from dataclasses import replace
 
 import pytest
 
-from lintra_analysis.kinds.kind import KINDS
 from lintra_analysis.kinds.verified import verified_option
 from lintra_analysis.spec.build_task import build_task, warnings_of
 from lintra_analysis.spec.specification import Specification, specifications
 from lintra_analysis.trial.collection import placeholder_keys, placeholder_servers
 from lintra_protocol.errors import FalseClaimError, InvalidTaskError, RowUnderfilledError
-from lintra_protocol.mechanisms.base import Mechanism
 from lintra_protocol.noise.discrete_gaussian import MAX_SIGMA
 from lintra_protocol.task import Task
 from lintra_protocol.trust import not_verified
-from support import source
+from support import source, uncalibrated
+from support.measured import measurement_of
 
 MECHANISMS: list[dict[str, object]] = [
     {"kind": "sum"},
@@ -71,7 +70,7 @@ def test_the_author_is_told_what_one_hostile_client_can_do() -> None:
         (
             {"kind": "second_moment_wishart"},
             {},
-            "reports of second_moment_wishart with these options have no proven bound",
+            r"inconsistent\. verification: reports of second_moment_wishart with these options have no proven bound",
         ),
         ({"kind": "sum"}, {"verification": "none", "max_rejected": 0.2}, "without verification no report is checked"),
         ({"kind": "sum"}, {"delta": 1e-21}, "more than a thousandth"),
@@ -173,8 +172,8 @@ def test_a_report_that_proofs_would_make_longer_than_a_megabyte_says_so() -> Non
 
 def test_a_kind_takes_proofs_exactly_if_its_mechanism_states_a_bound() -> None:
     for kind, specification in specifications().items():
-        stated = KINDS[kind].mechanism.squared_length is not Mechanism.squared_length
-        assert specification.takes_proofs == stated, kind
+        bound = measurement_of(uncalibrated(kind)).squared_length
+        assert specification.takes_proofs == (bound is not None), kind
 
 
 def test_the_author_is_told_how_many_reports_a_verified_batch_waits_for() -> None:

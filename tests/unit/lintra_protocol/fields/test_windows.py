@@ -115,7 +115,9 @@ def merging(most: int, corrupt: int, **fields: object) -> Task:
 
 @pytest.mark.parametrize(("most", "corrupt"), [(2, 1), (2, 3), (3, 1), (3, 4), (3, 8)])
 def test_max_corrupt_clients_is_a_multiple_of_max_merge(most: int, corrupt: int) -> None:
-    with pytest.raises(InvalidTaskError, match=f"{corrupt} counts reports, {most} for each of them"):
+    with pytest.raises(
+        InvalidTaskError, match=f"{corrupt} counts reports: with max_merge {most} it must be a multiple of {most}"
+    ):
         merging(most, corrupt)._require_mergeable()
     merging(most, corrupt - corrupt % most)._require_mergeable()
     # Where servers add the noise no client weakens it, so none is counted; alone a window has one report of each.

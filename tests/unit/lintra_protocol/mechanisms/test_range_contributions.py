@@ -116,7 +116,7 @@ def test_rows_are_counted_exactly_or_with_noise_and_those_that_lack_a_number_onl
 
 def test_what_has_no_proof_is_refused_with_its_reason() -> None:
     claim = Claim(epsilon="1", delta="0.000001", min_clients=5, neighbours="add-remove")
-    with pytest.raises(InvalidTaskError, match="or where rows are added, it would cost noise"):
+    with pytest.raises(InvalidTaskError, match="trace needs neighbours 'replace-one': otherwise it costs noise"):
         measurement_of(finder(held(), trace=True), 4, claim).check(10)
     with pytest.raises(InvalidTaskError, match="rows are counted by an intercept; give one, a quarter"):
         measurement_of(finder(held(), intercept="0"), 4, claim).check(10)
