@@ -60,6 +60,7 @@ def test_a_module_without_a_test_of_its_name_says_which_test_decides_about_it() 
     assert [test for test in lines.values() if not (ROOT / test).is_file()] == []
 
 
+@pytest.mark.slow  # reads every token of the source
 def test_every_figure_of_the_table_is_computed() -> None:
     assert set(measured()) == set(MOST)
     assert len(figures()) == 11

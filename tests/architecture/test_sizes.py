@@ -132,8 +132,9 @@ def test_modules_are_short() -> None:
         assert lines <= limit, f"{name} has {lines} lines, {limit} are allowed: split it by idea"
 
 
-def test_functions_are_short() -> None:
-    complaints = [c for name, source in modules(*CODE) for c in long_functions(name, source)]
+@pytest.mark.parametrize("rooms", [PACKAGES, pytest.param(CODE[len(PACKAGES) :], marks=pytest.mark.slow)])
+def test_functions_are_short(rooms: tuple[str, ...]) -> None:
+    complaints = [c for name, source in modules(*rooms) for c in long_functions(name, source)]
     assert not complaints, "\n".join(complaints)
 
 
