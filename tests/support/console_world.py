@@ -16,6 +16,12 @@ from support.example_releases import SENSORS, WAVE, example_releases, sensors
 
 MINUTE = 60
 ORGANISATIONS = 5
+NEWTON = {
+    "mechanism": {"kind": "newton_step", "rounds": 2, "intercept": 1, "target": "c"},
+    "row_bound": 2,
+    "epsilon": 10,
+    "min_clients": CLIENTS,
+}
 WINDOWS = {"window_seconds": 5 * MINUTE, "grace_seconds": MINUTE, "max_windows": 8, "max_merge": 2}
 
 
@@ -39,7 +45,11 @@ async def furnish(life: Life, clock: pytest.MonkeyPatch) -> Furnished:
     examples = await example_releases(life)
     names = {"second_moment": "flights", "histogram": "ages", "binary": "smokers", "wide": "sensors"}
     found.releases |= {name: examples[example] for name, example in names.items()}
-    for kind in ("sum", "osnap", "second_moment_wishart"):
+    cells = await life.create("histogram_laplace", purpose="Cells, pure", row_bound=None, min_clients=CLIENTS)
+    found.releases["histogram_laplace"] = await _released(life, cells)
+    found.releases["survival"] = await _survival(life)
+    found.releases["newton_step"] = await _released(life, await life.create(purpose="A Newton step", **NEWTON))
+    for kind in ("sum", "sum_laplace", "osnap", "second_moment_wishart"):
         found.releases[kind] = await _released(life, await life.create(kind, purpose=f"A {kind}", min_clients=CLIENTS))
     published = {"kind": "osnap_published", "rows": 2, "entry_bound": 1, "published_epsilon": 1}
     task = await life.create(mechanism=published, row_bound=None, min_clients=250)
@@ -58,6 +68,20 @@ async def furnish(life: Life, clock: pytest.MonkeyPatch) -> Furnished:
 
 async def _released(life: Life, task: Task, count: int = CLIENTS) -> str:
     await life.upload(task, count)
+    return await life.release(task)
+
+
+async def _survival(life: Life) -> str:
+    """Release cells of a time crossed with an event and a group."""
+    told = [{"name": name, "kind": "boolean"} for name in ("b", "c")]
+    mechanism = {"kind": "histogram", "cells": 4, "survival": {"time": "a", "event": "b", "end": 0.5}}
+    columns = [{"name": "a", "lower": -1, "upper": 1}, *told]
+    task = await life.create(
+        purpose="How long?", columns=columns, mechanism=mechanism, row_bound=None, min_clients=CLIENTS
+    )
+    numbers = np.random.default_rng(5).uniform(-1, 1, (CLIENTS, 3))
+    rows = np.column_stack([numbers[:, :1], numbers[:, 1:] > 0])
+    await life.upload(task, rows=[(row, seeded(f"survival {place}")) for place, row in enumerate(rows)])
     return await life.release(task)
 
 
