@@ -267,7 +267,7 @@ class TaskTerms(BatchTerms):
         return replace(statement, max_corrupt_clients=self.claim.max_corrupt_clients)
 
     def worst_privacy(self) -> PrivacyStatement:
-        """Return the privacy of the worst release that the gate lets pass (docs/reference/protocol.md#rules, R9).
+        """Return the privacy of the worst release that the gate lets pass (docs/reference/protocol-rules.md#rules, R9).
 
         It is that of the smallest cohort: exact where all matrices are equally good. Where rows overlap, a matrix may
         be worse than planned and is used all the same, if only it keeps the promise; then it is all that is allowed.

@@ -46,7 +46,7 @@ _NAMED = re.compile(
 )
 _LITERAL = re.compile(r"(?<![\w.])(?:\d[\d,_]*)?\.?\d+(?:e[+-]?\d+)?")
 
-BYTES_ARE_THE_SUBJECT = frozenset({"docs/reference/protocol.md"})
+BYTES_ARE_THE_SUBJECT = frozenset(f"docs/reference/protocol{part}.md" for part in ("", "-encoding", "-rules", "-http"))
 """Pages that define formats: a number of bytes there is no result."""
 
 

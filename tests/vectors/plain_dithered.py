@@ -1,7 +1,8 @@
 """Dithered rounding and row weights a second time, in plain Python; it shares no code with the package.
 
-Written from docs/reference/protocol.md#dithered-rounding and docs/reference/mechanisms/second_moment.md#row-weights, to
-be read beside them. Numbers are Python's doubles: every operation is rounded by itself, in the order that stands there.
+Written from docs/reference/protocol-encoding.md#dithered-rounding and
+docs/reference/mechanisms/second_moment.md#row-weights, to be read beside them. Numbers are Python's doubles: every
+operation is rounded by itself, in the order that stands there.
 """
 
 import math

@@ -37,7 +37,7 @@ def encode(measurement: Measurement, rows: FloatArray, random_bytes: RandomBytes
 
 
 def draw_checked(task: Task, root: bytes, nonces: Sequence[bytes], num_clients: int) -> PublicMatrix:
-    """Draw the matrix of a cohort that keeps the claim (docs/reference/protocol.md#rules, R8 and R9)."""
+    """Draw the matrix of a cohort that keeps the claim (docs/reference/protocol-rules.md#rules, R8 and R9)."""
     check_cohort(task, num_clients, num_clients)
     return draw_matrix(task, BATCH, root, nonces, num_clients).matrix
 

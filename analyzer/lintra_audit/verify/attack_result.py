@@ -8,8 +8,8 @@ from typing import Literal
 class Rule:
     """A rule that a server may lack.
 
-    `number` says where it stands in docs/reference/protocol.md#rules, docs/explanation/verified.md or docs/decisions;
-    `says` are the rule, in words.
+    `number` says where it stands in docs/reference/protocol-rules.md#rules, docs/explanation/verified.md or
+    docs/decisions; `says` are the rule, in words.
     """
 
     number: str

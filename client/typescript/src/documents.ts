@@ -1,4 +1,4 @@
-/** The messages that a client reads (docs/reference/protocol.md#messages). */
+/** The messages that a client reads (docs/reference/protocol-http.md#messages). */
 
 import { type Json, canonicalBytes, parseCanonical } from "./json.js";
 import { anyBytes, anyText, boolean, integer, key, list, object, oneOf, optional, type Shape } from "./shapes.js";

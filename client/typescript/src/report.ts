@@ -1,4 +1,4 @@
-/** A report: what is shared, committed to, and put into an upload (docs/reference/protocol.md#report). */
+/** A report: what is shared, committed to, and put into an upload (docs/reference/protocol-encoding.md#report). */
 
 import { type RandomBytes, bigEndian, concat, framed, hash } from "./bytes.js";
 import { split } from "./sharing.js";

@@ -1,4 +1,4 @@
-/** Additive shares over Z_2^64: uniform words, or seeds that stand for them (docs/reference/protocol.md#sharing). */
+/** Additive shares over Z_2^64: uniform words, or seeds that stand for them (docs/reference/protocol-encoding.md#sharing). */
 
 import { shake128 } from "@noble/hashes/sha3.js";
 import { type RandomBytes, concat, framed, readLittleEndian, writeLittleEndian } from "./bytes.js";

@@ -1,4 +1,4 @@
-/** Admission tokens: a serial, and for each server a MAC that only it can check (docs/reference/protocol.md#tokens). */
+/** Admission tokens: a serial, and for each server a MAC that only it can check (docs/reference/protocol-rules.md#tokens). */
 
 import { concat, parseBase64url } from "./bytes.js";
 import { refuse, refusingAs } from "./errors.js";

@@ -34,7 +34,7 @@ from lintra_protocol.transforms.base import PublicMatrix
 from lintra_protocol.transforms.osnap import BalancedOsnap
 
 SEED_ATTEMPTS = 3
-"""How many matrices are drawn before a cohort is given up (docs/reference/protocol.md#rules, R8)."""
+"""How many matrices are drawn before a cohort is given up (docs/reference/protocol-rules.md#rules, R8)."""
 
 MIN_OVERLAPPING_SIGMA = 8
 """The smallest sigma where rows overlap: sigma^2 is at least 64 (docs/proofs/integers.md#smoothing)."""

@@ -85,7 +85,7 @@ def commitments_to(task_id: bytes, server: int, shares: ByteRows) -> list[bytes]
 
 
 def block_context(task_id: bytes, server: int, key_id: bytes, headers: Sequence[bytes]) -> bytes:
-    """Return the HPKE `info` of a block of shares for one server (docs/reference/protocol.md#sealing)."""
+    """Return the HPKE `info` of a block of shares for one server (docs/reference/protocol-encoding.md#sealing)."""
     count = len(headers).to_bytes(2, "big")
     together = domain_hash("share block context", task_id, key_id, count, b"".join(headers))
     return framed("share block", b"client", server.to_bytes(2, "big"), together)

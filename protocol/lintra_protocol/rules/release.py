@@ -1,6 +1,7 @@
 """The rules of a release that every party computes alike: the cohort, the late seed, and the privacy of the result.
 
-Rule numbers are those of docs/reference/protocol.md#rules. A rule that fails raises; nothing here returns a boolean.
+Rule numbers are those of docs/reference/protocol-rules.md#rules. A rule that fails raises; nothing here returns a
+boolean.
 """
 
 from collections.abc import Callable, Sequence

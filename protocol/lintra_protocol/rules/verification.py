@@ -1,7 +1,7 @@
 """Between the cohort and the matrix of a verified task: every server checks all reports, late, and decides alone.
 
 The analyzer carries what servers say to each other; what it carries is signed, or hashed in what is. Rule numbers are
-those of docs/reference/protocol.md#rules. A rule that fails raises; nothing here returns a boolean.
+those of docs/reference/protocol-rules.md#rules. A rule that fails raises; nothing here returns a boolean.
 """
 
 import hashlib

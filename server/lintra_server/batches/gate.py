@@ -2,7 +2,7 @@
 
 A step that was done before answers with the same bytes. Its result, drawn values included, is durable before the
 journal says that it happens (see `steps`). So a crash, or a restored copy of the database, leads to the same bytes or
-to none. Rule numbers are those of docs/reference/protocol.md#rules.
+to none. Rule numbers are those of docs/reference/protocol-rules.md#rules.
 """
 
 from collections.abc import Callable, Sequence

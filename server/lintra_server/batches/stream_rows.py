@@ -1,6 +1,6 @@
 """The noise of a server in the windows of a stream: rows in ascending order, each drawn once, with what is remembered.
 
-Rule numbers are those of docs/reference/protocol.md#rules.
+Rule numbers are those of docs/reference/protocol-rules.md#rules.
 """
 
 from collections import defaultdict

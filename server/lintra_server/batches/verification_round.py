@@ -1,8 +1,9 @@
 """The two steps of a verified task between cohort and release: this server's check share, and its verdict, each once.
 
 A check share follows from the stored shares and the check seed. The server must remember for ever that it was given
-out, and for which seed: two linear equations of the same shares disclose a short row (docs/reference/protocol.md#rules,
-R14). So its hash is written down before it leaves; its bytes are a file that is made again if it is lost.
+out, and for which seed: two linear equations of the same shares disclose a short row (R14 of
+docs/reference/protocol-rules.md#rules). So its hash is written down before it leaves; its bytes are a file that is
+made again if it is lost.
 """
 
 from collections.abc import Iterator, Sequence

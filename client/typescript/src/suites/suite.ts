@@ -1,4 +1,4 @@
-/** The arithmetic of keys, which WebCrypto or a library does; and sealing over it (docs/reference/protocol.md#sealing). */
+/** The arithmetic of keys, which WebCrypto or a library does; and sealing over it (docs/reference/protocol-encoding.md#sealing). */
 
 import { sha256 } from "@noble/hashes/sha2.js";
 import { sha3_256 } from "@noble/hashes/sha3.js";
