@@ -1,4 +1,4 @@
-"""What a version consists of, in dist/: `make dist`. Two builds of the same commit have the same bytes.
+"""What a version consists of, in dist/: `make dist`. Files get the time of the commit, so that builds can be compared.
 
 | file | is |
 | --- | --- |
