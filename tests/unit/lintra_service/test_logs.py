@@ -4,6 +4,7 @@ import gc
 import json
 import logging
 import os
+import re
 import threading
 import time
 from collections.abc import Iterator
@@ -50,6 +51,8 @@ def test_a_full_disk_that_holds_the_log_raises_nothing_and_the_first_line_afterw
 ) -> None:
     file = os.open(tmp_path / "log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     well, descriptor = os.dup(file), os.dup(file)
+    # A library's line goes where ours go only if the root has no handlers; here the runner of the tests has set some.
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])
     log = configured(monkeypatch, descriptor, kind)
     log.info("one")
     # What an earlier test left is collected now: asyncio says so in the log, and such a line would be lost, too.
@@ -69,7 +72,7 @@ def test_a_full_disk_that_holds_the_log_raises_nothing_and_the_first_line_afterw
     assert len(lines) == 3
     assert "one" in lines[0]
     assert "log lines were lost" in lines[1]
-    assert "3" in lines[1]
+    assert re.search(r'lines"?[=:] ?(\d+)', lines[1])[1] == "3"  # type: ignore[index]
     assert "six" in lines[2]
     for each in (file, well, full, descriptor):
         os.close(each)
