@@ -72,6 +72,7 @@ WEIGHTED: dict[str, Any] = SPECIFICATION | {
 
 
 @pytest.mark.e2e
+@pytest.mark.slow
 def test_reports_from_node_make_the_release_that_their_seeds_say(built: Path, tmp_path: Path) -> None:
     servers, analyzer = local_services(tmp_path, 3)
     token = analyst_token(tmp_path)

@@ -22,18 +22,27 @@ function isRefused(task: Task, policy: Policy): boolean {
   }
 }
 
-function answer({ task: document, row, seed, policy }: { task: Json; row: Row; seed: string; policy: Policy }): unknown {
+interface Case {
+  task: Json;
+  row: Row;
+  seed: string;
+  /** At which epsilon is asked for; null where it is not. */
+  delta: number | null;
+  policy: Policy;
+}
+
+function answer({ task: document, row, seed, delta, policy }: Case): unknown {
   try {
     const task = Task.parse(utf8(canonical(document)));
     task.check();
     const random = keystream(unhex(seed));
     const { words, clipped, incomplete } = task.encode(row, random);
     const report = makeReport(task, words, task.definition.not_before, random);
-    const [together, alone] = [task.worstTogether(), task.boundAlone()];
+    const alone = delta && task.boundAlone();
     return {
       report_id: hex(report.id), shares: report.shares.map(hex), clipped, incomplete,
-      epsilons: [1e-6, 0.001].map((delta) => String(epsilonAt(together, delta))),
-      alone: alone ? [String(epsilonAt(alone, 1e-6))] : [], price: priceOf(task), refused: isRefused(task, policy),
+      epsilon: delta && String(epsilonAt(task.worstTogether(), delta)), alone: alone ? String(epsilonAt(alone, delta!)) : null,
+      price: delta && priceOf(task), refused: delta && isRefused(task, policy),
     };
   } catch (error) {
     return error instanceof LintraError ? { token: error.token, detail: error.detail } : { token: "crash", detail: String(error) };

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import { canonicalBytes, type Json } from "../src/json.js";
 import type { Definition } from "../src/task.js";
-import { type Answer, type Meddler, World, signedBy, tokenOf } from "./world.js";
+import { type Answer, type Meddler, World, isWhole, places, signedBy, tokenOf } from "./world.js";
 
 /** Answer one request, of those whose path fits, otherwise than an honest server. */
 const once = (fits: RegExp, change: (answer: Answer) => Answer): Meddler => (server, path, answer) =>
@@ -28,9 +28,8 @@ for (const [what, fits] of [["task", TASK], ["list of keys", KEYS]] as const)
     world.meddle = once(fits, (answer) => ((length = answer.body.length), answer));
     await world.open();
     const tokens = new Set<string>();
-    for (let place = 0; place < length; place++) {
-      // One bit of each byte, another one of the next; all three of each with LINTRA_EVERY_BIT.
-      for (const flip of process.env.LINTRA_EVERY_BIT ? [1, 32, 128] : [[1, 32, 128][place % 3]]) {
+    for (const place of places(length)) {
+      for (const flip of isWhole ? [1, 32, 128] : [[1, 32, 128][place % 3]]) {
         world.meddle = once(fits, (answer) => ({ ...answer, body: withByte(answer.body, place, answer.body[place] ^ flip) }));
         const token = await tokenOf(() => world.open());
         assert.match(token, /^[a-z_]+$/, `byte ${place}: ${token}`);
@@ -48,7 +47,7 @@ test("every changed byte of a receipt is refused with a token", async () => {
   world.meddle = once(REPORTS, (answer) => (sizes.push(answer.body.length), answer));
   await (await world.open(null)).send({ a: 0.5, b: -0.5 });
   const client = await world.open(null);
-  for (let place = 0; place < sizes[0]; place++) {
+  for (const place of places(sizes[0])) {
     world.meddle = once(REPORTS, (answer) => ({ ...answer, body: withByte(answer.body, place, answer.body[place] ^ 1) }));
     assert.match(await tokenOf(() => client.send({ a: 0.5, b: 0 })), /^(invalid_message|unauthorized|[a-z_]*refused)$/, `byte ${place}`);
   }
@@ -64,7 +63,7 @@ test("every changed byte of a proof is refused with a token, be a report counted
     let length = 0;
     world.meddle = once(/\/inclusion\//, (answer) => ((length = answer.body.length), answer));
     assert.deepEqual([(await client.counted(id)).included, (await client.counted(id)).numClients], [included, 2]);
-    for (let place = 0; place < length; place++) {
+    for (const place of places(length)) {
       const flip = [1, 32, 128][place % 3];
       world.meddle = once(/\/inclusion\//, (answer) => ({ ...answer, body: withByte(answer.body, place, answer.body[place] ^ flip) }));
       assert.match(await tokenOf(() => client.counted(id)), /^(invalid_message|inventory_mismatch|cohort_conflict)$/, `byte ${place}`);

@@ -11,6 +11,12 @@ import { memoryStore } from "../src/stores/memory.js";
 import { webSuite } from "../src/suites/web.js";
 import type { Definition } from "../src/task.js";
 
+/** Whether every byte and step is tried, as `npm test` does; else a sample is, as `make test` does. */
+export const isWhole = process.env.LINTRA_WHOLE === "1";
+
+/** The places of an answer whose byte is changed. */
+export const places = (length: number): number[] => [...Array(length).keys()].filter((place) => isWhole || place % 16 === 0);
+
 export const NOW = 12 * 3600;
 const HOSTS = ["https://0.test", "https://1.test", "https://2.test"];
 

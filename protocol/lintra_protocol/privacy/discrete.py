@@ -6,6 +6,7 @@ K is far below 1e-12.
 """
 
 import math
+from itertools import takewhile
 
 from lintra_protocol.privacy.gaussian import gaussian_delta, gaussian_epsilon, gaussian_mu
 
@@ -58,7 +59,8 @@ def row_slack(num_clients: int, num_words: int, variance: float, smoothing: floa
     if not smoothing < num_clients * variance:
         raise ValueError(f"smoothing {smoothing} takes all of {num_clients} variances of {variance}")
     exact = min(num_clients, _EXACT_TERMS)
-    terms = [kappa(variance * (j / (j + 1))) for j in range(1, exact)]
+    # Once one term underflows, so do all later ones, which are smaller.
+    terms = list(takewhile(bool, (kappa(variance * (j / (j + 1))) for j in range(1, exact))))
     if num_clients > exact:
         terms.append((num_clients - exact) * kappa(variance * (exact / (exact + 1))))
     return num_words * math.fsum([*terms, kappa(smoothing)])

@@ -99,7 +99,7 @@ const kappaOfBoth = (a: number, b: number): number => kappa(1 / (1 / a + 1 / b))
 export function rowSlack(clients: number, words: number, variance: number, smoothing: number, floor: number): number {
   const exact = Math.min(clients, EXACT_TERMS);
   let total = kappa(smoothing);
-  for (let j = 1; j < exact; j++) total += kappa(variance * (j / (j + 1)));
+  for (let j = 1, term = 1; j < exact && term; j++) total += term = kappa(variance * (j / (j + 1)));
   if (clients > exact) total += (clients - exact) * kappa(variance * (exact / (exact + 1)));
   return words * (total + (floor && kappaOfBoth(clients * variance, floor)));
 }
