@@ -10,10 +10,9 @@ each world of an ordinary case; a case whose mu is small, so that it needs more,
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from functools import cache
-from pathlib import Path
 from types import MappingProxyType
 
-from showing import BENCHMARKS, Cell, Shown, parser, runs_of, show
+from showing import Cell, Shown, parser, runs_of, show
 
 from lintra_audit.release.cases import seams_of, standard_cases
 from lintra_audit.release.run import MIN_TRIALS, Outcome, audit_case
@@ -22,7 +21,6 @@ from lintra_audit.trials.likelihood_test import CONFIDENCE
 from lintra_audit.trials.planted_faults import FAULTS
 from lintra_protocol.crypto.randomness import derive_seed
 
-PAGE: Path = BENCHMARKS.with_name("audit.md")
 SEED = bytes(32)
 SEEDS = 20
 """Audits of each fault."""
@@ -177,7 +175,7 @@ def main() -> None:
     asking = parser(__doc__, 20_000, 200_000)
     asking.add_argument("--seeds", type=int, default=SEEDS, help="audits of every planted fault")
     asked = asking.parse_args()
-    show(parts(max(runs_of(asked), MIN_TRIALS), asked.seeds), asked, PAGE)
+    show(parts(max(runs_of(asked), MIN_TRIALS), asked.seeds), asked)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ docs/how-to/synthetic.md.
 """
 
 import numpy as np
-from showing import PAGE, Cell, Shown, parser, runs_of, show
+from showing import Cell, Shown, parser, runs_of, show
 
 from lintra_analysis.kinds.joint_question import JointQuestion
 from lintra_analysis.synthetic.bootstrap import bootstrap
@@ -21,7 +21,6 @@ from lintra_curator.ron_gauss.ron_gauss import mapped_column, release_ron_gauss
 from lintra_protocol.crypto.randomness import expand
 from lintra_protocol.crypto.ring import FloatArray
 
-HOW_TO = PAGE.parents[1] / "how-to" / "synthetic.md"
 PEOPLE, COLUMNS = 3000, 8
 COHORTS = (1000, 10_000, 100_000)
 """People at epsilon 1, whose rows are taken for data."""
@@ -99,7 +98,7 @@ def table(runs: int) -> Shown:
 def main() -> None:
     """Show them."""
     asked = parser(__doc__, 300, 1000).parse_args()
-    show({"bootstrap": lambda: table(runs_of(asked))}, asked, HOW_TO)
+    show({"bootstrap": lambda: table(runs_of(asked))}, asked)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from showing import BENCHMARKS, Shown, write
+from showing import Shown, write
 
 from lintra_analysis.kinds.planned import planned_mechanism
 from lintra_analysis.kinds.wording import number
@@ -102,12 +102,12 @@ def main() -> None:
     """Show it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--full", action="store_true", help="all lines")
-    parser.add_argument("--write", action="store_true", help="put the table into docs/explanation/benchmarks.md")
+    parser.add_argument("--write", action="store_true", help="put the table into the page that shows it")
     asked = parser.parse_args()
     shown = calibrations(GRID if asked.full else QUICK)
     print(f"{shown.markdown()}\n\n{shown.note}")
     if asked.write:
-        write(shown, BENCHMARKS)
+        write(shown)
 
 
 if __name__ == "__main__":

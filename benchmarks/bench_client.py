@@ -15,7 +15,7 @@ from pathlib import Path
 
 import httpx2
 import numpy as np
-from showing import BENCHMARKS, Cell, Shown, load, parser, runs_of, show
+from showing import Cell, Shown, load, parser, runs_of, show
 
 from lintra_client import Client, ClientPolicy
 from lintra_client.ledger.ledger import Ledger
@@ -208,7 +208,7 @@ def main() -> None:
     options = parser(__doc__, REPEATS, REPEATS)
     options.add_argument("--single", type=int, default=SINGLE, help="rows that are sent one by one")
     asked = options.parse_args()
-    show({"client-times": lambda: table(BULK, asked.single, runs_of(asked))}, asked, BENCHMARKS)
+    show({"client-times": lambda: table(BULK, asked.single, runs_of(asked))}, asked)
 
 
 if __name__ == "__main__":

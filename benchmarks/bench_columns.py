@@ -18,7 +18,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from showing import BENCHMARKS, Shown, write
+from showing import Shown, write
 
 from lintra_analysis import correlation, regression
 from lintra_analysis.estimators.path import regression_path
@@ -74,7 +74,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--columns", type=int, nargs="*", default=[25, 100, 400])
     parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
-    parser.add_argument("--write", action="store_true", help="put the table into docs/explanation/benchmarks.md")
+    parser.add_argument("--write", action="store_true", help="put the table into the page that shows it")
     asked = parser.parse_args()
     if asked.one:
         one(asked.one[0], int(asked.one[1]), float(asked.one[2]))
@@ -90,7 +90,7 @@ def main() -> None:
     table = Shown("columns", "CPU seconds and memory of one answer, intervals included", heads, tuple(rows))
     print(table.markdown())
     if asked.write:
-        write(table, BENCHMARKS)
+        write(table)
 
 
 if __name__ == "__main__":

@@ -121,9 +121,9 @@ def parsed() -> argparse.Namespace:
 
 def write(path: Path) -> None:
     """Write the tables of the pages of all cells that a file holds."""
-    for shown, page in tables(kept.read(path)):
+    for shown in tables(kept.read(path)):
         print(f"\n{shown.title}\n\n{shown.markdown()}\n\n{shown.note}")
-        showing.write(shown, page)
+        showing.write(shown)
 
 
 def main() -> None:

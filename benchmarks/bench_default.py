@@ -30,7 +30,7 @@ from bench_server import quiet
 from scale.default_path import COLUMNS, SERVERS, WARM
 from scale.default_servers import collection, send_singles
 from scale.processes import cpu_seconds, running_servers
-from showing import BENCHMARKS, Cell, Shown, load, number, parser, show
+from showing import Cell, Shown, load, number, parser, show
 
 from lintra_protocol.crypto.randomness import system_randomness
 from lintra_protocol.crypto.sealing import HYBRID, SealingKey, seal
@@ -223,7 +223,7 @@ def main() -> None:
     if asked.bare:
         print(json.dumps(measured(asked.reports)))
     else:
-        show({"default-path": lambda: table(asked)}, asked, BENCHMARKS)
+        show({"default-path": lambda: table(asked)}, asked)
 
 
 if __name__ == "__main__":

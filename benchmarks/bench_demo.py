@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from showing import BENCHMARKS, Shown, Spread, parser, runs_of, show
+from showing import Shown, Spread, parser, runs_of, show
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "deploy"))
 
@@ -71,7 +71,7 @@ def parts(draws: int) -> dict[str, Callable[[], Shown]]:
 def main() -> None:
     """Show it."""
     asked = parser(__doc__, 100, 400).parse_args()
-    show(parts(runs_of(asked)), asked, BENCHMARKS)
+    show(parts(runs_of(asked)), asked)
 
 
 if __name__ == "__main__":

@@ -306,7 +306,7 @@ def rows(found: Mapping[str, Pair]) -> list[tuple[str, str, str, float, float]]:
 def main() -> None:
     """Show it."""
     sys.path.insert(0, str(HERE.parent))
-    from showing import BENCHMARKS, Shown, load, parser, show
+    from showing import Shown, load, parser, show
 
     options = parser(__doc__, TURNS, TURNS)
     options.add_argument("--before", default="", help="a checkout of the earlier tree, with its own .venv")
@@ -326,7 +326,7 @@ def main() -> None:
         heads = ("what", "before", "now", "times")
         return Shown("edited-store", "What it costs to believe nothing of a database", heads, table, note)
 
-    show({"edited-store": shown}, asked, BENCHMARKS)
+    show({"edited-store": shown}, asked)
 
 
 if __name__ == "__main__":

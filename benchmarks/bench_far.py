@@ -15,7 +15,6 @@ from showing import Cell, Shown, parser, show
 from lintra_protocol.verification.parameters import Parameters
 
 HERE = Path(__file__).resolve().parent
-PAGE = HERE.parent / "docs" / "explanation" / "how-far.md"
 COUNTS = (10**6, 10**7, 10**8, 10**9)
 WORDS, SERVERS = 56, 3
 ID_BYTES = 32
@@ -83,7 +82,7 @@ def table() -> Shown:
 
 def main() -> None:
     """Show the table."""
-    show({"how-far": table}, parser(__doc__, 1, 1).parse_args(), PAGE)
+    show({"how-far": table}, parser(__doc__, 1, 1).parse_args())
 
 
 if __name__ == "__main__":

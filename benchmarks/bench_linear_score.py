@@ -26,7 +26,7 @@ from scipy.stats import rankdata
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from coverage_grid.tables import FOLDERS, all_tables
-from showing import BENCHMARKS, Shown, write
+from showing import Shown, write
 
 from lintra_analysis import linear_score
 from lintra_analysis.releases.columns import ScaledColumn
@@ -182,7 +182,7 @@ def comparison(found: list[Target]) -> Shown:
         note += (
             f"The stated AUC is off by {np.mean(off):.3f} on average and {max(off):.3f} at most, on {len(off)} targets."
             f" Slopes of the quadratic approximation of a logistic regression (scores within 1, 2, 4 or 8) are off by "
-            f"{min(map(min, slopes)):.2g} to {max(map(max, slopes)):.2g} of their length, and by "
+            f"{min(map(min, slopes)):.2g} to {max(map(max, slopes)):.2g} of their length. They are off by "
             f"{np.median([min(one) for one in slopes]):.2g} in the median even where the best of the four is taken."
         )
     return Shown(
@@ -195,13 +195,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, help="folder of .npz tables with X and y")
     parser.add_argument("--tables", nargs="*", help="only these")
-    parser.add_argument("--write", action="store_true", help="put the table into docs/explanation/benchmarks.md")
+    parser.add_argument("--write", action="store_true", help="put the table into the page that shows it")
     asked = parser.parse_args()
     tables = all_tables([asked.data] if asked.data else list(FOLDERS))
     shown = comparison(list(targets({name: tables[name] for name in asked.tables or tables})))
     print(f"{shown.markdown()}\n\n{shown.note}")
     if asked.write:
-        write(shown, BENCHMARKS)
+        write(shown)
 
 
 if __name__ == "__main__":

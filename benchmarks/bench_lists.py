@@ -15,7 +15,7 @@ from pathlib import Path
 
 import httpx2
 import structlog
-from showing import BENCHMARKS, Cell, Shown, load, parser, show
+from showing import Cell, Shown, load, parser, show
 
 from lintra_analysis.certificate.certificate import SignedRecord
 from lintra_analysis.spec.build_task import build_task
@@ -131,7 +131,7 @@ def main() -> None:
     options.add_argument("tasks", nargs="?", type=int, default=10_000)
     asked = options.parse_args()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
-    show({"lists": lambda: table(asked.tasks)}, asked, BENCHMARKS)
+    show({"lists": lambda: table(asked.tasks)}, asked)
 
 
 if __name__ == "__main__":

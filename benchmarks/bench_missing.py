@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 from coverage_grid.tables import FOLDERS, all_tables
-from showing import BENCHMARKS, Cell, Shown, Spread, spread, write
+from showing import Cell, Shown, Spread, spread, write
 
 from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.privacy.gaussian import gaussian_mu
@@ -126,12 +126,12 @@ def comparison(tables: dict[str, FloatArray], draws: int = DRAWS) -> Shown:
                 least = min(range(len(WAYS)), key=lambda at: found[at].median)
                 best[words, tuple(WAYS)[least]] += 1
                 rows.append((name, words, "no noise" if epsilon is None else f"{epsilon:g}", *found))
-    counts = "; ".join(
-        f"where {words} has gaps " + ", ".join(f"{way} on {best[words, way]}" for way in WAYS) for words in (ONE, EVERY)
+    counts = ". ".join(
+        f"Where {words} has gaps " + ", ".join(f"{way} on {best[words, way]}" for way in WAYS) for words in (ONE, EVERY)
     )
     note = (
         f"Median error of a slope, in deviations of the columns: the median of {draws} draws, with the 10 % and 90 % "
-        f"points. The least error of a line: {counts}."
+        f"points. The least error of a line. {counts}."
     )
     return Shown(
         "missing", "A fifth of the numbers is missing", ("table", "missing in", "epsilon", *WAYS), tuple(rows), note
@@ -143,13 +143,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, help="folder of .npz tables with X and y")
     parser.add_argument("--draws", type=int, default=DRAWS)
-    parser.add_argument("--write", action="store_true", help="put the table into docs/explanation/benchmarks.md")
+    parser.add_argument("--write", action="store_true", help="put the table into the page that shows it")
     asked = parser.parse_args()
     tables = all_tables([asked.data] if asked.data else list(FOLDERS))
     shown = comparison({name: tables[name] for name in TABLES if name in tables}, asked.draws)
     print(f"{shown.markdown()}\n\n{shown.note}")
     if asked.write:
-        write(shown, BENCHMARKS)
+        write(shown)
 
 
 if __name__ == "__main__":

@@ -263,9 +263,9 @@ def calibrated() -> Shown:
         ),
         tuple(line(*case) for case in ((1.0, 1000), (10.0, 1000), (100.0, 10_000))),
         f"l = 1, {features} features, epsilon 1, delta 1e-6. The third and the fifth column take the smaller of our "
-        "two proved envelopes, with the exact profile of the covariance where one eigenvalue moves; the fourth takes "
+        "two proved envelopes, with the exact profile of the covariance where one eigenvalue moves. The fourth takes "
         "mean and covariance apart with a Renyi bound for the covariance, 1 to 2 % more noise. The last column is the "
-        "noise of the mean alone, without any scatter of its own: that of the posterior tells of the data too, and "
+        "noise of the mean alone, without any scatter of its own. That of the posterior tells of the data too, and "
         "only with a strong prior does it save more noise than it costs. Mathematics.",
     )
 

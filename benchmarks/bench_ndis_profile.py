@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 
 import numpy as np
-from showing import BENCHMARKS, Shown, parser, runs_of, show
+from showing import Shown, parser, runs_of, show
 
 from lintra_curator.ndis import (
     GaussianPair,
@@ -154,7 +154,7 @@ def parts(runs: int) -> dict[str, Callable[[], Shown]]:
 def main() -> None:
     """Show them."""
     asked = parser(__doc__, 9, 30).parse_args()
-    show(parts(runs_of(asked)), asked, BENCHMARKS.with_name("ndis.md"))
+    show(parts(runs_of(asked)), asked)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
     python benchmarks/bench_noise.py [--runs 20] [--write]
 
 The stream is the floor: about nine words are read for each sample. Both are measured in turns, and every figure is the
-least CPU time of some rounds. `--write` puts the table into docs/explanation/benchmarks.md.
+least CPU time of some rounds. `--write` puts the table into the page that shows it.
 """
 
 import importlib.util
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
-from showing import BENCHMARKS, Shown, load, parser, runs_of, show
+from showing import Shown, load, parser, runs_of, show
 
 from lintra_protocol.crypto.randomness import bulk_system_randomness, system_randomness
 from lintra_protocol.noise.discrete_gaussian import MAX_SIGMA, discrete_gaussian
@@ -102,7 +102,7 @@ def _time(seconds: float) -> str:
 def main() -> None:
     """Show it."""
     asked = parser(__doc__, 7, 15).parse_args()
-    show({"noise-times": lambda: table(runs_of(asked))}, asked, BENCHMARKS)
+    show({"noise-times": lambda: table(runs_of(asked))}, asked)
 
 
 if __name__ == "__main__":

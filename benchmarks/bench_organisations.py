@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from showing import BENCHMARKS, Cell, Shown, parser, runs_of, show
+from showing import Cell, Shown, parser, runs_of, show
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "deploy"))
 
@@ -204,7 +204,7 @@ def main() -> None:
     asked = found.parse_args()
     if asked.matched:
         asked.only = ["organisations-matched"]
-    show(parts(runs_of(asked)), asked, BENCHMARKS)
+    show(parts(runs_of(asked)), asked)
 
 
 def stream(label: str) -> RandomBytes:

@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from coverage_grid.cohorts import Cohort, cohort, seeded
 from coverage_grid.tables import FOLDERS, all_tables
-from showing import BENCHMARKS, Shown, write
+from showing import Shown, write
 
 from lintra_analysis.estimators.design import design
 from lintra_analysis.estimators.path import regression_path
@@ -144,8 +144,8 @@ def _note(found: list[Choice]) -> str:
         f"At least {draws} draws a cell, means with their simulation errors. Demanded: to lose at most {FAR} to the "
         f"best penalty of each draw, and never to be below the choice by the repaired matrix (Mallows 1973). "
         f"{len(found) - len(far)} of {len(found)} cells keep the first"
-        f"{f', all but these: {where}' if far else ''}. {len(found) - len(below)} keep the second within {BELOW}"
-        f"{f', all but these: {under}' if below else ''}. The most that "
+        f"{f'. These do not: {where}' if far else ''}. {len(found) - len(below)} keep the second within {BELOW}"
+        f"{f'. These do not: {under}' if below else ''}. The most that "
         f"a choice gains on Mallows' is {max(gained):.2g}."
     )
 
@@ -170,7 +170,7 @@ def main() -> None:
     parser.add_argument("--sizes", type=int, nargs="*", default=[12, 14, 16], help="log2 of the numbers of clients")
     parser.add_argument("--draws", type=int, default=25)
     parser.add_argument("--seed", type=int, default=7)
-    parser.add_argument("--write", action="store_true", help="put a summary into docs/explanation/benchmarks.md")
+    parser.add_argument("--write", action="store_true", help="put a summary into the page that shows it")
     asked = parser.parse_args()
     print(HEADER)
     tables = all_tables([asked.data] if asked.data else list(FOLDERS))
@@ -183,7 +183,7 @@ def main() -> None:
                     found.append(cell)
                     print(line(cell), flush=True)
     if asked.write:
-        write(summary(found), BENCHMARKS)
+        write(summary(found))
 
 
 if __name__ == "__main__":

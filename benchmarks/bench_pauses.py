@@ -20,7 +20,7 @@ import numpy as np
 import structlog
 from scale.beside import sealed_upload
 from scale.cohort import Collection, collect, settings_of
-from showing import BENCHMARKS, Cell, Shown, load, parser, show
+from showing import Cell, Shown, load, parser, show
 
 from lintra_protocol.crypto.randomness import system_randomness
 from lintra_protocol.encoding.canonical import base64url, parse_base64url
@@ -172,7 +172,7 @@ def main() -> None:
     options.add_argument("reports", nargs="?", type=int, default=1_000_000)
     asked = options.parse_args()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
-    show({"pauses": lambda: table(asked.reports)}, asked, BENCHMARKS)
+    show({"pauses": lambda: table(asked.reports)}, asked)
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ def table(epsilon: str) -> Shown:
         ("columns", "sum, delta 1e-6", "sum, delta 1e-9", "cell, delta 1e-6", "cell, delta 1e-9"),
         tuple(rows),
         "Mathematics: nothing is drawn. Below 1 pure epsilon has the less noise, although it promises more. Sums of "
-        "several columns are clipped to a ball, whose L1 distance grows with the root of the columns; cells move two "
+        "several columns are clipped to a ball, whose L1 distance grows with the root of the columns. Cells move two "
         "words of each column, so that their noise grows with the columns, and Gaussian noise with the root of them.",
     )
 

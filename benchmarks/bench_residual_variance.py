@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from coverage_grid.population import TWO_SIDED, Population
 from coverage_grid.tables import FOLDERS, GRID, all_tables
-from showing import BENCHMARKS, Shown, write
+from showing import Shown, write
 
 from lintra_protocol.crypto.ring import FloatArray
 
@@ -77,10 +77,10 @@ def causes(tables: dict[str, FloatArray], draws: int = DRAWS) -> Shown:
     heads = ("table", "one variance", "own", "most", "most over one", "correlation")
     note = (
         f"{draws} draws of {CLIENTS:,} clients, no noise. Least coverage of a coefficient of ordinary least squares, "
-        "an intercept among them: with one residual variance, with one of each row's own (White 1980), and with the "
-        "most that second moments allow, R^2 RSS in the place of sum e^2 x x^T for rows of norm at most R. Then how "
-        "many times as wide that is (least and most over the coefficients), and how many times the variance of a "
-        "correlation is that of normal rows (most over the pairs)."
+        "an intercept among them. It is given with one residual variance, with one of each row's own (White 1980), "
+        "and with the most that second moments allow. That is R^2 RSS in the place of sum e^2 x x^T for rows of norm "
+        "at most R. Then how many times as wide that is (least and most over the coefficients), and how many times the "
+        "variance of a correlation is that of normal rows (most over the pairs)."
     )
     return Shown("residual-variance", "Least squares without privacy", heads, tuple(rows), note)
 
@@ -89,13 +89,13 @@ def main() -> None:
     """Print a line for each table of the grid."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, help="folder of .npz tables with X and y")
-    parser.add_argument("--write", action="store_true", help="put the table into docs/explanation/benchmarks.md")
+    parser.add_argument("--write", action="store_true", help="put the table into the page that shows it")
     asked = parser.parse_args()
     tables = all_tables([asked.data] if asked.data else list(FOLDERS))
     shown = causes({name: tables[name] for name in GRID if name in tables})
     print(f"{shown.markdown()}\n\n{shown.note}")
     if asked.write:
-        write(shown, BENCHMARKS)
+        write(shown)
 
 
 if __name__ == "__main__":

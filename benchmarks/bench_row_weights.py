@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from coverage_grid.batches import Batch
 from coverage_grid.tables import FOLDERS, packaged_tables, stored_tables
-from showing import BENCHMARKS, Shown, show
+from showing import Shown, show
 
 from lintra_analysis.estimators.ordinary_slopes import allowances
 from lintra_analysis.estimators.point import drawn_to_zero, released_means
@@ -240,15 +240,16 @@ def gain(tables: dict[str, FloatArray], draws: int, seed: int) -> Shown:
         )
     heads = ("epsilon", "gain, raw", "worst table", "gain, point", "error raw", "AdaSSP", "point", "worse than 0")
     heads = (*heads, "fit kept, 10 %", "bounded", "covers ordinary", "with allowance", "5 % of tables")
-    shapes = ", ".join(f"{name} {len(table)} x {table.shape[1] - 1}" for name, table in tables.items())
+    shapes = [f"`{name}` {len(table)} x {table.shape[1] - 1}" for name, table in tables.items()]
+    listed = ". ".join(", ".join(shapes[at : at + 8]) for at in range(0, len(shapes), 8))
     note = (
-        f"{draws} draws on each of {len(tables)} tables ({shapes}; rows and features, at most {MOST_ROWS} rows are "
-        "used). Errors are those of the new rule, medians over tables. Two numbers are those of the old and the new "
-        "rule: tables whose point fits worse than 0 in over half of the draws, and the share of draws with bounded "
+        f"{draws} draws on each of {len(tables)} tables, of which at most {MOST_ROWS} rows are used. Errors are those "
+        "of the new rule, medians over tables. Two numbers are those of the old and the new rule: tables whose point "
+        "fits worse than 0 in over half of the draws, and the share of draws with bounded "
         'intervals. "Fit kept" is R2 of the point over that of ordinary least squares, the tenth percentile of '
         "tables. The last three columns are shares of intervals that hold the ordinary slope of the collected rows, "
-        "unbounded ones included: as they are, widened by the allowance of the sample, and the 5 % point over tables "
-        "of these."
+        "unbounded ones included. They are given as they are, widened by the allowance of the sample, and the 5 % "
+        f"point over tables of these. Rows and features of each table follow. {listed}."
     )
     return Shown("row-weights", "Row weights beside the row bound before them", heads, tuple(lines), note)
 
@@ -260,12 +261,12 @@ def main() -> None:
     parser.add_argument("--tables", nargs="*")
     parser.add_argument("--runs", type=int, default=40)
     parser.add_argument("--seed", type=int, default=30)
-    parser.add_argument("--write", action="store_true", help="put the table into docs/explanation/benchmarks.md")
+    parser.add_argument("--write", action="store_true", help="put the table into the page that shows it")
     parser.set_defaults(json=False, output=None, only=None)
     asked = parser.parse_args()
     found = dict(public_tables([asked.data] if asked.data else list(FOLDERS)))
     tables = {name: found[name] for name in asked.tables or found}
-    show({"row-weights": lambda: gain(tables, asked.runs, asked.seed)}, asked, BENCHMARKS)
+    show({"row-weights": lambda: gain(tables, asked.runs, asked.seed)}, asked)
 
 
 if __name__ == "__main__":

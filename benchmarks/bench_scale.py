@@ -7,8 +7,8 @@
     python benchmarks/bench_scale.py --quick                # every row at a fiftieth of its size: that all of it works
     python benchmarks/bench_scale.py --json scale.json      # goes on where it stopped: what stands there is kept
 
-With `--servers --json benchmarks/data/scale.json --write docs/explanation/benchmarks.md` the rows that are named are
-measured anew, and the page's tables are written from all that the JSON holds.
+With `--servers --json benchmarks/data/scale.json --write docs/explanation/benchmarks-scale.md` the rows that are
+named are measured anew, and the page's tables are written from all that the JSON holds.
 
 A release is that of n reports that were filled directly into the stores, one in a hundred missing at one server,
 d = 10, s = 4, m = 1024: real server processes on loopback, an analyzer process of its own, and the released sketch is

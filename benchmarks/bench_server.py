@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import structlog
-from showing import BENCHMARKS, Shown, load, number, parser, show
+from showing import Shown, load, number, parser, show
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lintra_protocol.cohort.merkle import merkle_root
@@ -386,7 +386,7 @@ def main() -> None:
     """Show it."""
     asked = parser(__doc__, 1, 1).parse_args()
     quiet()
-    show({"server-times": table}, asked, BENCHMARKS)
+    show({"server-times": table}, asked)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import psycopg
-from showing import BENCHMARKS, Shown, load, number, parser, show
+from showing import Shown, load, number, parser, show
 from stores import CAPACITY, new_store
 
 from lintra_protocol.crypto.randomness import bulk_system_randomness, system_randomness
@@ -260,7 +260,7 @@ def main() -> None:
     options = parser(__doc__, 1, 1)
     options.add_argument("address", nargs="?", default="", help="of an empty PostgreSQL database")
     asked = options.parse_args()
-    show({"store-costs": lambda: shown(asked.address)}, asked, BENCHMARKS)
+    show({"store-costs": lambda: shown(asked.address)}, asked)
 
 
 if __name__ == "__main__":

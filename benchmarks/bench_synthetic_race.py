@@ -33,7 +33,7 @@ from pathlib import Path
 import numpy as np
 from race.measures import ITERATIONS, Pairs, Race, Score, verdicts
 from race.tables import WORDS, tables
-from showing import BENCHMARKS, Cell, Shown, show, spread
+from showing import Cell, Shown, show, spread
 
 from lintra_analysis.synthetic.model import fit
 from lintra_analysis.synthetic.pairs import GOOD, ROUGH
@@ -283,7 +283,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--peer-seeds", type=int, default=1)
     parser.add_argument("--json", action="store_true", help="one JSON document instead of tables")
-    parser.add_argument("--write", action="store_true", help="put the tables into docs/explanation/benchmarks.md")
+    parser.add_argument("--write", action="store_true", help="put the tables into the page that shows it")
     parser.set_defaults(only=None, output=None)
     chosen = parser.parse_args(arguments)
     chosen.work.mkdir(parents=True, exist_ok=True)
@@ -309,7 +309,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         parts["synthetic-named-pair"] = partial(named, race, chosen.epsilon, chosen.seeds // 2, results)
     parts["synthetic-compared"] = lambda: compared(names, chosen.epsilon, results)
     parts["synthetic-pairs"] = lambda: of_pairs(names, chosen.epsilon, results)
-    show(parts, chosen, BENCHMARKS)
+    show(parts, chosen)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import time
 from fractions import Fraction
 
 import numpy as np
-from showing import PAGE, Shown, parser, runs_of, show, spread
+from showing import Shown, parser, runs_of, show, spread
 
 from lintra_analysis.kinds.decode import read
 from lintra_analysis.releases.centred_products import CentredProducts
@@ -27,7 +27,6 @@ from lintra_protocol.crypto.randomness import expand, system_randomness
 from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.task import Task
 
-REFERENCE = PAGE.parents[1] / "reference" / "mechanisms" / "ron_gauss_centred.md"
 CLIENTS, COLUMNS, RADIUS, FACTOR = 5000, 10, 0.15, 1.5
 DISTANCES = (0.0, 0.5, 1.0, 2.0, 4.0)
 """Of the mean from the middle, in radii: a."""
@@ -105,7 +104,7 @@ def table(runs: int) -> Shown:
 def main() -> None:
     """Show it."""
     asked_for = parser(__doc__, 20, 100).parse_args()
-    show({"two-rounds": lambda: table(runs_of(asked_for))}, asked_for, REFERENCE)
+    show({"two-rounds": lambda: table(runs_of(asked_for))}, asked_for)
 
 
 if __name__ == "__main__":

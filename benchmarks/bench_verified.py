@@ -28,7 +28,7 @@ from itertools import chain
 from pathlib import Path
 
 import numpy as np
-from showing import BENCHMARKS, Cell, Shown, load, number, parser, runs_of, show
+from showing import Cell, Shown, load, number, parser, runs_of, show
 
 from lintra_protocol.crypto.randomness import bulk_system_randomness
 from lintra_protocol.encoding.canonical import ByteRows
@@ -232,7 +232,7 @@ def table(count: int) -> Shown:
         f"last rows it is that to the floor of the same run, which stands beside it. The program ran {count} times, "
         f"and the table has the run in which SHAKE-128 was fastest; in the slowest it took "
         f"{max(map(slowness, runs)):.2f} times what it took the design. Furthest above the scaled design is "
-        f"{worst([best_run], slowness)} in this run and {worst(runs, slowness)} in all runs; above the design as it "
+        f"{worst([best_run], slowness)} in this run and {worst(runs, slowness)} in all runs. Above the design as it "
         f"stands, in this run, {worst([best_run], lambda _: 1.0)}. {busy}",
     )
 
@@ -256,9 +256,9 @@ def main() -> None:
     options.add_argument("--reports", type=int, help="check so many reports of 78 words in one run, instead")
     asked = options.parse_args()
     if asked.reports:
-        show({"verified-many": lambda: table_of_many(asked.reports)}, asked, BENCHMARKS)
+        show({"verified-many": lambda: table_of_many(asked.reports)}, asked)
     else:
-        show({"verified": lambda: table(runs_of(asked))}, asked, BENCHMARKS)
+        show({"verified": lambda: table(runs_of(asked))}, asked)
 
 
 if __name__ == "__main__":

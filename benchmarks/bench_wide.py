@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 from scipy.special import stdtrit
-from showing import BENCHMARKS, Cell, Shown, parser, runs_of, show, spread
+from showing import Cell, Shown, parser, runs_of, show, spread
 from wide.moments import noise_sd, sums_of
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "deploy"))
@@ -288,7 +288,7 @@ def parts(runs: int) -> dict[str, Callable[[], Shown]]:
 def main() -> None:
     """Show them."""
     asked = parser(__doc__, 20, 60).parse_args()
-    found = show(parts(runs_of(asked)), asked, BENCHMARKS)
+    found = show(parts(runs_of(asked)), asked)
     bold = [(str(columns), power(rows), exponent, rank) for columns, rows, exponent, rank in BOLD]
     sys.exit(any(row[:4] in bold and row[-1] == "no" for shown in found for row in shown.rows))
 

@@ -26,7 +26,7 @@ from pathlib import Path
 from urllib.request import urlopen
 
 from bench_server import quiet, sealed_uploads, server
-from showing import BENCHMARKS, Cell, Shown, load, parser, runs_of, show
+from showing import Cell, Shown, load, parser, runs_of, show
 
 from lintra_protocol.http.requests import media_type
 from lintra_protocol.mechanisms import Osnap
@@ -193,7 +193,7 @@ def main() -> None:
     options.add_argument("uploads", nargs="?", type=int, default=SLICE)
     asked = options.parse_args()
     quiet()
-    show({"workers": lambda: table(asked.uploads, runs_of(asked))}, asked, BENCHMARKS)
+    show({"workers": lambda: table(asked.uploads, runs_of(asked))}, asked)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """How every benchmark of a paper shows what it found: one table, one drawing, as Markdown, JSON, CSV and PNG.
 
 A benchmark makes `Shown` objects and hands them to `show`. Cells that vary from run to run are `Spread`s: the median
-and the 10 % and 90 % points. `--write` puts the tables into docs/explanation/paper-figures.md, between the marks that
-carry their name, with the command, the date and the machine; tests/papers/test_figures.py computes the small ones.
+and the 10 % and 90 % points. `--write` puts a table into the page of docs/ that has the marks of its name, between
+these, with the command, the date and the machine; tests/papers/test_figures.py computes the small ones.
 """
 
 import argparse
@@ -24,9 +24,7 @@ from numpy.typing import NDArray
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "explanation" / "paper-figures.md"
-BENCHMARKS = PAGE.with_name("benchmarks.md")
-"""The page of what is no paper's: tables there stand in their sections, one level lower."""
+DOCS = Path(__file__).resolve().parents[1] / "docs"
 
 INK, COLOURS = "#222222", ("#2f6db5", "#d9822b", "#3a8f4d", "#8a5fb0", "#b5413f", "#7a7f87", "#1f9e9e", "#b59a2f")
 MARKERS = "osD^vPX*"
@@ -135,10 +133,14 @@ def runs_of(asked: argparse.Namespace) -> int:
     return int(asked.runs or (asked.full_runs if asked.full else asked.small_runs))
 
 
-def show(parts: dict[str, Callable[[], Shown]], asked: argparse.Namespace, page: Path = PAGE) -> list[Shown]:
+def show(parts: dict[str, Callable[[], Shown]], asked: argparse.Namespace) -> list[Shown]:
     """Compute what was asked for, and print, draw and write it."""
     if unknown := set(asked.only or ()) - set(parts):
         raise SystemExit(f"there is no {', '.join(sorted(unknown))}; there are {', '.join(parts)}")
+    if asked.write:
+        # A mark that is missing is found before hours of computing, and not after them.
+        for name in asked.only or parts:
+            page_of(name)
     found = []
     for name in asked.only or parts:
         shown = parts[name]()
@@ -148,7 +150,7 @@ def show(parts: dict[str, Callable[[], Shown]], asked: argparse.Namespace, page:
         if asked.output:
             save(shown, asked.output)
         if asked.write:
-            write(shown, page)
+            write(shown)
     if asked.json:
         print(json.dumps([shown.plain() for shown in found], indent=1))
     return found
@@ -228,13 +230,28 @@ def block(name: str) -> re.Pattern[str]:
     return re.compile(rf"(?<=<!-- {re.escape(name)} -->\n).*?(?=<!-- end {re.escape(name)} -->)", re.DOTALL)
 
 
-def write(shown: Shown, page: Path = PAGE) -> None:
-    """Put a table into the page, in place of what an earlier run wrote; new ones go to the end."""
+def page_of(name: str, docs: Path = DOCS) -> Path:
+    """Return the page that has the marks of a table.
+
+    Raises:
+        SystemExit: no page has them, or more than one.
+    """
+    pages = [page for page in sorted(docs.rglob("*.md")) if block(name).search(page.read_text("utf-8"))]
+    if len(pages) != 1:
+        marks = f"<!-- {name} --> and <!-- end {name} -->"
+        raise SystemExit(f"{len(pages)} pages have the lines {marks}: put them where the table shall stand, once")
+    return pages[0]
+
+
+def write(shown: Shown, docs: Path = DOCS) -> None:
+    """Put a table between its marks, in place of what an earlier run wrote, one level below the heading over it."""
+    page = page_of(shown.name, docs)
     held = page.read_text("utf-8")
-    level = "##" if page == PAGE else "###"
+    above = re.sub(
+        r"<!-- ([\w.-]+) -->\n.*?<!-- end \1 -->", "", held[: held.index(f"<!-- {shown.name} -->")], flags=re.DOTALL
+    )
+    level = "##" if "\n## " not in above else "###"
     body = f"\n{level} {shown.title}\n\n{wrapped(stamp())}\n\n{shown.markdown()}\n\n{wrapped(shown.note)}\n\n"
-    if not block(shown.name).search(held):
-        held = f"{held.rstrip()}\n\n<!-- {shown.name} -->\n<!-- end {shown.name} -->\n"
     page.write_text(block(shown.name).sub(lambda _: body, held), "utf-8")
 
 

@@ -1,12 +1,11 @@
-"""The tables of the pages benchmarks.md and estimators.md that are made of kept cells, with what they come to."""
+"""The tables of the pages that are made of kept cells, with what they come to."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
-from showing import BENCHMARKS, Shown
+from showing import Shown
 
 from coverage_grid.cells import Cell
 from coverage_grid.kept import Key
@@ -14,26 +13,25 @@ from coverage_grid.population import Pairs
 from coverage_grid.tables import GRID
 from coverage_grid.verdicts import LEAST, LEAST_R2, MOST, error, high, low, marks, poor
 
-ESTIMATORS = BENCHMARKS.with_name("estimators.md")
 Each = TypeVar("Each", bound=Cell | Pairs)
 Known = Mapping[Key, Cell | Pairs]
 CLASSES = (0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0)
 """Where classes of strength begin."""
 
 
-def tables(known: Known) -> list[tuple[Shown, Path]]:
-    """Return every table that the cells suffice for, and the page that it stands on."""
+def tables(known: Known) -> list[Shown]:
+    """Return every table that the cells suffice for."""
     asked = [
-        (grid, cells(known, "cohort", among=GRID), BENCHMARKS),
-        (apart, cells(known, "cohort", but=GRID), BENCHMARKS),
-        (population, cells(known, "population"), BENCHMARKS),
-        (strength, cells(known, "cohort", among=GRID), ESTIMATORS),
+        (grid, cells(known, "cohort", among=GRID)),
+        (apart, cells(known, "cohort", but=GRID)),
+        (population, cells(known, "population")),
+        (strength, cells(known, "cohort", among=GRID)),
     ]
-    found = [(make(held), page) for make, held, page in asked if held]
+    found = [make(held) for make, held in asked if held]
     if pairs := [cell for key, cell in known.items() if key.kind == "pairs" and isinstance(cell, Pairs)]:
-        found.append((correlations(pairs), BENCHMARKS))
+        found.append(correlations(pairs))
     if widest := cells(known, "population", residuals="any"):
-        found.append((any_residuals(widest, cells(known, "population")), BENCHMARKS))
+        found.append(any_residuals(widest, cells(known, "population")))
     return found
 
 
@@ -146,7 +144,7 @@ def apart(found: list[Cell]) -> Shown:
     beside = [min(cell.penalised) for cell in found if cell.penalised and cell.unbounded > 0.5]
     note = (
         f"{_count(found, low)} of {len(found)} cells keep what was demanded, with a least coverage of "
-        f"{share(min(min(cell.coverage) for cell in found))}; of r2, which is told in at most {share(max(told), 2)} of "
+        f"{share(min(min(cell.coverage) for cell in found))}. Of r2, which is told in at most {share(max(told), 2)} of "
         f"a cell's releases, the least is {share(min(r2))}, and of the penalised coefficients "
         f"beside {share(min(beside))}. {_checked(found)}"
     )

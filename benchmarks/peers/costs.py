@@ -100,6 +100,6 @@ def proofs() -> Shown:
         "Lintra bound the norm. "
         "Every server of Lintra sends its check share on, once a report; the others send verifiers of similar size. "
         "At 100,000 words PINE sends less than Lintra; rows of up to some thousand words are what Lintra is made for. "
-        "No table has a service's throughput beside that of Janus or of another service for Prio: in their documents "
+        "No table has a service's throughput beside that of Janus or of another service for Prio. In their documents "
         "and issues (divviup/janus 224 and 2868 are about load tests) no figure with a machine beside it was found.",
     )  # fmt: skip

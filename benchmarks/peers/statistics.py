@@ -171,7 +171,7 @@ def race(runs: int, python: str | None) -> tuple[Shown, Shown]:
             "race-regression", "R2 on test rows of a linear regression at epsilon 1",
             (*heads, *REGRESSIONS, "diffprivlib 0.6.6 (a curator)"), tuple(row for row, _ in found),
             f"{said} AdaSSP and TukeyEM are written here as we read their papers, since no package of them is in the "
-            f"registry; TukeyEM takes {MODELS:,} models or one for as many rows as there are coefficients, and gives "
+            f"registry. TukeyEM takes {MODELS:,} models or one for as many rows as there are coefficients, and gives "
             "nothing where its check fails: a dash. Look at the flights: time in the air and distance are nearly the "
             "same column there, so that regressions of 16 rows are far off. OpenDP has a regression on one feature "
             f"only; of clipped gradient descent no maintained linear regression is known. {late}",

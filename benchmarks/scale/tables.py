@@ -1,4 +1,4 @@
-"""The section of docs/explanation/benchmarks.md that the benchmark writes, between two marks, from its JSON alone."""
+"""The tables of docs/explanation/benchmarks-scale.md, which the benchmark writes between two marks from its JSON."""
 
 import platform
 import textwrap

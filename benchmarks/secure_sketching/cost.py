@@ -22,7 +22,7 @@ BY_SPARSITY |= {50: (33.7, 4000.016)}
 TWO_SERVERS = {1_000_000: (1.683, 160.016)}
 NOTE = (
     "Theirs: seconds and MB as printed, on their machines. Ours: CPU seconds of one server, {runs} runs, columns of "
-    "the matrix derived; MB are what all clients send to all servers in ring words, and with seeds, where one server "
+    "the matrix derived. MB are what all clients send to all servers in ring words, and with seeds, where one server "
     "gets words and the others 32 bytes each, and every server's share of the sketch. Sealing is not in either."
 )
 

@@ -21,7 +21,7 @@ LOW_RANK_NOTE = (
     "(4) has no value. 'As run' adds N(0, c n^-p) to the table itself and promises nothing about a release."
 )
 RIDGE_NOTE = (
-    "phi = ridge cost of the released coefficients over that of the best ones; the target is an exact linear function, "
+    "phi = ridge cost of the released coefficients over that of the best ones. The target is an exact linear function, "
     "so that the best cost is lambda's share alone and phi is large wherever anything is lost. 'Zero' predicts 0. "
     "Otherwise as in the low-rank figures, {runs} runs."
 )

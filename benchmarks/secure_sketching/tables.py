@@ -42,7 +42,7 @@ PUBLISHED = (
 LOW_RANK_EPSILON, RIDGE_EPSILON, RIDGE = 0.05, 0.03, 10.0
 NOTE = (
     "The first three columns are printed in the paper (local, its own model, central). Of Power and Elevation only a "
-    "part is at hand ({parts}): its second moments are scaled to the full number of rows, so that no figure here is "
+    "part is at hand ({parts}). Its second moments are scaled to the full number of rows, so that no figure here is "
     "one of the full table. Ethylene and Songs are too large to keep here. Columns are standardised and rows clipped "
     "at the 99.9 % point of their norms, both taken as public. {runs} runs of noise."
 )

@@ -45,7 +45,7 @@ def spectrum(full: bool, runs: int) -> Shown:
         ),
         tuple(lines),
         f"Leverage {leverage:.4f}, residual share {share:.4f} of one of the first flights, as many as Cancer has rows, "
-        "which the notebook of the authors' program draws on these axes; our samples are of the known law, theirs of a "
+        "which the notebook of the authors' program draws on these axes. Our samples are of the known law, theirs of a "
         "black box. The asymptotic law of least squares is compared with the exact one. Median and 10 % and 90 % "
         f"points of {runs} runs.",
         Plot("epsilon", "delta", log_y=True),
@@ -97,7 +97,7 @@ def error_by_rows(full: bool, draws: int) -> Shown:
         "asymptotic law and / (r - d - 1) by the exact one, a multivariate t. The axes, r and the error, are those of "
         f"the authors' program. Median and 10 % and 90 % points, and the mean, of {draws:,} runs, each solved from a "
         "sketch's second moments without that law; 'off by' counts standard errors from the exact mean. The error of "
-        "a run is skewed, its deviation as large as its mean: a mean of 300 runs scatters by 6 %, and a table of 300 "
+        "a run is skewed, its deviation as large as its mean. A mean of 300 runs scatters by 6 %, and a table of 300 "
         "had four of five means 7 to 11 % too low by chance.",
         Plot("r", "squared error", log_x=True, log_y=True),
     )

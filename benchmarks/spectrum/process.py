@@ -76,7 +76,7 @@ def table_1_error() -> Shown:
         ("release", "sigma", "theirs, five draws", "the same five draws", "exact mean"),
         tuple(lines),
         "Clipped at .5 every target is .5, the bound, and a noise variance of 250 leaves a prediction near 0, so that "
-        "the experiment measures noise alone: to answer 0 without looking is better than every private line. Their "
+        "the experiment measures noise alone. To answer 0 without looking is better than every private line. Their "
         "five draws were lucky. Our noise is next to none, since one record hardly moves such a prediction; what is "
         "left is the prediction's own scatter. Mathematics, with the program's seeds in one column.",
     )

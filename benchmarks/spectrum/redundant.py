@@ -37,7 +37,7 @@ THEIRS: dict[str, dict[str, tuple[str, ...]]] = {
 """Mean and deviation of 8 runs, their report of 8 April 2026; the sample's X^T X is not divided by q there."""
 
 REPORTED = (
-    "Theirs: mean and deviation of 8 runs on one table, a report of their public program of 8 April 2026; there the "
+    "Theirs: mean and deviation of 8 runs on one table, a report of their public program of 8 April 2026. There the "
     "X^T X of a sample is not divided by q, so that it misses .7 of the true one, and that is what it measures. Here "
     "it is divided. "
 )

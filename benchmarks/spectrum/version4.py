@@ -244,8 +244,8 @@ def saving() -> Shown:
         "NDIS, version 4, Proposition 5: the smallest eigenvalue from which a test saves ridge, in l^2",
         ("test", "epsilon", "ridge without a test", "epsilon of the test", "published: from", "exact joint law: from"),
         tuple(lines),
-        "Proposition 5 as their program has it: the test's ridge is below that of the same promise without a test if "
-        "the smallest eigenvalue, with its noise, exceeds alpha + l^2 / p*(test) - l^2 / p*; at the value shown it "
+        "Proposition 5 as their program has it. The test's ridge is below that of the same promise without a test if "
+        "the smallest eigenvalue, with its noise, exceeds alpha + l^2 / p*(test) - l^2 / p*. At the value shown it "
         "does so half of the time. A dash: the test alone spends epsilon, or no cap keeps the claim. The first four "
         "lines have the numbers of their synthetic experiment, l^2 = 15.3125, tau = 48 and delta in parts of .3, .5 "
         "and .2; the others ours. The exact law, with a margin of l^2, counts test, release and failure together. "

@@ -24,8 +24,8 @@ OTHERS = {
     "--build-arg", "--profile", "--env-file",
 }  # fmt: skip
 """Options of programs that are not `lintra`: of the demonstration, of containers, the simulation and benchmarks."""
-OF_BENCHMARKS = ("docs/explanation/benchmarks.md", "docs/explanation/papers/")
-"""Pages whose options are those of benchmarks; test_services.py asks the benchmarks for them."""
+OF_BENCHMARKS = ("docs/explanation/benchmarks", "docs/explanation/paper")
+"""How pages begin whose options are those of benchmarks; test_services.py asks the benchmarks for them."""
 
 
 @cache

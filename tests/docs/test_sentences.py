@@ -9,17 +9,12 @@ from support.sentences import sentences
 ROOT = Path(__file__).resolve().parents[2]
 LONGEST, MEAN, WORDS = 35, 18, 3000
 EXEMPT = ("docs/decisions/", "docs/proofs/", "docs/reference/made/")
-MEASURED = {"docs/explanation/benchmarks.md", "docs/explanation/paper-figures.md"}
-"""Pages of tables: what a benchmark wrote between its marks is no prose."""
 LONG = {
-    "docs/explanation/audit.md",
-    "docs/explanation/benchmarks.md",
     "docs/explanation/estimators.md",
-    "docs/explanation/paper-figures.md",
     "docs/reference/analyzer.md",
     "docs/reference/client.md",
 }
-"""Pages that are still to be cut; one that became short leaves the list."""
+"""Pages that are still to be cut."""
 
 
 def pages() -> list[str]:
@@ -32,7 +27,7 @@ def pages() -> list[str]:
 def test_no_sentence_has_more_than_35_words_and_their_mean_is_at_most_18(name: str) -> None:
     found = list(sentences((ROOT / name).read_text("utf-8")))
     mean = sum(map(len, found)) / len(found)
-    long = [" ".join(words) for words in found if len(words) > LONGEST and name not in MEASURED]
+    long = [" ".join(words) for words in found if len(words) > LONGEST]
     assert not long, f"{name}: part these sentences: {long}"
     assert mean <= MEAN, f"{name}: {mean:.1f} words in the mean"
 

@@ -15,11 +15,12 @@ from coverage_grid.tables import all_tables
 from showing import Shown, wrapped
 
 from lintra_protocol.crypto.ring import FloatArray
+from support.pages import text_of
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-PAGE = (ROOT / "docs/explanation/benchmarks.md").read_text("utf-8")
+PAGE = text_of("benchmarks")
 BLOCKS = dict(re.findall(r"<!-- (\S+) -->\n(.*?)<!-- end \1 -->", PAGE, re.DOTALL))
 NUMBER = re.compile(r"-?\d[\d,]*\.?\d*(?:e[+-]?\d+)?")
 
@@ -127,6 +128,6 @@ def test_the_note_of_a_path_counts_and_names_the_cells_that_do_not_keep_what_was
     good = bench_path.Choice("a", 12, True, 0.1, 25, 0.5, 0.001, 0.4, 0.5, 0.51, 0)
     far, below = replace(good, table="b", oracle=0.56), replace(good, table="c", residuals=0.508, intercept=False)
     note = bench_path.summary([good, far, below]).note
-    assert "2 of 3 cells keep the first, all but these: b, 2^12, epsilon 0.1, with intercept, loses 0.060." in note
-    assert "2 keep the second within 0.005, all but these: c, 2^12, epsilon 0.1, without intercept, is 0.008" in note
+    assert "2 of 3 cells keep the first. These do not: b, 2^12, epsilon 0.1, with intercept, loses 0.060." in note
+    assert "2 keep the second within 0.005. These do not: c, 2^12, epsilon 0.1, without intercept, is 0.008" in note
     assert "gains on Mallows' is 0.1." in note

@@ -19,13 +19,14 @@ from secure_sketching import figures
 from spectrum.flights import FLIGHT_SKETCH_ROWS, flights, longest
 
 from lintra_curator.ndis.closed_form import rp_pstar
+from support.pages import text_of
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-PAGE = (ROOT / "docs/explanation/paper-figures.md").read_text("utf-8")
+PAGE = text_of("paper-figures")
 README = (ROOT / "README.md").read_text("utf-8")
-DEMONSTRATION = (ROOT / "docs/explanation/benchmarks.md").read_text("utf-8")
+DEMONSTRATION = text_of("benchmarks")
 BLOCKS = dict(re.findall(r"<!-- (\S+) -->\n(.*?)<!-- end \1 -->", PAGE, re.DOTALL))
 NUMBER = re.compile(r"-?\d[\d,]*\.?\d*(?:e[+-]?\d+)?")
 
@@ -61,7 +62,7 @@ FIVE_PAPERS = ("Leverage and noise of the NDIS mechanisms", "Regressions on a cu
 @pytest.mark.parametrize("name", FIVE_PAPERS)
 def test_no_table_of_the_papers_mechanisms_is_typed_by_hand(name: str) -> None:
     sections = dict(re.findall(r"^## (.*?)\n(.*?)(?=^## |\Z)", DEMONSTRATION, re.DOTALL | re.MULTILINE))
-    assert "](paper-figures.md)" in sections[name]
+    assert "](paper-figures-" in sections[name]
     assert [line for line in sections[name].splitlines() if line[:1] == "|"] == []
 
 
@@ -131,6 +132,12 @@ def test_a_table_of_the_main_paper_is_what_its_benchmark_prints(name: str) -> No
     assert agrees(bench_secure_sketching.parts(False, 20)[name](), BLOCKS[name])
 
 
+def test_a_table_is_written_where_its_marks_are_and_nowhere_else() -> None:
+    assert showing.page_of("noise-as-run").name == "paper-figures-sketching.md"
+    with pytest.raises(SystemExit, match="0 pages have the lines <!-- nowhere -->"):
+        showing.page_of("nowhere")
+
+
 @pytest.mark.slow
 def test_what_a_benchmark_shows_is_written_as_csv_picture_and_page(tmp_path: Path) -> None:
     shown = figures.low_rank("small", 5, 0.5, False, 2, by_power=True)
@@ -140,9 +147,9 @@ def test_what_a_benchmark_shows_is_written_as_csv_picture_and_page(tmp_path: Pat
     assert len(lines) == 1 + len(shown.rows)
     assert (tmp_path / "small.png").stat().st_size > 10_000
     page = tmp_path / "page.md"
-    page.write_text("# Page\n")
+    page.write_text("# Page\n\n<!-- small -->\n<!-- end small -->\n")
     for _ in range(2):
-        showing.write(shown, page)
+        showing.write(shown, tmp_path)
     assert page.read_text().count("<!-- small -->") == page.read_text().count(shown.title) == 1
 
 

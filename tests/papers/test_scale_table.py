@@ -6,11 +6,13 @@ from pathlib import Path
 import pytest
 from scale.tables import BEGIN, END, missed, rows_table, section
 
+from support.pages import text_of
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
 FIGURES = json.loads((ROOT / "benchmarks/data/scale.json").read_text("utf-8"))
-PAGE = (ROOT / "docs/explanation/benchmarks.md").read_text("utf-8")
+PAGE = text_of("benchmarks")
 
 
 def row(today: float, floor: float | None, target: float | None, *, at_least: bool = False) -> dict[str, object]:

@@ -1,13 +1,14 @@
 """What the tables of times reckon from what was measured: ratios, the worst of them, and what more openers can take."""
 
 import re
-from pathlib import Path
 
 import bench_store
 import bench_verified
 import pytest
 from bench_verified import NANOSECONDS, NOTE, Line, slowness, worst
 from bench_workers import Round, middle
+
+from support.pages import text_of
 
 
 def run(factor: float, of_shake: float) -> bench_verified.Run:
@@ -41,7 +42,7 @@ def test_openers_take_more_until_their_gate_is_the_bound() -> None:
     assert middle([Round(0.4, 0.2, [0.5]), one, Round(0.5, 0.2, [0.5])]).alone == 0.5
 
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs/explanation/benchmarks.md").read_text("utf-8")
+PAGE = text_of("benchmarks")
 
 
 @pytest.mark.parametrize(("group", "groups"), [(1, 300), (32, 60), (256, 60)])

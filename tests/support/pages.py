@@ -44,6 +44,11 @@ def pages() -> dict[str, str]:
     return {path.relative_to(ROOT).as_posix(): path.read_text("utf-8") for path in found}
 
 
+def text_of(stem: str) -> str:
+    """Return the text of all explanations whose names begin alike: of one page that was parted."""
+    return "".join(text for page, text in pages().items() if page.startswith(f"docs/explanation/{stem}"))
+
+
 @cache
 def blocks(page: str) -> tuple[Block, ...]:
     """Return the blocks of a page in order, fenced and indented ones."""

@@ -46,7 +46,7 @@ class HashTable:
     Each of a key's last two parts of eight bytes is multiplied with a secret factor, modulo 2^64. The first bits of the
     sum choose the slot; 32 of them stand there beside the key's number; seven of one product are the slot's tag. So two
     keys meet with at most twice the probability of random words, unless both parts agree in nearly all of their lower
-    bits (Dietzfelbinger et al. 1997). What grinding costs is in docs/explanation/benchmarks.md#look-ups.
+    bits (Dietzfelbinger et al. 1997). What grinding costs is in docs/explanation/benchmarks-parts.md#look-ups.
 
     Tags lie apart, a byte for each slot: most keys that are looked up are new, and find a free slot or other tags, in
     memory so small that the processor's caches hold much of it. A slot and its tag take nine bytes, 24 to 48 a key.
