@@ -198,7 +198,8 @@ def _looser(definition: object, which: int) -> list[bytes]:
         task = None
     if task is None:
         return []
-    claim = task.claim.model_copy(update={"epsilon": "9"} if which == 0 else {"min_clients": 10})
+    weaker = {"epsilon": "9"} | ({"epsilon_alone": "9"} if task.claim.epsilon_alone else {})
+    claim = task.claim.model_copy(update=weaker if which == 0 else {"min_clients": 10})
     made = task.model_copy(update={"claim": claim} if which < 2 else {"max_missing": "0.95"})
     return [made.canonical()]
 

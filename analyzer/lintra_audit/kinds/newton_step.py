@@ -9,10 +9,11 @@ import numpy as np
 from lintra_audit.kinds.kind_audit import KindAudit, OrganisationAudit, Planted
 from lintra_audit.kinds.organisations import organisation_audit
 from lintra_audit.trials.audit_case import Case, make_case_task
-from lintra_audit.trials.neighbours import Pair
+from lintra_audit.trials.neighbours import HOSTILE, Pair
 from lintra_audit.trials.neighbours import farthest as farthest_of
 from lintra_audit.trials.planted_faults import only_for, without_noise_in, without_room_for_the_count
 from lintra_audit.trials.scaled_task import MAX_CLIENTS, twin_of
+from lintra_audit.trials.simulated_release import exact_reports
 from lintra_protocol.crypto.randomness import RandomBytes
 from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.mechanisms.base import Mechanism
@@ -51,13 +52,16 @@ def cases() -> list[Case]:
 
 
 def farthest(task: Task) -> Pair:
-    """Return the two rows of a grid, of both targets, whose reports lie farthest apart."""
+    """Return the two rows of a grid, of both targets, whose reports lie farthest apart.
+
+    One target lies outside its bounds, which a clip counter counts.
+    """
     mechanism = cast("NewtonStep", task.mechanism)
     rest = _longest_feature(mechanism)
     values = np.linspace(-rest, rest, 201) if task.num_columns > 1 else np.zeros(1)
-    rows = np.zeros((2 * len(values), task.num_columns))
-    rows[:, int(mechanism.target == 0) % task.num_columns] = np.tile(values, 2)
-    rows[:, mechanism.target] = np.repeat([-1.0, 1.0], len(values))
+    rows = np.zeros((3 * len(values), task.num_columns))
+    rows[:, int(mechanism.target == 0) % task.num_columns] = np.tile(values, 3)
+    rows[:, mechanism.target] = np.repeat([-1.0, 1.0, HOSTILE], len(values))
     return farthest_of(task, rows)
 
 
@@ -106,7 +110,7 @@ def twin(task: Task) -> Task:
 def _bare_weight(measurement: Measurement, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
     """Encode with a Hessian whose weight is 1, whatever the residual is."""
     runs, clients, columns = rows.shape
-    exact = measurement.exact_reports(rows.reshape(-1, columns), None, random_bytes)
+    exact = exact_reports(measurement, rows.reshape(-1, columns), random_bytes)
     mechanism, layout = cast("NewtonStep", measurement.mechanism), measurement.layout
     place = layout.sent("hessian")
     for report, row in zip(exact, rows.reshape(-1, columns), strict=True):
@@ -123,7 +127,7 @@ def _start_elsewhere(measurement: Measurement, rows: FloatArray, random_bytes: R
     ratio /= measurement.mechanism.squared_distance("replace-one", rows.shape[2], measurement.setting)
     less = measurement.changed(sigma=max(isqrt(int(measurement.mechanism.sigma**2 * ratio)), 4))
     runs, clients, columns = rows.shape
-    exact = measurement.exact_reports(rows.reshape(-1, columns), None, random_bytes)
+    exact = exact_reports(measurement, rows.reshape(-1, columns), random_bytes)
     return (exact + less.noise(len(exact), random_bytes)).reshape(runs, clients, -1)
 
 

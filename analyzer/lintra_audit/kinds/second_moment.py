@@ -10,7 +10,7 @@ from lintra_audit.kinds import directions, weighted_rows
 from lintra_audit.kinds.kind_audit import KindAudit, OrganisationAudit, Planted
 from lintra_audit.kinds.organisations import CLIPPED_TOGETHER, organisation_audit
 from lintra_audit.trials.audit_case import Case, make_case_task
-from lintra_audit.trials.neighbours import HOSTILE, Pair, hostile_rows, one_unclipped
+from lintra_audit.trials.neighbours import HOSTILE, Pair, hostile_rows, one_step, one_unclipped
 from lintra_audit.trials.planted_faults import (
     FAULTS,
     noiseless,
@@ -80,6 +80,12 @@ def farthest(task: Task) -> Pair:
     return one_unclipped(task, (direction * far, axis * far))
 
 
+def nearest(task: Task) -> Pair:
+    """Return rows that differ by one step; long ones, unless these would count less."""
+    weights = cast("SecondMoment", task.mechanism).row_weights
+    return one_step(task) if weights is None else weighted_rows.nearest(task)
+
+
 def hostile(mechanism: Mechanism, num_columns: int) -> FloatArray:
     """Return rows that try to leave the bound, or either of a second round's two; shape `(k, d)`."""
     if cast("SecondMoment", mechanism).row_weights is not None:
@@ -146,6 +152,7 @@ AUDIT = KindAudit(
         **weighted_rows.FAULTS,
     },
     farthest=farthest,
+    nearest=nearest,
     hostile=hostile,
     twin=twin,
     organisations=OrganisationAudit(

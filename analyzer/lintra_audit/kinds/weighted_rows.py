@@ -1,15 +1,17 @@
 """The audits of rows with weights, for `second_moment`: cases, the farthest rows, and mistakes to plant."""
 
 from functools import partial
+from math import isqrt
 from typing import cast
 
 import numpy as np
 
 from lintra_audit.kinds.kind_audit import Planted
 from lintra_audit.trials.audit_case import Case, make_case_task
-from lintra_audit.trials.neighbours import HOSTILE, Pair, hostile_rows
+from lintra_audit.trials.neighbours import HOSTILE, Pair, hostile_rows, step_below
 from lintra_audit.trials.planted_faults import only_for
 from lintra_audit.trials.scaled_task import MAX_CLIENTS, twin_of
+from lintra_audit.trials.simulated_release import exact_reports
 from lintra_protocol.crypto.randomness import RandomBytes
 from lintra_protocol.crypto.ring import FloatArray, IntArray
 from lintra_protocol.mechanisms.layout import CLIPPED
@@ -70,6 +72,11 @@ def farthest(task: Task) -> Pair:
     return pair[0], pair[1]
 
 
+def nearest(task: Task) -> Pair:
+    """Return rows that differ by one step, and of which neither is so long that it counts less."""
+    return step_below(task, isqrt(task.mechanism.squared_bound) // 8)
+
+
 def hostile(mechanism: SecondMoment, num_columns: int) -> FloatArray:
     """Return rows that try to leave the ball, and one at the centre, which is nothing but its constant; `(k, d)`."""
     return np.concatenate([hostile_rows(mechanism, num_columns), np.zeros((1, num_columns))])
@@ -90,7 +97,7 @@ def twin(task: Task) -> Task:
 def _constant_outside(measurement: Measurement, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
     """Encode with the trace of the columns alone, as it is where a constant stands outside the ball."""
     runs, clients, columns = rows.shape
-    exact = measurement.exact_reports(rows.reshape(-1, columns), None, random_bytes)
+    exact = exact_reports(measurement, rows.reshape(-1, columns), random_bytes)
     exact[:, measurement.layout.sent("trace")] -= exact[:, :1]
     return (exact + measurement.noise(len(exact), random_bytes)).reshape(runs, clients, -1)
 

@@ -13,13 +13,13 @@ from lintra_audit.trials.audit_case import Case
 from lintra_audit.trials.likelihood_test import Bound, OptimalTest, black_box_bound, threshold_bound
 from lintra_audit.trials.neighbours import worlds
 from lintra_audit.trials.simulated_release import (
-    AT_ZERO,
     HONEST,
     Draw,
     DrawnRelease,
     Scene,
     Seams,
     draw_rows,
+    exact_reports,
     request_release,
     run_reports,
     set_scene,
@@ -190,7 +190,7 @@ def near_rows(case: Case, victim: int) -> tuple[FloatArray, FloatArray]:
 
 def far_reports(case: Case, victim: int) -> tuple[IntArray, IntArray]:
     """Return all clients' noiseless reports in both worlds, each of shape `(clients, w)`."""
-    first, second = (case.task.measurement.exact_reports(rows, None, AT_ZERO) for rows in far_rows(case, victim))
+    first, second = (exact_reports(case.task.measurement, rows) for rows in far_rows(case, victim))
     if case.task.claim.neighbours == "zero-out":
         first[victim] = 0
     return first, second

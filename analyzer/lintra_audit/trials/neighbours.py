@@ -5,14 +5,14 @@ from math import isqrt
 
 import numpy as np
 
-from lintra_audit.trials.simulated_release import exact_report
+from lintra_audit.trials.simulated_release import FAR, exact_report
 from lintra_protocol.crypto.randomness import expand
 from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.mechanisms import AnyMechanism
 from lintra_protocol.mechanisms.layout import CLIPPED
 from lintra_protocol.task import Task
 
-HOSTILE = 1e3
+HOSTILE = FAR
 """A length far outside every bound, which only the encoder's clipping reduces."""
 
 Pair = tuple[FloatArray, FloatArray]

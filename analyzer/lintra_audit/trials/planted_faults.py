@@ -10,7 +10,7 @@ from math import isqrt, sqrt
 
 import numpy as np
 
-from lintra_audit.trials.simulated_release import AT_ZERO, Encode, Seams, encode
+from lintra_audit.trials.simulated_release import Encode, Seams, encode, exact_reports
 from lintra_protocol.crypto.randomness import RandomBytes
 from lintra_protocol.crypto.ring import FloatArray, IntArray, RingArray, to_ring
 from lintra_protocol.encoding.documents import fraction, real
@@ -123,7 +123,7 @@ def _no_ledger(released: set[int], clients: IntArray) -> None:
 def noiseless(measurement: Measurement, rows: FloatArray) -> IntArray:
     """Return the exact encodings of rows of shape `(runs, clients, d)`, dithered ones rounded up."""
     runs, clients, columns = rows.shape
-    return measurement.exact_reports(rows.reshape(-1, columns), None, AT_ZERO).reshape(runs, clients, -1)
+    return exact_reports(measurement, rows.reshape(-1, columns)).reshape(runs, clients, -1)
 
 
 FAULTS: dict[str, Seams] = {

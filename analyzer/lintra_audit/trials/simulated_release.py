@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lintra_audit.trials.likelihood_test import leverages
 from lintra_audit.trials.organisations import Admit, Charge, Contribute, admit, charge, contribute
@@ -29,11 +30,25 @@ BLOCK_WORDS = 1 << 19
 AT_ZERO: RandomBytes = bytes
 """Zeros in the place of a client's generator: dithering then rounds up, which is one of the draws it may make."""
 
+FAR = 1e3
+"""A length that stands for numbers outside every bound, a column's own too, which a clip counter counts."""
+
 
 def encode(measurement: Measurement, rows: FloatArray, random_bytes: RandomBytes) -> IntArray:
     """Encode normalised rows of shape `(runs, clients, d)` as clients do; the result is `(runs, clients, w)`."""
     runs, clients, columns = rows.shape
-    return measurement.encode(rows.reshape(-1, columns), random_bytes).reshape(runs, clients, -1)
+    flat = rows.reshape(-1, columns)
+    return measurement.encode(flat, random_bytes, _outside(flat)).reshape(runs, clients, -1)
+
+
+def exact_reports(measurement: Measurement, rows: FloatArray, random_bytes: RandomBytes = AT_ZERO) -> IntArray:
+    """Return the noiseless reports of normalised rows, `(n, d)`, shape `(n, w)`; without bytes dither rounds up."""
+    return measurement.exact_reports(rows, _outside(rows), random_bytes)
+
+
+def _outside(rows: FloatArray) -> NDArray[np.bool_]:
+    far: NDArray[np.bool_] = np.logical_or.reduce(np.abs(rows) >= FAR / 2, axis=1)
+    return far
 
 
 def draw_checked(task: Task, root: bytes, nonces: Sequence[bytes], num_clients: int) -> PublicMatrix:
@@ -277,7 +292,7 @@ def run_reports(
 
 def exact_report(measurement: Measurement, row: FloatArray) -> IntArray:
     """Return the noiseless report of one normalised row of shape `(d,)`, rounded up if dithered; shape `(w,)`."""
-    result: IntArray = measurement.exact_reports(row[np.newaxis], None, AT_ZERO)[0]
+    result: IntArray = exact_reports(measurement, row[np.newaxis])[0]
     return result
 
 

@@ -16,7 +16,7 @@ from lintra_server.batches.registry import MOST_HELD
 
 DELETED = 8
 LOOSER = "9"
-"""The epsilon that a task is given."""
+"""Both epsilons that a task is given."""
 
 Said = tuple[str, bool]
 
@@ -56,7 +56,8 @@ def _deleted(exchange: Actors, place: ServerFolder) -> Said:
 
 def _loosened(exchange: Actors, place: ServerFolder) -> Said:
     task = exchange.task
-    loose = task.model_copy(update={"claim": task.claim.model_copy(update={"epsilon": LOOSER})})
+    weaker = {"epsilon": LOOSER} | ({"epsilon_alone": LOOSER} if task.claim.epsilon_alone else {})
+    loose = task.model_copy(update={"claim": task.claim.model_copy(update=weaker)})
     # As long as the true one: of another length it would not even be read.
     _write(place, "UPDATE tasks SET definition = ? WHERE task_id = ?", loose.canonical(), task.id_bytes)
     for _ in range(MOST_HELD):  # until the server forgets the task, and reads it again

@@ -51,6 +51,7 @@ def test_products_and_counter_together_stay_below_what_is_stated_at_every_epsilo
     assert any(delta > 1.2 * bare.delta_at(epsilon) for epsilon, delta in zip(epsilons, found, strict=True))
 
 
+@pytest.mark.slow
 def test_how_much_of_the_stated_delta_is_really_spent() -> None:
     found = []
     for neighbours in ("zero-out", "replace-one"):

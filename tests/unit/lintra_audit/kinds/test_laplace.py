@@ -14,7 +14,7 @@ def test_the_score_is_the_log_ratio_of_the_two_laws() -> None:
     assert scores.tolist() == [-1.0, 1.0, 0.5]
 
 
-@pytest.mark.parametrize("kind", ["sum_laplace", "histogram_laplace"])
+@pytest.mark.parametrize("kind", [pytest.param("sum_laplace", marks=pytest.mark.slow), "histogram_laplace"])
 def test_the_variances_are_those_of_what_is_drawn(kind: str) -> None:
     measurement = make_task(kind, min_clients=4).measurement
     drawn = measurement.noise(60_000, source(kind))

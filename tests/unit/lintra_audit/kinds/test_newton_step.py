@@ -15,7 +15,6 @@ def test_the_farthest_rows_reach_the_bound_and_the_nearest_are_alike(name: str) 
     sigmas = measurement.layout.sigmas / measurement.mechanism.sigma
     first, second = (exact_report(measurement, row) / sigmas for row in farthest(task))
     apart = first - second if task.claim.neighbours == "replace-one" else first
-    own = measurement.mechanism.squared_distance(task.claim.neighbours, task.num_columns, measurement.setting)
-    assert 0.97 * own <= float(apart @ apart) <= own
+    assert 0.97 * measurement.squared_distance <= float(apart @ apart) <= measurement.squared_distance
     one, other = (exact_report(measurement, row) for row in nearest(task))
     assert (one == other).all()
