@@ -3,8 +3,8 @@
     PEERS/bin/python benchmarks/peers/fits.py in.npz out.npz
 
 in.npz holds `rows` of shape `(n, D)`, the target last, every entry within `bound`; `row_bound`, `epsilon`, `rank`,
-`seeds`, and `learnt`, for each seed the numbers of the rows it learns from. out.npz holds for each peer and seed the
-coefficients, or the components, or nothing where the peer failed.
+`peers`, who is asked; `seeds`, and `learnt`, for each seed the numbers of the rows it learns from. out.npz holds for
+each peer and seed the coefficients, or the components, or nothing where the peer failed.
 """
 
 import signal
@@ -24,6 +24,27 @@ def ibm_regression(given, seed):
         epsilon=float(given["epsilon"]), bounds_X=(-ends, ends), bounds_y=(-bound, bound), random_state=seed
     )
     return model.fit(rows[:, :-1], rows[:, -1]).coef_
+
+
+def opendp_regression(given, seed):
+    """Return slope and intercept of OpenDP's linear regression (Theil and Sen, pure epsilon), of one feature only.
+
+    Its noise takes no seed: runs differ, and no run comes again.
+    """
+    import opendp.prelude as dp
+    from opendp.extras.sklearn.linear_model import LinearRegression
+
+    dp.enable_features("contrib", "floating-point", "idealized-numerics", "honest-but-curious")
+    rows, ends = given["rows"], (-float(given["bound"]), float(given["bound"]))
+
+    def of_scale(scale):
+        return LinearRegression(dp.max_divergence(), x_bounds=[ends], y_bounds=ends, scale=scale)
+
+    scale = dp.binary_search(
+        lambda scale: of_scale(scale).measurement.map(1) <= float(given["epsilon"]), bounds=(1e-3, 1e6)
+    )
+    model = of_scale(scale).fit(rows[:, :-1], rows[:, -1])
+    return np.append(model.coef_, model.intercept_)
 
 
 def ibm_components(given, seed):
@@ -71,7 +92,12 @@ def _clipped(given):
     return rows * np.minimum(1, float(given["row_bound"]) / np.maximum(norms, 1e-300))
 
 
-PEERS = {"ibm_regression": ibm_regression, "ibm_components": ibm_components, "opendp_components": opendp_components}
+PEERS = {
+    "ibm_regression": ibm_regression,
+    "opendp_regression": opendp_regression,
+    "ibm_components": ibm_components,
+    "opendp_components": opendp_components,
+}
 
 
 def main():
@@ -81,8 +107,8 @@ def main():
         given = dict(held)
     found = {}
     signal.signal(signal.SIGPROF, _late)
-    for name, fit in PEERS.items():
-        failed = 0
+    for name in given["peers"].tolist():
+        fit, failed = PEERS[name], 0
         for seed, learnt in zip(map(int, given["seeds"]), given["learnt"], strict=True):
             if failed >= PATIENCE:
                 break
