@@ -25,8 +25,7 @@ bench bench-all: .venv/.more  ## every benchmark, small, in under ten minutes; o
 	$(BIN)/python benchmarks/every.py $(if $(filter bench-all,$@),--full)
 bench-peers: .venv/.stamp  ## the race against what people would use instead; sets up an environment for them
 	@test -x build/peers/bin/python || ($(PYTHON) -m venv build/peers && build/peers/bin/python -m pip install -qr benchmarks/peers/requirements.txt)
-	build/peers/bin/python benchmarks/peers/public_tables.py build/race/tables
-	$(BIN)/python benchmarks/bench_peers.py --runs 20 --peers build/peers/bin/python --race
+	build/peers/bin/python benchmarks/peers/public_tables.py build/race/tables && $(BIN)/python benchmarks/bench_peers.py --runs 20 --peers build/peers/bin/python --race
 
 .venv/.stamp: pyproject.toml requirements.lock
 	@echo "setting up .venv (a minute on first use)"
