@@ -1,6 +1,6 @@
 """What the peers make of a table; runs in their environment, and imports nothing of Lintra.
 
-    PEERS/bin/python benchmarks/peers/fits.py in.npz out.npz
+    PEERS/bin/python benchmarks/peers/fits.py in.npz out.npz [in.npz out.npz ...]
 
 in.npz holds `rows` of shape `(n, D)`, the target last, every entry within `bound`; `row_bound`, `epsilon`, `rank`,
 `peers`, who is asked; `seeds`, and `learnt`, for each seed the numbers of the rows it learns from. out.npz holds for
@@ -100,13 +100,9 @@ PEERS = {
 }
 
 
-def main():
-    """Fit every peer for every seed."""
-    warnings.simplefilter("ignore")
-    with np.load(sys.argv[1], allow_pickle=False) as held:
-        given = dict(held)
+def fit_all(given):
+    """Return what every peer makes of a table for every seed."""
     found = {}
-    signal.signal(signal.SIGPROF, _late)
     for name in given["peers"].tolist():
         fit, failed = PEERS[name], 0
         for seed, learnt in zip(map(int, given["seeds"]), given["learnt"], strict=True):
@@ -122,7 +118,16 @@ def main():
                 print(f"{name}, seed {seed}: {lines[-1] if lines else type(error).__name__}", file=sys.stderr)
                 failed += 1
             signal.setitimer(signal.ITIMER_PROF, 0)
-    np.savez(sys.argv[2], **found)
+    return found
+
+
+def main():
+    """Answer each file that is asked about."""
+    warnings.simplefilter("ignore")
+    signal.signal(signal.SIGPROF, _late)
+    for asked, answered in zip(sys.argv[1::2], sys.argv[2::2], strict=True):
+        with np.load(asked, allow_pickle=False) as held:
+            np.savez(answered, **fit_all(dict(held)))
 
 
 if __name__ == "__main__":

@@ -80,31 +80,30 @@ def error(found: FloatArray, rows: FloatArray) -> float:
     return float(np.square(target - predicted).sum() / np.square(target).sum())
 
 
-def by_peers(table: Bounded, epsilon: float, python: str, runs: int) -> dict[str, FloatArray]:
-    """Return what the peers with an environment of their own made of a table, by name and run."""
-    names = [name for name in PEERS if name != "opendp_regression" or table.rows.shape[1] == 2]
+def by_peers(jobs: Sequence[tuple[Bounded, float]], python: str, runs: int) -> list[dict[str, FloatArray]]:
+    """Return for each table and epsilon what those with an environment of their own made of it, by name and run."""
     with tempfile.TemporaryDirectory() as folder:
-        asked, answered = Path(folder) / "in.npz", Path(folder) / "out.npz"
-        np.savez(
-            asked, rows=table.rows, bound=table.entry_bound, row_bound=table.row_bound, epsilon=epsilon, rank=1,
-            peers=names, seeds=np.arange(runs),
-            learnt=np.array([parts(len(table.rows), seed)[0] for seed in range(runs)]),
-        )  # fmt: skip
-        subprocess.run([python, str(Path(__file__).with_name("fits.py")), str(asked), str(answered)], check=True)
-        with np.load(answered, allow_pickle=False) as held:
-            return dict(held)
+        pairs = [(Path(folder) / f"{job}-in.npz", Path(folder) / f"{job}-out.npz") for job in range(len(jobs))]
+        for (table, epsilon), (asked, _) in zip(jobs, pairs, strict=True):
+            np.savez(
+                asked, rows=table.rows, bound=table.entry_bound, row_bound=table.row_bound, epsilon=epsilon,
+                peers=[name for name in PEERS if name != "opendp_regression" or table.rows.shape[1] == 2],
+                seeds=np.arange(runs), learnt=np.array([parts(len(table.rows), seed)[0] for seed in range(runs)]),
+            )  # fmt: skip
+        words = [str(path) for pair in pairs for path in pair]
+        subprocess.run([python, str(Path(__file__).with_name("fits.py")), *words], check=True)
+        return [dict(np.load(answered, allow_pickle=False)) for _, answered in pairs]
 
 
-def measured(rows: FloatArray, how: str, epsilon: float, python: str | None, runs: int) -> Scores:
+def measured(
+    table: Bounded, epsilon: float, peers: dict[str, FloatArray], runs: int, *, weighted: bool = True
+) -> Scores:
     """Return the errors of everybody on the rows learnt from and on those tested on, run by run."""
-    table = bounded(rows, how)
-    setting, scores = table.setting(epsilon), {}
-    peers = by_peers(table, epsilon, python, runs) if python else {}
+    setting = table.setting(epsilon)
+    scores: Scores = {}
     for seed in range(runs):
-        learnt, tested = (table.rows[numbers] for numbers in parts(len(rows), seed))
-        found = {
-            name: fit(learnt, setting, seed) for name, fit in CONTESTANTS.items() if name != WEIGHTED or how == STANDARD
-        }
+        learnt, tested = (table.rows[numbers] for numbers in parts(len(table.rows), seed))
+        found = {name: fit(learnt, setting, seed) for name, fit in CONTESTANTS.items() if name != WEIGHTED or weighted}
         found |= {said: peers.get(f"{name}_{seed}") for name, said in PEERS.items()}
         for name, answer in found.items():
             if answer is not None:
@@ -114,17 +113,18 @@ def measured(rows: FloatArray, how: str, epsilon: float, python: str | None, run
     return scores
 
 
-def run(python: str | None, folder: Path, names: Sequence[str], runs: int, kept: Path = KEPT) -> None:
+def run(python: str, folder: Path, names: Sequence[str], runs: int, kept: Path = KEPT) -> None:
     """Measure the cells of some tables that are not kept yet, and keep them."""
     known = {(cell["table"], cell["bounds"], cell["epsilon"]) for cell in cells(kept)}
     head = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
     for name in names:
         with np.load(folder / f"{name}.npz", allow_pickle=False) as held:
             rows = held["rows"]
-        for how, epsilon in ((how, epsilon) for how in BOUNDS for epsilon in EPSILONS):
-            if (name, how, epsilon) in known:
-                continue
-            scores = measured(rows, how, epsilon, python, runs)
+        left = [(how, epsilon) for how in BOUNDS for epsilon in EPSILONS if (name, how, epsilon) not in known]
+        tables = {how: bounded(rows, how) for how in BOUNDS}
+        answers = by_peers([(tables[how], epsilon) for how, epsilon in left], python, runs)
+        for (how, epsilon), peers in zip(left, answers, strict=True):
+            scores = measured(tables[how], epsilon, peers, runs, weighted=how == STANDARD)
             summed = {
                 who: {part: [*_points(values), len(values)] for part, values in held.items()}
                 for who, held in scores.items()
