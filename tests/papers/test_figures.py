@@ -92,7 +92,7 @@ def runs_are_told(name: str, block: str) -> bool:
     """Return whether a table with spreads names its runs, at least 20 (of times 5), and one without says why."""
     rows = [line for line in block.splitlines() if line[:1] == line[-1:] == "|"]
     prose = " ".join(line for line in block.splitlines() if line not in rows)
-    if not any(re.search(r"\(-?[\d.,e+-]+ to ", line) for line in rows):
+    if not any(re.search(r"\(-?[\d.,e+-]+ to | ± ", line) for line in rows):
         return "Mathematics" in prose or "Computed from formats" in prose
     told = [int(found.replace(",", "")) for found in re.findall(r"([\d,]+)\s+(?:runs|uniform\s+frames)", prose)]
     return max(told, default=0) >= (5 if name in TIMED else 20)

@@ -7,8 +7,9 @@ import math
 
 import numpy as np
 import pytest
+from secure_sketching import described
 from secure_sketching.designs import Table, low_rank_table, regression_table
-from secure_sketching.mechanisms import noised_rows, sketched
+from secure_sketching.mechanisms import Claim, Mechanism, noised_rows, sketched
 
 COUNT, WIDTH, ROWS, DRAWS = 300, 4, 20, 4000
 
@@ -60,3 +61,31 @@ def test_no_row_is_longer_than_the_bound_that_the_law_gives() -> None:
         longest, largest = np.linalg.norm(rows, axis=1).max(), np.abs(rows).max()
         assert 0.5 * made.row_bound < longest <= made.row_bound
         assert 0.4 * made.entry_bound < largest <= made.entry_bound
+
+
+@pytest.mark.parametrize(
+    ("baseline", "deviation", "off"),
+    [
+        # 5 columns: (d + 1) sqrt(2 ln(30 / (delta 2 sqrt(2 pi)))) + 1; and 2 sqrt(2 ln(1.25 / (delta / 2))).
+        (described.mod_sulq, 34.52, 0),
+        (described.sufficient_statistics, 10.86, 1),
+    ],
+)
+def test_mod_sulq_and_ssp_add_the_noise_of_their_papers(baseline: Mechanism, deviation: float, off: int) -> None:
+    rng, given = np.random.default_rng(4), Table("null", 100, np.zeros((5, 5)), 1.0, 1.0)
+    answers = [baseline(given, Claim(1.0, 1e-6), rng) for _ in range(1500)]
+    noise = np.array([seen.gram for seen in answers if seen is not None])
+    used = noise[:, : 5 - off, :]
+    # 22,500 and more squares: five deviations of their mean are below 5 %.
+    assert np.sqrt(np.mean(np.square(used))) == pytest.approx(deviation, rel=0.03)
+    assert np.sqrt(np.mean(np.square(used))) != pytest.approx(1.07 * deviation, rel=0.03)
+    assert np.array_equal(noise[:, 0, 1], noise[:, 1, 0])
+    assert np.all(noise[:, -1, -1] == 0) == bool(off)
+
+
+def test_as_described_the_model_approaches_ssp_from_above_and_lies_below_mod_sulq() -> None:
+    ridge, low = described.ridge(False, 4), described.low_rank(False, 2)
+    quotients = [float(row[-1]) for row in ridge.rows if isinstance(row[-1], float)]
+    assert min(quotients[1:]) > 1
+    assert quotients[2] > quotients[3] > quotients[4] > quotients[5]
+    assert max(float(row[-1]) for row in low.rows if isinstance(row[-1], float)) < 0.1
