@@ -7,7 +7,6 @@ server, and when the server has answered it and the answer is lost.
 
 import asyncio
 import io
-import os
 import random
 import shutil
 import signal
@@ -41,12 +40,13 @@ from lintra_protocol.errors import LintraError
 from lintra_protocol.task import Task
 from lintra_service.bearer_tokens import token_hash
 from simulation.books import ONCE, law
-from simulation.outside import _FORKS, OutsideServer, RealTimes, ensure_forks, outside_settings
+from simulation.outside import OutsideServer, RealTimes, outside_settings
 from simulation.proxy import Proxy
 from simulation.reading import read_journal
 from simulation.running import FAST
 from simulation.trouble import Trouble
 from simulation.world import seeded
+from support.forks import forked, log_to
 from support.measured import measurement_of
 from support.tasks import TRUSTING
 
@@ -108,9 +108,7 @@ class AimedProxy(Proxy):
 
 def _run(settings: Settings, log: str) -> None:
     """Be the analyzer: what `lintra analyzer run` does, with a schedule that looks oftener."""
-    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    os.dup2(descriptor, 1)
-    os.dup2(descriptor, 2)
+    log_to(log)
     schedule.SCHEDULE_SECONDS, schedule.AGAIN_SECONDS = 0.2, 1
     serve.run(settings)
     sys.stdout.flush()
@@ -133,12 +131,9 @@ class Analyzer:
 
     def start(self) -> None:
         """Start the process; whether it answers is for others to find out."""
-        ensure_forks()
         if self.forgetful:
             self._forget()
-        process = _FORKS.Process(target=_run, args=(self.settings, str(self.log)), daemon=True)
-        process.start()
-        self.process = process
+        self.process = forked(_run, self.settings, str(self.log))
 
     def answers(self) -> bool:
         """Return whether somebody listens at its port; not while it is killed, or starts."""

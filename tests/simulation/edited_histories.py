@@ -40,7 +40,7 @@ from simulation.requesting import (
     upload_one,
 )
 from simulation.running import FAST, listening
-from simulation.stages import Stages, new_stages, places
+from simulation.stages import TASKS, Stages, new_stages, places
 from simulation.trouble import CrashError, Trouble, install
 from simulation.world import World, mark_edited, token_keys
 
@@ -68,9 +68,13 @@ class Result:
 
 
 async def edited_histories(
-    seed: int, edits: int, kind: type[InsideServer] = InsideServer, begins: Sequence[Attack] = ()
+    seed: int,
+    edits: int,
+    kind: type[InsideServer] = InsideServer,
+    begins: Sequence[Attack] = (),
+    tasks: int = TASKS,
 ) -> Result:
-    """Run histories from one seed until there were enough edits.
+    """Run histories of some tasks from one seed until there were enough edits.
 
     Each begins with one of the attacks in `begins`; without them one in `WITH_ATTACK` begins with any.
 
@@ -85,7 +89,7 @@ async def edited_histories(
         part = 0
         while result.edits < edits:
             with _folder() as folder, listening([]):
-                stages = await new_stages(folder, seed * 1000 + part, trouble, kind)
+                stages = await new_stages(folder, seed * 1000 + part, trouble, kind, tasks)
                 try:
                     await _some_histories(stages, seed, edits, result, begins)
                 finally:

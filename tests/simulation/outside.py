@@ -1,12 +1,10 @@
 """A server in a process of its own, behind a faulty proxy: real sockets, real signals, real disks, the real clock.
 
-The laws and the requests are those of the servers in this process; only what lies between is real. Processes are forked
-from one that has imported everything, so that a start costs what the server does and not what Python does.
+The laws and the requests are those of the servers in this process; only what lies between is real.
 """
 
 import asyncio
 import http.client
-import multiprocessing
 import os
 import random
 import signal
@@ -15,7 +13,6 @@ import time
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from multiprocessing import forkserver
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
@@ -38,6 +35,7 @@ from simulation.inside import InsideServer, Times, answer_of, release_of
 from simulation.mutants import MUTANTS, OF_PROCESSES
 from simulation.proxy import Proxy
 from simulation.reading import Snapshot, read_database
+from support.forks import forked, log_to
 from support.pids import children, is_running
 from support.server_world import ANALYZER
 
@@ -47,16 +45,6 @@ NOTE_SECONDS = 0.2
 """How often a process notes what is stored: oftener than a product does, so that less is waited for."""
 PROBE_SECONDS = 1
 """How often it looks whether its disk is well, for the same reason."""
-_FORKS = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload(["simulation.on_postgres"])
-
-
-def ensure_forks() -> None:
-    """Start the process that is forked, with the folders that this one imports from."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, sys.path)))
-        forkserver.ensure_running()
-
 
 QUESTIONS: dict[str, tuple[str, str, MessageName | None]] = {
     "census": ("GET", "census", None),
@@ -113,9 +101,7 @@ def outside_settings(folder: Path, number: int, ports: Sequence[int]) -> Setting
 
 def _run(settings: Settings, offset: float, log: str, planted: str, workers: int) -> None:
     """Be a server: what `lintra server run` does, with the machine's clock wrong by `offset` seconds."""
-    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    os.dup2(descriptor, 1)
-    os.dup2(descriptor, 2)
+    log_to(log)
     right = time.time
     time.time = lambda: right() + offset
     app.create_app.__kwdefaults__["now"] = time.time
@@ -164,14 +150,10 @@ class OutsideServer(InsideServer):
         Raises:
             NotStartedError: with what it printed.
         """
-        ensure_forks()
         self.halts.clear()
         self.starts += 1
         self.log = self.data_dir.parent / f"{self.data_dir.name}-{self.starts}.log"
-        process = _FORKS.Process(
-            target=_run, args=(self.settings, self.offset, str(self.log), self.planted, self.workers), daemon=True
-        )
-        process.start()
+        process = forked(_run, self.settings, self.offset, str(self.log), self.planted, self.workers)
         deadline = time.monotonic() + START_SECONDS
         while (keys := self._keys()) is None:
             process.join(0.05)

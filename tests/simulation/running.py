@@ -19,9 +19,6 @@ from simulation.requesting import ask, burst, census, hostile_question, next_que
 from simulation.trouble import Trouble, install
 from simulation.world import World, new_course, new_world, require_gone
 
-QUICK_OPERATIONS = 3000
-"""Of each simulation of the quick suite."""
-
 FAST = Path("/dev/shm")
 """A disk in memory, where there is one."""
 

@@ -11,7 +11,7 @@ import random
 import shutil
 import tempfile
 import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 
@@ -47,13 +47,14 @@ WELL_SECONDS = HANG_SECONDS + 30
 REPLAY = "again: .venv/bin/python -m pytest -n 0 tests/simulation/test_small_disks.py --seed"
 
 
-async def simulate_small_disks(seed: int, operations: int, planted: str = "") -> World:
+async def simulate_small_disks(seed: int, operations: int, planted: str = "", faults: Sequence[Fault] = ()) -> World:
     """Run a simulation and return its world, closed.
 
     Args:
         seed: of all that is asked and done.
         operations: at least so many requests and faults.
         planted: the name of a rule that the servers lack, if they are to lack one.
+        faults: all that happens; if left out, some disks fill and two servers end.
 
     Raises:
         NotMountedError: this process may not mount file systems.
@@ -70,7 +71,7 @@ async def simulate_small_disks(seed: int, operations: int, planted: str = "") ->
                 if one.proxy is not None:
                     await one.proxy.open()
                 await asyncio.to_thread(one.start)
-            waiting: list[Fault] = [full_disk] * FULL_DISKS + [sudden_death, asked_to_end]
+            waiting = [*faults] or [full_disk] * FULL_DISKS + [sudden_death, asked_to_end]
             world.chance.shuffle(waiting)
             await live(world, operations, waiting, lambda: True)
             await last_look(world)

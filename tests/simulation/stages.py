@@ -81,12 +81,12 @@ def _copied(known: Each) -> Each:
     return made
 
 
-async def new_stages(folder: Path, seed: int, trouble: Trouble, kind: type[InsideServer]) -> Stages:
+async def new_stages(folder: Path, seed: int, trouble: Trouble, kind: type[InsideServer], tasks: int = TASKS) -> Stages:
     """Let tasks come to every stage, with commits that fail on the way, and stop the servers."""
     world = new_world(folder / "servers", seed, trouble, kind)
     world.sizes, world.window_sizes, world.window_units = SIZES, SIZES, WINDOW_UNITS
     editor = Editor(world)
-    for _ in range(TASKS):
+    for _ in range(tasks):
         course = new_course(world)
         for server in course.servers:
             await register(world, course, server)

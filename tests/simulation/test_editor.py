@@ -13,17 +13,18 @@ from simulation.edited_histories import edited_histories
 from simulation.edited_mutants import EDITED, Believing
 from simulation.inside import InsideServer
 from simulation.on_postgres import InsidePostgres
+from simulation.stages import TASKS
 
 Record = Callable[[str, object], None]
-QUICK_EDITS, POSTGRES_EDITS = 150, 40
+QUICK_EDITS, QUICK_TASKS = 60, 3
 LONG_SEEDS, LONG_EDITS = range(200, 250), 2000
 LONG_POSTGRES_SEEDS, LONG_POSTGRES_EDITS = range(300, 320), 500
 MUTANT_SEEDS, MUTANT_EDITS = 12, 1500
 
 
-async def edited(seed: int, edits: int, kind: type[InsideServer], record: Record) -> None:
+async def edited(seed: int, edits: int, kind: type[InsideServer], record: Record, tasks: int = TASKS) -> None:
     """Run histories of edits, and record what happened."""
-    result = await edited_histories(seed, edits, kind)
+    result = await edited_histories(seed, edits, kind, tasks=tasks)
     assert result.edits >= edits
     for name, count in (result.counts + result.outcomes).items():
         record(name, count)
@@ -32,13 +33,9 @@ async def edited(seed: int, edits: int, kind: type[InsideServer], record: Record
 async def test_edits_change_nothing_that_was_promised(record_property: Record, pytestconfig: pytest.Config) -> None:
     chosen = pytestconfig.getoption("--seed", default=None)
     if chosen is None:
-        await edited(1, QUICK_EDITS, InsideServer, record_property)
+        await edited(1, QUICK_EDITS, InsideServer, record_property, QUICK_TASKS)
     else:
         await edited(chosen, pytestconfig.getoption("--operations"), InsideServer, record_property)
-
-
-async def test_edits_of_postgresql_change_nothing_that_was_promised(record_property: Record) -> None:
-    await edited(1, POSTGRES_EDITS, InsidePostgres, record_property)
 
 
 @pytest.mark.slow

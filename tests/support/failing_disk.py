@@ -1,12 +1,12 @@
 """Runs a server as a process of which one write fails, and then one that starts from what is left.
 
-    python -m support.failing_disk FOLDER FIRST LAST STEP ERRORS
+    python -m support.failing_disk FOLDER
 
-with `failing_writes.c` loaded before it. For every STEP-th number from FIRST to LAST, and each of some errors (EIO and
-ENOSPC, by a comma), it forks a server on a copy of the folder, whose write of that number fails, wherever it is made:
-in Python, in SQLite, to the database, to the key folder or to the log. Somebody registers a task, uploads reports,
-closes, freezes and releases, and asks again what was not answered. It prints a line of JSON for each number: how the
-process ended, what it acknowledged, and what was there in the end.
+with `failing_writes.c` loaded before it. For each line of its standard input, a number and an error (EIO or ENOSPC), it
+forks a server on a copy of the folder, whose write of that number fails, wherever it is made: in Python, in SQLite, to
+the database, to the key folder or to the log. Somebody registers a task, uploads reports, closes, freezes and releases,
+and asks again what was not answered. It prints a line of JSON: how the process ended, what it acknowledged, and what
+was there in the end.
 """
 
 import errno
@@ -19,7 +19,6 @@ import signal
 import struct
 import sys
 import time
-from collections.abc import Callable
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -286,24 +285,19 @@ def tried(folder: Path, settings: Settings, history: History, shim: Shim, at: in
     return told
 
 
-def main(folder: Path, first: int, last: int, step: int, errors: str) -> None:
+def main(folder: Path) -> None:
     shim, settings = Shim(), Settings.load(folder / "server.toml")
     task = Task.from_canonical((folder / "task.json").read_bytes())
     others = {server: SigningKey((folder / f"other{server}").read_bytes()) for server in (1, 2)}
     copy = Path(os.environ["FAILING_UNDER"])
-    run: Callable[[int, int], dict[str, Any]] = lambda at, error: tried(  # noqa: E731
-        copy, settings, History(task, others), shim, at, error
-    )
-    for number in range(first, last + 1, step):
-        for error in [int(each) for each in errors.split(",")]:
-            shutil.copytree(folder / "new", copy, dirs_exist_ok=True)
-            told = run(number, error)
-            sys.stdout.write(json.dumps(told) + "\n")
-            sys.stdout.flush()
-            shutil.rmtree(copy)
-        if number > told["writes"]:
-            return
+    for line in sys.stdin:
+        at, error = map(int, line.split())
+        shutil.copytree(folder / "new", copy, dirs_exist_ok=True)
+        told = tried(copy, settings, History(task, others), shim, at, error)
+        sys.stdout.write(json.dumps(told) + "\n")
+        sys.stdout.flush()
+        shutil.rmtree(copy)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), *map(int, sys.argv[2:5]), sys.argv[5])  # type: ignore[call-arg]
+    main(Path(sys.argv[1]))

