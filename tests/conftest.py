@@ -8,7 +8,7 @@ from hypothesis import settings
 
 from support.grids import is_quick
 
-settings.register_profile("quick", max_examples=50, derandomize=True, deadline=None)
+settings.register_profile("quick", max_examples=25, derandomize=True, deadline=None)
 settings.register_profile("all", max_examples=200, deadline=None)
 
 

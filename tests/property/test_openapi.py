@@ -21,7 +21,7 @@ from support.analyzer_world import TOKEN, Life, living
 from support.blocking import Bridge, Loop
 from support.server_world import World, a_world
 
-QUICK, LONG = 3, 60
+QUICK, LONG = 2, 60
 URL = "http://analyzer.test"
 
 # Messages of bytes are sent as they are drawn.

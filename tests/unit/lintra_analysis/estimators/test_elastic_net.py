@@ -54,7 +54,7 @@ def test_partial_correlations_are_those_of_residuals_with_the_p_values_of_regres
 
 def test_what_noise_or_too_few_columns_leave_undetermined_is_refused_in_words() -> None:
     drowned = with_intercept(ROWS[:50], 1e4, np.random.default_rng(2), NAMED)
-    lost = partial_correlation(drowned)
+    lost = partial_correlation(drowned, ["a", "b", "y"])
     assert {one.value for one in lost.pairs} == {None}
     assert "noise is as large" in lost.warnings[0]
     with pytest.raises(InvalidAnalysisError, match="at least 3"):

@@ -92,6 +92,7 @@ def frame(rows: FloatArray) -> dict[str, FloatArray]:
 
 
 @pytest.mark.parametrize("by", ["features", "all"])
+@pytest.mark.grid(2)
 def test_intervals_for_ordinary_slopes_hold_them_and_the_bare_ones_do_not(by: WeightedBy) -> None:
     held, bare = [], []
     for seed in range(12):

@@ -123,7 +123,7 @@ def test_an_r2_near_one_is_said_to_be_at_least_something_and_never_one() -> None
     x = generator.normal(size=(2000, 3))
     rows, named = with_constant(np.column_stack([x, x @ [1.0, -1.0, 0.5]]), columns(4))
     said = set()
-    for seed in range(12):
+    for seed in range(4):
         estimate = regression(second_moment(rows, 12.0, np.random.default_rng(seed), named), "c3")
         assert estimate.r2_interval is not None
         low, high = estimate.r2_interval

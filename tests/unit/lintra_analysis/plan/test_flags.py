@@ -49,6 +49,7 @@ def grid() -> list[object]:
 
 
 @pytest.mark.parametrize(("kind", "clients"), grid())
+@pytest.mark.grid(3)
 def test_a_plan_has_the_mechanism_of_its_task(kind: str, clients: int) -> None:
     options = PUBLISHED.get(kind, {})
     for neighbours in ("replace-one", "zero-out"):

@@ -10,6 +10,7 @@ from lintra_protocol.crypto.randomness import keystream
 from unit.lintra_analysis.trial.test_logistic import NOW, answer, tried, write
 
 
+@pytest.mark.slow
 def test_a_plan_with_these_rows_as_its_sample_foresees_what_the_trial_sees(tmp_path: Path) -> None:
     file = write(tmp_path / "rows.csv")
     trial = tried(file)

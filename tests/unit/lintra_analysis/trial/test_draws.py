@@ -1,11 +1,13 @@
 """Many releases of one table at once: the quick rule decides as the full search does."""
 
 import numpy as np
+import pytest
 
 from lintra_analysis.trial.draws import Draws, usual_draws
 from support.tried_rows import exact_of, rows_of
 
 
+@pytest.mark.slow
 def test_the_quick_rule_and_the_full_search_agree_in_99_of_100_decisions() -> None:
     agreed = []
     for seed in range(6):

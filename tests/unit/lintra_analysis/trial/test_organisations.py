@@ -49,7 +49,7 @@ def tried(file: Path, person: str | None = None, **options: int) -> Trial:
     table, texts = read_table_beside(file, beside)
     whose = Whose.named(texts["place"], texts["who"] if person else None)
     chosen, keep = table.keep(["y", "a", "b"]), options.get("keep")
-    return try_table(chosen, "y", 4.0, 1e-6, NOW, keystream(bytes(32)), whose=whose, rows_per_person=keep)
+    return try_table(chosen, "y", 4.0, 1e-6, NOW, keystream(bytes(32)), whose=whose, rows_per_person=keep, draws=20)
 
 
 def pooled_in(found: Trial) -> PooledComparison:

@@ -22,6 +22,9 @@ from lintra_protocol.errors import InvalidRowError, InvalidTableError
 
 NOW = 1_800_000_000
 EVERYTHING = Readings()
+FEW = 20
+"""Collections that are simulated: a tenth of the usual, since no test here is about shares of them."""
+FEW_DRAWS = ("--draws", str(FEW))
 
 
 def write(file: Path, rows: int = 4000) -> Path:
@@ -38,7 +41,7 @@ def write(file: Path, rows: int = 4000) -> Path:
 
 
 def tried(file: Path, epsilon: float = 8.0, target: str = "y", readings: Readings = EVERYTHING) -> Trial:
-    return try_table(read_table(file, readings), target, epsilon, 1e-6, NOW, keystream(bytes(32)))
+    return try_table(read_table(file, readings), target, epsilon, 1e-6, NOW, keystream(bytes(32)), draws=FEW)
 
 
 def coefficients_in(found: Trial) -> RegressionComparison:
@@ -175,7 +178,8 @@ def run(*words: str) -> Any:
 
 def test_the_command_prints_json_and_writes_a_specification(tmp_path: Path) -> None:
     file, spec = write(tmp_path / "rows.csv", 600), tmp_path / "SPEC.json"
-    answer = run(str(file), "--target", "y", "--epsilon", "4", "--delta", "1e-6", "--json", "--spec", str(spec))
+    asked = (str(file), "--target", "y", "--epsilon", "4", "--delta", "1e-6", *FEW_DRAWS)
+    answer = run(*asked, "--json", "--spec", str(spec))
     assert answer.exit_code == 0, answer.output
     document = json.loads(answer.output)
     assert {"specification", "rows", "clipped_share", "r2", "coefficients", "seconds"} <= set(document)
@@ -187,7 +191,8 @@ def test_the_command_prints_json_and_writes_a_specification(tmp_path: Path) -> N
 @pytest.mark.slow
 def test_the_command_draws_a_picture(tmp_path: Path) -> None:
     picture = tmp_path / "trial.png"
-    answer = run(str(write(tmp_path / "rows.csv", 600)), "--target", "y", "--epsilon", "8", "--picture", str(picture))
+    asked = (str(write(tmp_path / "rows.csv", 600)), "--target", "y", "--epsilon", "8", *FEW_DRAWS)
+    answer = run(*asked, "--picture", str(picture))
     assert answer.exit_code == 0, answer.output
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert "R2 of the table itself" in answer.output
@@ -196,7 +201,7 @@ def test_the_command_draws_a_picture(tmp_path: Path) -> None:
 def test_a_terminal_sees_how_far_the_trial_is_and_a_file_sees_nothing(tmp_path: Path) -> None:
     told: list[str] = []
     table = read_table(write(tmp_path / "rows.csv", 600))
-    try_table(table, "y", 8.0, 1e-6, NOW, keystream(bytes(32)), told.append)
+    try_table(table, "y", 8.0, 1e-6, NOW, keystream(bytes(32)), told.append, draws=FEW)
     assert told == [
         *(f"making reports of the rows: {start} of 600" for start in (0, 256, 512)),
         "simulating collections of these rows",
@@ -206,7 +211,7 @@ def test_a_terminal_sees_how_far_the_trial_is_and_a_file_sees_nothing(tmp_path: 
         with waiting("reading the file", Console(file=seen, force_terminal=terminal)) as said:
             said(told[-1])
         assert (told[-1] in seen.getvalue()) == terminal
-    answer = run(str(tmp_path / "rows.csv"), "--target", "y", "--epsilon", "8")
+    answer = run(str(tmp_path / "rows.csv"), "--target", "y", "--epsilon", "8", *FEW_DRAWS)
     assert answer.stderr == ""
 
 

@@ -39,6 +39,7 @@ def seen_again(exact: GramEstimate, seeds: Sequence[int]) -> dict[str, float]:
     return found
 
 
+@pytest.mark.slow
 def test_what_is_called_seen_in_some_share_is_seen_in_it_by_regression_itself() -> None:
     rows = rows_of(1, 3)
     exact = exact_of(rows, 150.0)
@@ -73,13 +74,13 @@ def test_fresh_draws_give_the_same_verdict(runs: int) -> None:
     """The draws of a table follow from it, so that its verdict is always the same; here they are drawn afresh."""
     rows = rows_of(2, 4)
     for sigma in (20.0, 300.0, 2e4)[:: 2 if runs < 40 else 1]:
-        verdicts = [judged(rows, sigma, bytes([run]), 60 if runs < 40 else None).verdict for run in range(runs)]
+        verdicts = [judged(rows, sigma, bytes([run]), 20 if runs < 40 else None).verdict for run in range(runs)]
         assert max(map(verdicts.count, verdicts)) >= 0.95 * runs, verdicts
 
 
 def test_a_verdict_is_good_where_all_large_slopes_are_seen_and_worsens_with_the_noise() -> None:
     rows = rows_of(3, 5)
-    found = [judged(rows, sigma, count=50) for sigma in (10.0, 400.0, 1500.0, 1e5)]
+    found = [judged(rows, sigma, count=25) for sigma in (10.0, 400.0, 1e5)]
     assert found[0].verdict == "good"
     assert found[0].sizes == ()
     assert found[-1].verdict == "not at this size"
@@ -89,7 +90,7 @@ def test_a_verdict_is_good_where_all_large_slopes_are_seen_and_worsens_with_the_
     # Four times the rows are a quarter of the noise: what is good there is good at that noise.
     sizes = {(size.rows, size.epsilon): size.good for size in found[1].sizes}
     if (4 * ROWS, 1.0) in sizes:
-        assert sizes[4 * ROWS, 1.0] == (judged(rows, 100.0, count=50).verdict == "good")
+        assert sizes[4 * ROWS, 1.0] == (judged(rows, 100.0, count=25).verdict == "good")
 
 
 def test_a_slope_without_large_ones_is_judged_by_from_which_size_it_would_be_seen() -> None:
@@ -101,6 +102,7 @@ def test_a_slope_without_large_ones_is_judged_by_from_which_size_it_would_be_see
     assert judged(rows, 1e5, count=50).verdict == "not at this size"
 
 
+@pytest.mark.slow
 def test_a_collection_that_loses_half_of_a_slope_is_not_good_though_it_is_seen() -> None:
     rows = rows_of(5, 3)
     exact = exact_of(rows, 5.0)

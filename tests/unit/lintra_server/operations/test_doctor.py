@@ -211,6 +211,7 @@ CASES = [(name, how) for name in FILES for how in DAMAGES if how != "corrupt pag
 
 
 @pytest.mark.parametrize(("name", "how"), CASES)
+@pytest.mark.grid(3)
 async def test_no_damaged_file_gives_a_traceback_and_each_command_says_one_line(
     tmp_path: Path, name: str, how: str
 ) -> None:

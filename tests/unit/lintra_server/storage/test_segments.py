@@ -87,6 +87,7 @@ def test_a_commit_that_reaches_the_database_after_somebody_looked_is_no_loss(sto
     ids=lambda values: "{0[0]}: {0[1]}".format(*list(values.items())),
 )
 @pytest.mark.parametrize("which", [0, 1, 2])
+@pytest.mark.grid(3)
 def test_a_row_with_a_value_that_was_never_stored_is_named(
     stored: Stored, which: int, values: Mapping[str, Value]
 ) -> None:

@@ -101,6 +101,7 @@ SETS: list[tuple[Of, Residuals]] = [("cohort", "alike"), ("population", "alike")
 
 
 @pytest.mark.parametrize("law", LAWS)
+@pytest.mark.grid(3)
 def test_one_release_of_each_law_has_the_intervals_of_dense_matrices_to_a_billionth_of_their_width(law: Law) -> None:
     release = law.release(np.random.default_rng(3), 1)
     for of, residuals in SETS[:2]:

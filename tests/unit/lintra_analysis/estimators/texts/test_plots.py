@@ -119,6 +119,7 @@ def faults(figure: Figure) -> list[str]:
 
 @pytest.mark.parametrize("count", [3, 12, pytest.param(60, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.grid(3)
 def test_no_text_is_cut_off_or_lies_over_another(kind: str, count: int) -> None:
     with laid_out(plots(count)[kind]) as figure:
         assert faults(figure) == []
@@ -136,6 +137,7 @@ def test_the_measure_finds_a_title_that_is_cut_off_and_numbers_that_collide() ->
 
 
 @pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.grid(2)
 def test_no_two_curves_of_a_path_look_alike(theme: Theme) -> None:
     with laid_out(plots(60)["path"], theme) as figure:
         (axes,) = figure.axes
