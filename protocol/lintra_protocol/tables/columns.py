@@ -25,15 +25,17 @@ from typing import TypeVar
 
 from lintra_protocol.encoding.csv_values import DAYS
 from lintra_protocol.encoding.documents import is_printable
-from lintra_protocol.fields.code_book import composed, folded
+from lintra_protocol.fields.code_book import folded
 from lintra_protocol.fields.schema import MAX_NAME, OTHER
 from lintra_protocol.tables.dates import WrittenDate, written_date
 from lintra_protocol.tables.doubts import (
     MAX_LEVELS,
     OR_NUMBER,
+    SURELY_CODED,
     Question,
     counts_rows,
     doubts_of_numbers,
+    has_three_decimals,
     is_rising,
     mark_of_column,
     missing_codes,
@@ -41,7 +43,15 @@ from lintra_protocol.tables.doubts import (
     names_rows,
     order_of_column,
 )
-from lintra_protocol.tables.numbers import DecimalMark, WrittenNumber, units, values_of, written_number
+from lintra_protocol.tables.numbers import (
+    DecimalMark,
+    WrittenNumber,
+    decorated_numbers,
+    number_with_unit,
+    units,
+    values_of,
+    written_number,
+)
 from lintra_protocol.tables.readings import (
     MAYBE_MISSING,
     NO_CODE,
@@ -51,6 +61,7 @@ from lintra_protocol.tables.readings import (
     Kind,
     Reading,
     Values,
+    text_of,
 )
 
 T = TypeVar("T")
@@ -67,7 +78,7 @@ _NUMBERS_ROWS = "every row has another whole number, as identifiers do"
 
 
 def read_column(
-    name: str, cells: Sequence[str], reading: Reading, file_mark: DecimalMark | None = None
+    name: str, cells: Sequence[str], reading: Reading, file_mark: DecimalMark | None = None, *, typed: bool = False
 ) -> tuple[ColumnReport, Values]:
     """Return how a column is read, and its values; a column that is left out has none.
 
@@ -76,8 +87,9 @@ def read_column(
         cells: one for each row, as they stand in the file.
         reading: what its owner says of it.
         file_mark: the decimal mark of the rest of the file, if that is known (see `mark_of_file`).
+        typed: whether the cells were numbers of a program, so that a point in them is the decimal one.
     """
-    column = _Column(name, cells, reading, file_mark)
+    column = _Column(name, cells, reading, file_mark, typed)
     report, values = column.read()
     open_ = [question for question in column.open if not reading.answers(question[1])]
     if open_:
@@ -88,27 +100,28 @@ def read_column(
 
 
 def mark_of_file(columns: Iterable[Sequence[str]], separator: str) -> DecimalMark | None:
-    """Return the decimal mark of a file; None if no cell shows it, or cells contradict each other.
+    """Return the decimal mark of a file, which most of the columns that show one have; None if there is none such.
 
     Without a cell that shows it, semicolons between cells do: programs write them where the comma is taken.
     """
-    marks: set[DecimalMark] = set()
+    counts = Counter[DecimalMark]()
     for cells in columns:
-        for cell in {cell for cell in cells if "," in cell or "." in cell}:
-            if (number := written_number(cell.strip())) is not None and number.tells is not None:
-                marks.add(number.tells)
-        if len(marks) == 2:
-            return None
-    return marks.pop() if marks else "," if separator == ";" else None
+        numbers = map(written_number, {cell.strip() for cell in cells if "," in cell or "." in cell})
+        counts.update({mark for number in numbers if number is not None and (mark := number.tells) is not None})
+    if not counts:
+        return "," if separator == ";" else None
+    return None if counts["."] == counts[","] else "." if counts["."] > counts[","] else ","
 
 
 class _Column:
     """The cells of one column on their way to values, and what is open about them."""
 
-    def __init__(self, name: str, cells: Sequence[str], reading: Reading, file_mark: DecimalMark | None) -> None:
-        self.name, self.reading, self.way, self.file_mark = name, reading, reading.way, file_mark
+    def __init__(
+        self, name: str, cells: Sequence[str], reading: Reading, file_mark: DecimalMark | None, typed: bool
+    ) -> None:
+        self.name, self.reading, self.way, self.file_mark, self.typed = name, reading, reading.way, file_mark, typed
         self.open: list[Question] = []
-        self.cells = [composed(cell) for cell in cells]
+        self.cells = [text_of(cell) for cell in cells]
         self.codes = frozenset(code.strip() for code in reading.missing) - {NO_CODE}
         self.numeric_codes = frozenset().union(*map(values_of, self.codes))
         missing = {cell for cell in set(self.cells) if cell.lower() in SURELY_MISSING or self.is_code(cell)}
@@ -150,7 +163,7 @@ class _Column:
         if way == "yes-no":
             return self._yes_or_no({cell.lower() for cell in self.clear})
         if way.startswith("number"):
-            return self._numbers(self._parsed(written_number))
+            return self._numbers(self._parsed(number_with_unit))
         return self._dates(self._parsed(written_date))
 
     def _parsed(self, parse: Callable[[str], T | None]) -> dict[str, T]:
@@ -160,7 +173,9 @@ class _Column:
     # --- numbers -----------------------------------------------------------------------------------------------
 
     def _numbers(self, numbers: dict[str, WrittenNumber]) -> tuple[ColumnReport, Values]:
-        decimal, self.open = mark_of_column(self.way, numbers, self.file_mark)
+        decimal, self.open = mark_of_column("number-point" if self.typed else self.way, numbers, self.file_mark)
+        decimals = bool(self.open) and has_three_decimals(numbers, self.file_mark)
+        self.open = [] if decimals else self.open
         values = {cell: value for cell, number in numbers.items() if (value := number.value(decimal)) is not None}
         if not values:
             return self.left_out("none of its cells is a number")
@@ -189,6 +204,10 @@ class _Column:
         else:
             self.open += doubts_of_numbers(self.name, numbers, values)
         self._ask_for_codes(values)
+        lost = [f"{len(others)} cells are no numbers and count as missing"] * bool(others)
+        if decimals:
+            example = f"the point in cells such as {next(iter(values))!r} is read as a decimal mark"
+            lost.append(f"{example}; if it stands between thousands, say --as {self.name}=number-comma")
         report = ColumnReport(
             self.name,
             _kind_of(values.values()),
@@ -196,14 +215,17 @@ class _Column:
             decimal_mark=decimal if any(decimal in numbers[cell].digits for cell in values) else "",
             missing_codes=self._missing_texts(values),
             why="its cells are numbers",
-            lost=f"{len(others)} cells are no numbers and count as missing" if others else "",
+            lost="; ".join(lost),
         )
         return report, floats
 
     def _ask_for_codes(self, values: Mapping[str, float]) -> None:
         if NO_CODE in self.reading.missing:
             return
-        if codes := missing_codes(Counter(values[cell] for cell in self.clear if cell in values)):
+        codes = missing_codes(Counter(values[cell] for cell in self.clear if cell in values))
+        if any(cell[0] in "+(" for cell in values):  # signs are meant here
+            codes = [code for code in codes if not SURELY_CODED < code < 0]
+        if codes:
             names = [f"{code:g}" for code in codes]
             text = f"{' and '.join(names)} may mean that the value is missing"
             self.open.append((text, (*(f"missing {name}" for name in names), f"missing {NO_CODE}")))
@@ -271,12 +293,16 @@ class _Column:
     def _category(self) -> tuple[ColumnReport, Values]:
         given, kept_apart = self._level_cells(), self.way == "category"
         counts = Counter(given)
+        if decorated := decorated_numbers(list(counts)):
+            self.open.append((f"{decorated[0][:_SHOWN]!r} may be a number with something beside it", OR_NUMBER))
+        if len(words := {cell.lower() for cell in self.clear}) > 2 and words <= TRUTH.keys():
+            self.open.append(("its cells say yes and no in several ways", ("yes-no", "category", "drop")))
         spellings: dict[str, str] = {}
         for cell, _ in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
-            spellings.setdefault(folded(cell), cell)
-        alike = [cell for cell in counts if spellings[folded(cell)] != cell]
+            spellings.setdefault(_look(cell), cell)
+        alike = [cell for cell in counts if spellings[_look(cell)] != cell]
         if alike and not kept_apart:
-            counts = Counter(spellings[folded(cell)] for cell in given)
+            counts = Counter(spellings[_look(cell)] for cell in given)
         if self.way is None and len(counts) > max(MAX_LEVELS, len(self.cells) // 2):
             return self.left_out("almost every row has a text of its own in it, as names and identifiers do")
         fitting = {cell for cell in counts if is_printable(cell) and len(self.name) + len(cell) <= MAX_NAME - 2}
@@ -290,10 +316,10 @@ class _Column:
         if len(levels) < 2:
             return self.left_out("none of its values can be the name of a level")
         if alike:
-            pair = f"{alike[0]!r} and {spellings[folded(alike[0])]!r}"
+            pair = f"{alike[0]!r} and {spellings[_look(alike[0])]!r}"
             self.open.append((f"levels differ in case or spaces only: {pair}", ("category-merged", "category")))
         number = {level: float(position) for position, level in enumerate(levels)}
-        read_as = self.cells if kept_apart else [spellings.get(folded(cell), cell) for cell in self.cells]
+        read_as = self.cells if kept_apart else [spellings.get(_look(cell), cell) for cell in self.cells]
         others = len(given) - covered
         report = ColumnReport(
             self.name,
@@ -329,6 +355,11 @@ class _Column:
     def _missing_texts(self, values: Mapping[str, float]) -> tuple[str, ...]:
         """Return the texts, the empty one apart, that count as missing among numbers and dates."""
         return tuple(sorted(set(self.cells) - values.keys() - set(self.clear) - {""}))
+
+
+def _look(cell: str) -> str:
+    """Return what two spellings of a level have in common."""
+    return folded(cell).replace("\u2019", "'")
 
 
 def _kind_of(values: Iterable[float]) -> Kind:

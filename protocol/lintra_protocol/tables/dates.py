@@ -13,7 +13,7 @@ DayOrder = Literal["day-first", "month-first"]
 _ISO = re.compile(r"^(\d{4})([-/.])(\d{1,2})\2(\d{1,2})(?P<time>[T ]\d{1,2}:\d{2}.*)?$")
 _COMPACT = re.compile(r"^((?:19|20)\d\d)(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])$")
 _MIDNIGHT = re.compile(r"[T ,]+0?0:00(:00(\.0+)?)?$")
-_OTHER = re.compile(r"^(\d{1,2})([./-])(\d{1,2})\2(\d{4}|\d{2})(?P<time>[T ,]+\d{1,2}:\d{2}.*)?$")
+_OTHER = re.compile(r"^(\d{1,2})([./-]) ?(\d{1,2})\2 ?(\d{4}|\d{2})(?P<time>[T ,]+\d{1,2}:\d{2}.*)?$")
 
 
 @dataclass(frozen=True)

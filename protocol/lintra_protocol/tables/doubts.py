@@ -19,18 +19,23 @@ Question = tuple[str, tuple[str, ...]]
 MAX_LEVELS = 12
 """Most levels that a category of a file gets, `OTHER` not counted; every level but the first costs a column."""
 
-CODES = frozenset(
-    sign * float(code)
-    for digits in range(1, 7)
-    for code in ("9" * digits, "8" * digits, "9" * (digits - 1) + "7", "9" * (digits - 1) + "8")
-    for sign in (-1, 1)
-) | {-1.0, -2.0, -3.0}
-"""Numbers that surveys write where nothing was answered, such as -99, 998 and 9999."""
+_NINES = ["9" * digits for digits in range(1, 7)]
+_WRITTEN_CODES = (
+    *("8" * len(nines) for nines in _NINES),
+    *(nines[1:] + last for nines in _NINES for last in "789"),
+    *(f"{nines}.{part}" for nines in _NINES for part in ("9", "99")),
+    *("32767", "32768", "65535", "2147483647", "2147483648", "4294967295"),
+)
+CODES = frozenset(sign * float(code) for code in _WRITTEN_CODES for sign in (-1, 1)) | {-1.0, -2, -3, -4, -5, -6}
+"""Numbers that surveys, weather stations and programs write where there is none, such as -99, 999.9 and 32767."""
+
+_REPEATED = frozenset(sign * float(digit * times) for digit in "1234567" for times in range(2, 7) for sign in (-1, 1))
+"""Numbers such as 77 and 1111, which are codes only far from all others."""
 
 NO_DAYS = frozenset(
     days_of(date(*day))
-    for day in ((1, 1, 1), (1601, 1, 1), (1753, 1, 1), (1899, 12, 30), (1899, 12, 31), (1900, 1, 1), (1970, 1, 1),
-                (2099, 12, 31), (2999, 12, 31), (9999, 12, 31))
+    for day in ((1, 1, 1), (1111, 11, 11), (1601, 1, 1), (1753, 1, 1), (1899, 12, 30), (1899, 12, 31), (1900, 1, 1),
+                (1970, 1, 1), (2099, 12, 31), (2999, 12, 31), (9999, 12, 31))
 )  # fmt: skip
 """Days that programs write where there is no date."""
 
@@ -80,19 +85,22 @@ def mark_of_column(
     if contradiction:
         return likely, [("some cells have a decimal point and others a decimal comma", marks)]
     ambiguous = next((cell for cell, number in numbers.items() if number.ambiguous_mark), None)
-    if mark is None and ambiguous and _may_group(numbers, numbers[ambiguous].ambiguous_mark, file_mark):
+    if mark is not None and file_mark not in (None, mark):
+        return likely, [(f"its decimal mark is {mark!r}, that of other columns {file_mark!r}", marks)]
+    if mark is None and ambiguous:
         return likely, [(f"{ambiguous!r} may have a decimal mark or one between thousands", marks)]
     return likely, []
 
 
-def _may_group(numbers: Mapping[str, WrittenNumber], mark: str, file_mark: DecimalMark | None) -> bool:
-    """Return whether the mark of cells such as 1.234 may stand between thousands.
+def has_three_decimals(numbers: Mapping[str, WrittenNumber], file_mark: DecimalMark | None) -> bool:
+    """Return whether many different cells have three digits behind a point, as a program writes decimals.
 
-    A point does not, if the file has points elsewhere, or nothing but numbers of three decimals in this column.
+    Thousands are mostly round, or some of them have no mark or two. Whoever reads such a column says so.
     """
-    if mark == "," or file_mark is not None:
-        return mark == "," or file_mark == ","
-    return not all("." in number.digits for number in numbers.values())
+    cells = list(numbers)
+    if file_mark == "," or len(cells) < _SOME_ROWS or any(numbers[cell].ambiguous_mark != "." for cell in cells):
+        return False
+    return 4 * sum(cell.endswith("0") for cell in cells) < len(cells)
 
 
 def order_of_column(way: str | None, dates: Mapping[str, WrittenDate]) -> tuple[DayOrder, list[Question]]:
@@ -103,9 +111,9 @@ def order_of_column(way: str | None, dates: Mapping[str, WrittenDate]) -> tuple[
     order, contradiction = day_order(list(dates.values()))
     if contradiction:
         return "day-first", [("some cells have the day first and others the month", (*orders, "drop"))]
-    some = next((cell for cell in dates if dates[cell].mark), None)
-    if order is None and some:
-        return "day-first", [(f"{some!r} may have the day or the month first", orders)]
+    decided = {"", "."} | {written.mark for written in dates.values() if written.tells is not None}
+    if some := next((cell for cell in dates if dates[cell].mark not in decided), None):
+        return order or "day-first", [(f"{some!r} may have the day or the month first", orders)]
     return order or "day-first", []
 
 
@@ -155,7 +163,7 @@ def _choices(cells: Sequence[str]) -> list[str]:
     """Return cells such as `1,3` if the larger digit is the second one in all of them, as hardly in decimals."""
     pairs = [match for cell in cells if (match := _CHOICES.fullmatch(cell))]
     commas = sum("," in cell or "." in cell for cell in cells)
-    rising = len(pairs) >= 3 and len(pairs) == commas and all(match[1] < match[2] for match in pairs)
+    rising = len(pairs) >= 2 and len(pairs) == commas and all(match[1] < match[2] for match in pairs)
     return [match[0] for match in pairs] if rising else []
 
 
@@ -187,16 +195,17 @@ def _are_of_one_length(cells: Sequence[str], numbers: Mapping[str, WrittenNumber
 def missing_codes(counts: Counter[float]) -> list[float]:
     """Return the numbers that may mean that a value is missing, such as 99 beside 1 to 5.
 
-    They are the last or the first ones, members of `CODES`, and lie outside the others' range by half of it or more,
-    and by more than 1. They stand in three rows or more; in a column of twenty rows one is enough for a code that lies
-    outside by over twice the range. A negative one is asked about wherever all
-    others are positive. `counts` says how often each number stands in the column.
+    They are the last or the first ones, members of `CODES` or repeated digits, and lie outside the others' range by
+    half of it or more, and by more than 1. They stand in three rows or more; in a column of twenty rows one is enough
+    for a code that lies outside by over twice the range. A negative one is asked about wherever all others are
+    positive, and zero where it lies outside by twice the range. `counts` says how often each number stands in the
+    column.
     """
-    ordered = sorted(counts)
-    codes = []
+    ordered, possible = sorted(counts), CODES | _REPEATED
+    codes = [0.0] if _zero_stands_apart(ordered, counts) else []
     for side in (ordered, ordered[::-1]):
-        run = next((place for place, value in enumerate(side) if value not in CODES), len(side))
-        across = next((place for place, value in enumerate(side[::-1]) if value not in CODES), 0)
+        run = next((place for place, value in enumerate(side) if value not in possible), len(side))
+        across = next((place for place, value in enumerate(side[::-1]) if value not in possible), 0)
         for size in range(run, 0, -1):
             block, rest = side[:size], side[size : len(side) - across]
             if len(rest) < 2:
@@ -210,6 +219,13 @@ def missing_codes(counts: Counter[float]) -> list[float]:
                 codes += block
                 break
     return sorted(codes)
+
+
+def _zero_stands_apart(ordered: Sequence[float], counts: Counter[float]) -> bool:
+    """Return whether all other numbers are as near to each other as those of a blood pressure, far from zero."""
+    if len(ordered) < 3 or ordered[0] != 0 or counts[0.0] < _LEAST_CODED:
+        return False
+    return ordered[1] > 1 and ordered[1] >= 2 * (ordered[-1] - ordered[1])
 
 
 def counts_rows(values: Sequence[float]) -> bool:

@@ -9,12 +9,12 @@ from typing import Literal
 
 DecimalMark = Literal[".", ","]
 
-_SYMBOLS = "€$£¥₹"
+_SYMBOLS = "€$£¥₹₽₩₺₴₪"
 _CURRENCY = (
     rf"[{_SYMBOLS}]|(?:CHF|EUR|USD|GBP|JPY|INR|CNY|SEK|NOK|DKK|PLN|CZK|HUF|CAD|AUD|BRL)(?=[\s\d\-])|R\$|Rs\.?|Fr\."
 )
-_SPACE = "[ \u00a0\u202f\u2009'\u2019]"
-_MINUS = r"\-\u2212\u2013"
+_SPACE = "[ \u00a0\u202f\u2009'\u2019\u02bc]"
+_MINUS = r"\-\u00ad\u2212\u2012\u2013\uff0d"
 _NUMBER = re.compile(
     rf"""^(?P<open>\()?\s*(?P<sign>[+{_MINUS}])?\s*(?:(?P<before>{_CURRENCY})\s*)?(?P<sign2>[+{_MINUS}])?
     (?P<body>\d{{1,3}}(?P<space>{_SPACE})\d{{3}}(?:(?P=space)\d{{3}})*(?:[.,]\d+)?|\d[\d.,]*|[.,]\d+)
@@ -23,6 +23,10 @@ _NUMBER = re.compile(
     re.VERBOSE,
 )
 _SPACES = re.compile(_SPACE)
+_NO_CENTS = re.compile(r"(?<=\d)\.[\-\u2013\u2014]+")
+"""Swiss shops write 5.- for 5.00."""
+
+_DECORATED = re.compile(r"^([^\w\s(]{0,2})(\d+(?:[.,'\u2019_]\d+)*)([^\d\s]{0,3}(?:\[\d\])?)$")
 _ONE_MARK = re.compile(r"^(\d*)([.,])(\d+)$")
 _GROUPED = re.compile(r"^[1-9]\d{0,2}(?:([.,])\d{3})(?:\1\d{3})*$")
 _INDIAN = re.compile(r"^[1-9]\d?(?:,\d\d)+,\d{3}$")
@@ -88,7 +92,7 @@ def written_number(cell: str) -> WrittenNumber | None:
     >>> written_number("1,234").ambiguous_mark, written_number("1.5").tells, written_number("1_000")
     (',', '.', None)
     """
-    match = _NUMBER.match(cell)
+    match = _NUMBER.match(_NO_CENTS.sub("", cell))
     if match is None or bool(match["open"]) != bool(match["close"]) or (match["sign"] and match["sign2"]):
         return None
     unit = match["before"] or match["symbol"] or match["unit"] or ""
@@ -98,6 +102,32 @@ def written_number(cell: str) -> WrittenNumber | None:
         digits = digits[:-1]  # Fortran writes 12. for 12; 24.12. is a day
     number = WrittenNumber(digits, match["exponent"] or "", negative, bool(match["open"]), unit.strip())
     return number if number.value(".") is not None or number.value(",") is not None else None
+
+
+def decorated_numbers(cells: Sequence[str]) -> list[str]:
+    """Return the cells that would be numbers without what stands beside them, if all cells look so.
+
+    Labels look so, too: of one digit each, or with another sign in each cell, they are none of these.
+
+    >>> decorated_numbers(["72kg", "80kg"]), decorated_numbers(["5.1*", "6.2"]), decorated_numbers(["1a", "1b", "2a"])
+    (['72kg', '80kg'], ['5.1*'], [])
+    """
+    parts = [match.groups() for match in map(_DECORATED.match, cells) if match is not None]
+    beside = {(before, behind) for before, _, behind in parts}
+    short = all(len(body) == 1 for _, body, _ in parts)
+    if len(parts) < len(cells) or (short and any(map(str.isalpha, map("".join, beside)))):
+        return []
+    if len(beside) == len(cells) > 1 and ("", "") not in beside:
+        return []
+    return [
+        "".join(each) for each in parts if (each[0] or each[2] or "_" in each[1]) and not written_number("".join(each))
+    ]
+
+
+def number_with_unit(cell: str) -> WrittenNumber | None:
+    """Return the parts of a number, also of one whose unit follows it without a space, such as `72kg`."""
+    number, parts = written_number(cell), _DECORATED.match(cell)
+    return number if number is not None or parts is None else written_number(f"{parts[1]}{parts[2]} {parts[3]}")
 
 
 def values_of(cell: str) -> frozenset[float]:

@@ -1,10 +1,12 @@
 """What the owner of a column says of it, and what a reader reports back."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from lintra_protocol.errors import InvalidTableError
+from lintra_protocol.fields.code_book import composed
 
 Kind = Literal["real", "integer", "boolean", "date", "category", "left out"]
 
@@ -14,18 +16,55 @@ READINGS = (
 )  # fmt: skip
 """What `--as COLUMN=READING` takes; `-point`, `-comma`: the decimal mark; `-merged`: spellings of a level are one."""
 
-SURELY_MISSING = frozenset({"", "na", "n/a", "nan", "null", "#n/a", "#null!", "k.a."})
-MAYBE_MISSING = frozenset({"none", "nil", "unknown", "missing", "?", ".", "-"})
+SURELY_MISSING = frozenset(
+    {
+        "",
+        "na",
+        "n/a",
+        "nan",
+        "null",
+        "#n/a",
+        "#null!",
+        "k.a.",
+        "k. a.",
+        "n.a.",
+        "<na>",
+        "nat",
+        "\\n",
+        "(null)",
+        "#nv",
+        "#n/d",
+    }
+)
+MAYBE_MISSING = frozenset(
+    {"none", "nil", "unknown", "missing", "?", ".", "-", "--", "\u2013", "\u2014", "..", "...", "\u2026", "*"}
+)
 
 TRUTH = {
     "true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0, "y": 1.0, "n": 0.0, "ja": 1.0, "nein": 0.0,
     "oui": 1.0, "non": 0.0, "si": 1.0, "s\u00ed": 1.0, "s\u00ec": 1.0, "wahr": 1.0, "falsch": 0.0,
-    "vrai": 1.0, "faux": 0.0,
+    "vrai": 1.0, "faux": 0.0, "verdadero": 1.0, "verdadeiro": 1.0, "vero": 1.0, "falso": 0.0, "j": 1.0,
+    "sim": 1.0, "n\u00e3o": 0.0, "nee": 0.0, "nej": 0.0, "nei": 0.0, "tak": 1.0, "nie": 0.0,
+    "kyll\u00e4": 1.0, "ei": 0.0, "evet": 1.0, "hay\u0131r": 0.0, "hayir": 0.0, "\u0434\u0430": 1.0,
+    "\u043d\u0435\u0442": 0.0, "\u662f": 1.0, "\u5426": 0.0, "\u306f\u3044": 1.0, "\u3044\u3044\u3048": 0.0,
 }  # fmt: skip
 """Words for yes and no, in lower case."""
 
+_INVISIBLE = dict.fromkeys(map(ord, "\u200b\u200c\u200d\u2060\ufeff"))
+_SOFT_HYPHEN = re.compile(r"\u00ad(?!\d)")
+
 NO_CODE = ""
 """The answer of an owner whose column has no code for missing values: `--missing COLUMN=`."""
+
+
+def text_of(cell: str) -> str:
+    """Return a cell as a person sees it: composed, without spaces, quotes and invisible characters around it.
+
+    >>> text_of(" \u200b72 "), text_of('"72"')
+    ('72', '72')
+    """
+    seen = composed(_SOFT_HYPHEN.sub("", cell.translate(_INVISIBLE)))
+    return seen[1:-1].strip() if len(seen) > 1 and seen[0] == seen[-1] == '"' else seen
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from lintra_protocol.encoding.csv_values import DAYS, days_if_date
 from lintra_protocol.errors import InvalidRowError
-from lintra_protocol.fields.code_book import Codes, composed
+from lintra_protocol.fields.code_book import Codes
 from lintra_protocol.fields.schema import OTHER, Column, is_missing
 from lintra_protocol.tables.dates import WrittenDate, written_date
 from lintra_protocol.tables.doubts import (
@@ -30,12 +30,15 @@ from lintra_protocol.tables.doubts import (
     order_of_column,
 )
 from lintra_protocol.tables.numbers import DecimalMark, WrittenNumber, units, values_of, written_number
-from lintra_protocol.tables.readings import BY_CELLS, MAYBE_MISSING, NO_CODE, SURELY_MISSING, TRUTH, Reading
+from lintra_protocol.tables.readings import BY_CELLS, MAYBE_MISSING, NO_CODE, SURELY_MISSING, TRUTH, Reading, text_of
 
 T = TypeVar("T")
 _SHOWN = 40
 _MOST_ASKED = 20
 _DECIMALS = 1e-12
+_FAR, _MOST_CODES, _ENOUGH = 10, 3, 5
+"""A number is far beyond a bound at ten times the distance of both bounds; three different ones may be codes. Of five
+numbers or more it is seen whether most are in another unit."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +90,7 @@ def read_sent_column(
     written = Counter(cell for cell in cells if isinstance(cell, str)) if _may_hold_texts(cells) else Counter[str]()
     texts = Counter[str]()
     for text, count in written.items():
-        texts[composed(text)] += count
+        texts[text_of(text)] += count
     if column.kind == "category":
         reader: _Texts = _Levels(column, reading, texts, others or {})
     elif column.unit == DAYS:
@@ -157,7 +160,7 @@ class _Texts:
     def value(self, cell: object) -> float | None:
         """Return a cell's value, NaN if it is missing, None if it does not fit."""
         if isinstance(cell, str):
-            return self.values.get(composed(cell))
+            return self.values.get(text_of(cell))
         if is_missing(cell):
             return math.nan
         value = self.typed(cell)
@@ -188,6 +191,13 @@ class _Texts:
         # A bound tells more than other rows do; 7, 8 and 9 may well lie beyond one.
         beyond = {value for value in CODES & seen.keys() if not lower <= value <= upper}
         codes = set(missing_codes(seen)) | {value for value in beyond if value > 9 or value <= SURELY_CODED}
+        far = {value for value in seen if abs(value - (lower + upper) / 2) > _FAR * (upper - lower)}
+        codes |= far if len(far) <= _MOST_CODES else set()
+        outside = sum(count for value, count in seen.items() if not lower <= value <= upper)
+        if not codes and 2 * outside > seen.total() >= _ENOUGH and not self.reading.answers(("number", "date")):
+            bounds = f"[{self.column.lower}, {self.column.upper}]"
+            text = f"{outside} of its {seen.total()} numbers lie beyond the task's bounds {bounds}, as in another unit"
+            return [(text, ("date" if self.column.unit == DAYS else "number",))]
         if not codes:
             return []
         names = [f"{code:g}" for code in sorted(codes)]
@@ -206,7 +216,7 @@ class _Numbers(_Texts):
         if column.code_book is not None:
             factors |= {entry.unit: float(entry.factor) for entry in column.code_book.units}
         numbers = self.parsed(lambda text: _in_units(text, factors))
-        decimal, questions = mark_of_column(reading.way, numbers, file_mark)
+        decimal, questions = mark_of_column(reading.way or self._way_within_bounds(numbers), numbers, file_mark)
         for text, number in numbers.items():
             value = number.value(decimal)
             if value is not None:
@@ -222,6 +232,19 @@ class _Numbers(_Texts):
             self.ask(*question)
         if column.kind == "integer":
             self.expected = "a whole number"
+
+    def _way_within_bounds(self, numbers: Mapping[str, WrittenNumber]) -> str | None:
+        """Return the decimal mark by which each number lies within the task's bounds, as by the other one few do."""
+        lower, upper = float(self.column.lower), float(self.column.upper)
+        marks: dict[str, DecimalMark] = {"number-point": ".", "number-comma": ","}
+        within = {
+            way: sum(
+                (value := number.value(mark)) is not None and lower <= value <= upper for number in numbers.values()
+            )
+            for way, mark in marks.items()
+        }
+        likely, other = sorted(within, key=lambda way: -within[way])
+        return likely if within[likely] == len(numbers) and 2 * within[other] < len(numbers) else None
 
 
 def _in_units(text: str, factors: Mapping[str, float]) -> WrittenNumber | None:
@@ -246,6 +269,7 @@ class _Truths(_Texts):
 
     expected = "0, 1, yes or no"
     arrays = "biuf"
+    missing_words = SURELY_MISSING
 
     def __init__(self, column: Column, reading: Reading, texts: Mapping[str, int]) -> None:
         super().__init__(column, reading, texts)
@@ -254,6 +278,9 @@ class _Truths(_Texts):
             value = TRUTH.get(text.lower()) if number is None or number.unit else number.value(".")
             if value in {0.0, 1.0}:
                 self.values[text] = value
+            elif text.lower() in MAYBE_MISSING:
+                self.values[text] = math.nan
+                self.questions.append((f"{text!r} may be an answer or mean that there is none", (f"missing {text}",)))
         known = {value for value in self.values.values() if value == value}
         if len(known) == 1 and "" in texts:
             self._ask_for_empty_cells(known.pop())

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from io import BytesIO, TextIOWrapper
 
 from lintra_protocol.errors import InvalidTableError
+from lintra_protocol.tables.lines import complaints
+from lintra_protocol.tables.readings import text_of
 
 SEPARATORS = (",", ";", "\t", "|")
 _SEP_LINE = re.compile("^sep=(.)\r?\n?$", re.IGNORECASE)
@@ -61,10 +63,12 @@ def read_csv(content: bytes, name: str) -> tuple[list[str], list[list[str]], Tex
     """
     text_format = format_of(content, name)
     lines = lines_of(content, text_format, name)
-    names, rows = [name.strip() for name in next(lines, [])], list(lines)
+    names, rows = [text_of(name) for name in next(lines, [])], list(lines)
     for number, cells in enumerate(rows, 1):
         if len(cells) != len(names):
             raise InvalidTableError(f"row {number} has {len(cells)} cells, the first line has {len(names)} names")
+    for complaint in complaints(names, rows):
+        raise InvalidTableError(f"{name}: {complaint}")
     return names, rows, text_format
 
 

@@ -225,7 +225,7 @@ class FileCells:
                 continue
             dropped = readings.keep is not None and name not in readings.keep
             reading = Reading("drop") if dropped else readings.columns.get(name, Reading())
-            report, numbers = read_column(name, cells, reading, "." if name in self.typed else self.mark)
+            report, numbers = read_column(name, cells, reading, self.mark, typed=name in self.typed)
             reports.append(report)
             values.append(numbers)
         return reports, values
@@ -299,7 +299,9 @@ def asked_of(reports: Sequence[ColumnReport]) -> str:
 def _checked_names(names: Sequence[str], columns: Sequence[Sequence[str]]) -> tuple[str, ...]:
     """Return the names of columns; a first one without a name is the index that a data frame wrote."""
     names = ("Unnamed: 0", *names[1:]) if len(names) > 1 and not names[0] else tuple(names)
-    for name in names:
+    for number, name in enumerate(names, 1):
+        if not name:
+            raise InvalidTableError(f"column {number} of {len(names)} has no name")
         if not (name and is_printable(name) and len(name) <= MAX_NAME):
             raise InvalidTableError(f"a column needs a printable name of at most {MAX_NAME} characters, got {name!r}")
     if twice := [name for name, count in Counter(names).items() if count > 1]:

@@ -34,8 +34,8 @@ def write(file: Path, rows: int = 4000) -> Path:
     lines = ["y,town,a,b,rare"]
     for row in range(rows):
         name = ["Bern", "Chur", "Genf"][town[row]]
-        cell = "" if row % 50 == 0 else f"{a[row]:.3f}"
-        lines.append(f"{y[row]:.3f},{name},{cell},{b[row]},{int(row == 7)}")
+        cell = "" if row % 50 == 0 else f"{a[row]:.4f}"
+        lines.append(f"{y[row]:.4f},{name},{cell},{b[row]},{int(row == 7)}")
     file.write_text("\n".join(lines) + "\n", "utf-8")
     return file
 

@@ -32,14 +32,16 @@ def test_rows_are_the_same_in_every_usual_spelling(tmp_path: Path, encoding: str
     assert ("Windows-1252" in table.note) == (encoding == "cp1252")
 
 
-def test_the_decimal_mark_of_the_file_decides_what_a_column_leaves_open(tmp_path: Path) -> None:
+def test_a_mark_that_may_stand_between_thousands_is_asked_about_where_the_bounds_do_not_decide(tmp_path: Path) -> None:
     file = tmp_path / "rows.csv"
     file.write_text("größe;share\n1,234;5,5\n", "utf-8")
+    assert_array_equal(read_sent(COLUMNS, read_table(file))[0].values, [1.234])  # nobody is 1234 cm tall
+    file.write_text("größe;share\n1,234;5,5\n0;5,5\n", "utf-8")
     with pytest.raises(InvalidTableError, match="größe: '1,234' may have a decimal mark") as refused:
         read_sent(COLUMNS, read_table(file))
     assert refused.value.exit_status == 2
     told = FileMapping(readings={"größe": Reading("number-comma")})
-    assert_array_equal(read_sent(COLUMNS, read_table(file), told)[0].values, [1.234])
+    assert_array_equal(read_sent(COLUMNS, read_table(file), told)[0].values, [1.234, 0])
 
 
 def test_a_number_in_another_unit_is_refused_by_row_column_and_type_and_not_repeated(tmp_path: Path) -> None:

@@ -157,7 +157,7 @@ def test_levels_are_the_most_frequent_values_and_the_rest_shares_one(tmp_path: P
         ("", "no rows|printable name"),
         ("a,b\n", "no rows"),
         ("a,a\n1,2\n", "two columns are called 'a'"),
-        ("a,\n1,2\n", "printable name"),
+        ("a,\n1,2\n", "column 2 of 2 has no name"),
         ("a\x07,b\n1,2\n", "printable name"),
         ("a,b\n1,2\n1,2,3\n", "row 2 has 3 cells, the first line has 2"),
         ("a,b\n1,\n1,\n", "no column of the file can be collected"),
