@@ -28,23 +28,24 @@ def chosen_columns(table: FileTable, target: str) -> FileTable:
     Raises:
         InvalidTableError: the target is missing or a category of several levels, or there is no feature.
     """
+    missing = next((report.missing for report in table.reports if report.name == target), 0)
     table = without_sparse(table, target)
     features = [column.name for column in table.columns if column.name != target]
-    explained = _explained(table.column(target))
+    explained = _explained(table.column(target), missing)
     if not features:
         why = f": {reasons(table.left_out)}" if table.left_out else ""
         raise InvalidTableError(f"the file has no other column that could explain {target!r}{why}")
     return FileTable((*table.keep(features).columns, explained), table.num_rows, table.left_out)
 
 
-def _explained(target: FileColumn) -> FileColumn:
-    """Return a target without the reserved level (see `chosen_columns` for errors)."""
+def _explained(target: FileColumn, missing: int) -> FileColumn:
+    """Return a target without the reserved level, which takes its `missing` cells (see `chosen_columns` for errors)."""
     if target.kind != "category":
         return target
     two = target.levels[:-1]
-    if len(two) == 2 and target.values.max() < len(two):
-        return replace(target, levels=two)
     others = int((target.values == len(two)).sum())
+    if len(two) == 2 and others <= missing:
+        return replace(target, levels=two, values=np.where(target.values < len(two), target.values, np.nan))
     raise InvalidTableError(
         f"column {target.name!r} is a category ({', '.join(target.levels)}), "
         + (f"and {others} rows are of none of its levels; " if len(two) == 2 else "")

@@ -37,8 +37,8 @@ _SHOWN = 40
 _MOST_ASKED = 20
 _DECIMALS = 1e-12
 _FAR, _MOST_CODES, _ENOUGH = 10, 3, 5
-"""A number is far beyond a bound at ten times the distance of both bounds; three different ones may be codes. Of five
-numbers or more it is seen whether most are in another unit."""
+"""A number is far beyond a bound at ten times the distance of both bounds; three different ones may be codes. Fewer
+than five numbers do not tell whether some are codes, or most of them are in another unit."""
 
 
 @dataclass(frozen=True)
@@ -192,7 +192,7 @@ class _Texts:
         beyond = {value for value in CODES & seen.keys() if not lower <= value <= upper}
         codes = set(missing_codes(seen)) | {value for value in beyond if value > 9 or value <= SURELY_CODED}
         far = {value for value in seen if abs(value - (lower + upper) / 2) > _FAR * (upper - lower)}
-        codes |= far if len(far) <= _MOST_CODES else set()
+        codes |= far if len(far) <= _MOST_CODES and seen.total() >= _ENOUGH else set()
         outside = sum(count for value, count in seen.items() if not lower <= value <= upper)
         if not codes and 2 * outside > seen.total() >= _ENOUGH and not self.reading.answers(("number", "date")):
             bounds = f"[{self.column.lower}, {self.column.upper}]"
