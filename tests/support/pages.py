@@ -19,6 +19,9 @@ COMMANDS = frozenset(
 )
 """What a line begins with that somebody types into a terminal."""
 
+SERVED = frozenset({"README.md", *(f"docs/reference/{name}.md" for name in ("analyzer", "client", "client-ledger"))})
+"""Pages whose blocks of Python talk to servers."""
+
 _FENCE = re.compile(r"^(?P<fence>```+)(?P<tag>\S*)[^\n]*\n(?P<text>.*?)^(?P=fence)[ \t]*$", re.DOTALL | re.MULTILINE)
 _INDENTED = re.compile(r"(?:\A|\n[ \t]*\n)(?P<text>(?:(?: {4}[^\n]*)?\n)+)")
 

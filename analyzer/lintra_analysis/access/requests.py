@@ -16,7 +16,7 @@ from lintra_protocol.errors import InvalidMessageError, LintraError, OverloadedE
 from lintra_protocol.http.problems import MEDIA_TYPE, from_problem
 
 Document = dict[str, Any]
-"""A JSON object as docs/reference/analyzer.md describes it."""
+"""A JSON object as docs/reference/analyzer-tasks.md describes it."""
 
 
 class Requests:

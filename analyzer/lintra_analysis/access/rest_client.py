@@ -68,7 +68,7 @@ class AnalyzerClient(Requests):
         """Create and register a task; the answer has its `task_id`.
 
         Args:
-            specification: see docs/reference/analyzer.md.
+            specification: see docs/reference/analyzer-tasks.md.
             request_key: give the same one to repeat a request from another process.
             population: whose rows it is about; what is spent about the same people adds up. Everybody's if not given.
 
@@ -283,7 +283,7 @@ class AnalyzerClient(Requests):
             coming.unlink(missing_ok=True)
 
     def analyse(self, release_id: str, kind: str, **arguments: object) -> Document:
-        """Run an analysis, such as "regression" or "pca", with the arguments of docs/reference/analyzer.md.
+        """Run an analysis, such as "regression" or "pca", with the arguments of docs/reference/analyzer-releases.md.
 
         `release_id` may name windows of a stream as well, which are added up: `TASK:FIRST-LAST`.
 
@@ -301,7 +301,7 @@ class AnalyzerClient(Requests):
         return self._text(_analyses_of(release_id), {"kind": kind, **arguments}, media_type)
 
     def trend(self, task_id: str, column: str, **arguments: object) -> Document:
-        """Combine the windows of a task that were released, with the arguments of docs/reference/analyzer.md.
+        """Combine the windows of a task that were released, with the arguments of docs/reference/analyzer-releases.md.
 
         Raises:
             InvalidAnalysisError: fewer than two windows were released, or it does not fit the releases.
@@ -314,7 +314,7 @@ class AnalyzerClient(Requests):
         return self._text(f"/v1/tasks/{task_id}/trend", {"column": column, **arguments}, media_type)
 
     def timeline(self, task_id: str, **arguments: object) -> Document:
-        """Return columns over the windows of a stream, with the arguments of docs/reference/analyzer.md.
+        """Return columns over the windows of a stream, with the arguments of docs/reference/analyzer-releases.md.
 
         Raises:
             InvalidAnalysisError: the windows are no stream, none was released, or it does not fit them.

@@ -65,7 +65,9 @@ class ClipLimit:
 
 @dataclass(frozen=True)
 class Clipping:
-    """How many rows a bound changed, and how far it may move an answer (docs/explanation/estimators.md#clipped-rows).
+    """How many rows a bound changed, and how far it may move an answer.
+
+    docs/explanation/estimators-intervals.md#clipped-rows has the limits.
 
     The limits hold for the upper end of the count and if all of these rows lay within their columns' bounds; noise is
     left out of them.

@@ -1,7 +1,8 @@
 """Tests of several coefficients at once: a smaller regression against a larger one, and every term of one.
 
 A smaller regression is a subspace of directions. Its statistic is the minimum of Q there, which is chi-square with as
-many degrees of freedom as features are left out (docs/explanation/estimators.md#several-coefficients-at-once).
+many degrees of freedom as features are left out
+(docs/explanation/estimators-intervals.md#several-coefficients-at-once).
 """
 
 from collections.abc import Sequence

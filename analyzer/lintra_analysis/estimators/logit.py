@@ -3,7 +3,7 @@
 The coefficients are told where T passed, and no eigenvalue of the Hessian is below three of its deviations. Their sets
 are those of `score_sets`: under the model the score has mean zero and at most the Hessian as its variance over a
 population. Rounds of the same people are never pooled; windows with people of their own are, from the first that
-agrees with the one before it (docs/explanation/estimators.md#logistic-regression).
+agrees with the one before it (docs/explanation/estimators-more.md#logistic-regression).
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """The one point that a regression prints, predicts with and draws.
 
 The solution of the released matrix as it is has no bias and may lie anywhere: along features that nearly agree, the
-noise decides. The point is drawn towards 0 in two steps (docs/explanation/estimators.md#the-point):
+noise decides. The point is drawn towards 0 in two steps (docs/explanation/estimators-intervals.md#the-point):
 
 1. Eigenvalues of the features' products below 3 sigma sqrt(q) are raised to it, q the columns in use.
 2. All slopes are multiplied by the factor of James and Stein (1961), which is 0 where the products of features and

@@ -13,7 +13,7 @@ from lintra_protocol.privacy.limits import usual_delta
 from lintra_protocol.privacy.statement import ALONE, Claim, Neighbours, NoiseBy, Threat
 
 CLIENTS_PER_ROW = 30
-"""Fewer honest clients than this behind a row of a sketch are not planned for (docs/reference/analyzer.md)."""
+"""Fewer honest clients than this behind a row of a sketch are not planned for (docs/reference/analyzer-tasks.md)."""
 
 
 def usual_claim(

@@ -55,11 +55,11 @@ def build(context: CalibrationContext[OsnapSpecification]) -> Measurement:
 def default_rows(claim: Claim, num_columns: int, noising_servers: int = 0, sparsity: int = 1) -> int:
     """Return how many rows a sketch should have at the minimum cohort.
 
-    m = n r^2 mu^2 / (Delta^2 d), where sketching error and noise balance (docs/reference/analyzer.md), with r taken as
-    the row bound, hence r / Delta = 1/2 where a row is replaced and 1 where it becomes the null row. Rows are then kept
-    from 3 d and `sparsity` up, and before that few enough that `CLIENTS_PER_ROW` honest clients stand behind each.
-    The sketch, with a column for the clip counter, stays within `MAX_SKETCH_WORDS`. Where each of N servers adds as
-    much noise as is needed, m* is an N-th of that, and no coalition of clients counts.
+    m = n r^2 mu^2 / (Delta^2 d), where sketching error and noise balance (docs/reference/analyzer-tasks.md), with r
+    taken as the row bound, hence r / Delta = 1/2 where a row is replaced and 1 where it becomes the null row. Rows are
+    then kept from 3 d and `sparsity` up, and before that few enough that `CLIENTS_PER_ROW` honest clients stand behind
+    each. The sketch, with a column for the clip counter, stays within `MAX_SKETCH_WORDS`. Where each of N servers adds
+    as much noise as is needed, m* is an N-th of that, and no coalition of clients counts.
     """
     wanted = max(round(balanced_rows(claim, num_columns, noising_servers)), 3 * num_columns, sparsity)
     return max(2, min(wanted, most_rows(claim, noising_servers), MAX_ROWS, MAX_SKETCH_WORDS // (num_columns + 1)))

@@ -160,8 +160,8 @@ def foresee(
 ) -> ErrorForecast:
     """Forecast the errors of a specification's task at its smallest cohort.
 
-    `document` is the specification (docs/reference/analyzer.md). `sample` is public or synthetic rows; without it every
-    column is spread evenly over its bounds, independently. `target` is a column to explain by the others, if a
+    `document` is the specification (docs/reference/analyzer-tasks.md). `sample` is public or synthetic rows; without it
+    every column is spread evenly over its bounds, independently. `target` is a column to explain by the others, if a
     regression is planned. `organisation_rows` is the expected number of rows of each organisation; as many as the task
     allows if not given. `num_servers` is the number of servers; each adds noise where servers do.
 

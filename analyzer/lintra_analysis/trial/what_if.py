@@ -1,7 +1,7 @@
 """How well coefficients could be told from other cohorts and at other epsilons.
 
 The strength decides: the smallest eigenvalue of the features' products, which grows with the cohort, over the deviation
-of the noise in one of them, which does not (docs/explanation/estimators.md#strength).
+of the noise in one of them, which does not (docs/explanation/estimators-intervals.md#strength).
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,7 @@ from lintra_analysis.estimators.tabular import number, table
 from lintra_protocol.privacy.gaussian import gaussian_mu
 
 TELLS, HARDLY = 5.0, 2.0
-"""Strengths above which few intervals are unbounded, below which most are (docs/explanation/estimators.md#strength)."""
+"""Strengths above which few intervals are unbounded, and below which most are: estimators-intervals.md#strength."""
 
 MADE_UP, WORST, BEST = 10.0, 100.0, 3.0
 """By how much evenly filled, independent columns overstate the strength of real ones: usually, at worst, at best."""

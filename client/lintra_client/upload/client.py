@@ -240,8 +240,8 @@ class Client:
             rows: an array of shape `(n, d)` or a data frame with the task's columns by name, checked as a whole before
                 anything leaves; or any iterable, of which a row that does not fit is reported in the summary.
             source_for: returns whose facts the row with this index states, asked after the row was read (spellings:
-                docs/reference/client.md#names). Or `DISTINCT_SOURCES`: the caller vouches that no two rows are about
-                one source, and all rows are one charge, which counts for every source. Needed with a ledger.
+                docs/reference/client-ledger.md#names). Or `DISTINCT_SOURCES`: the caller vouches that no two rows are
+                about one source, and all rows are one charge, which counts for every source. Needed with a ledger.
             source_column: instead, the column of a data frame that says whose facts a row states; it is not sent.
             token_for: returns the token of the row with this index, in a task that asks for tokens.
             random_bytes_for: returns the source of the row with this index; rows are then encoded one by one.
