@@ -263,7 +263,8 @@ def prepared(page: str, place: Place, folder: Path) -> dict[str, str]:
     if page == "docs/how-to/collect-weekly.md":
         own |= of_two_windows(place)
     if page in OF_CLIENTS:
-        own |= of_an_organisation(place, folder) | of_an_earlier_task(place, folder)
+        age = "Alter" if page.endswith("client-commands.md") else "age"
+        own |= of_an_organisation(place, folder, age) | of_an_earlier_task(place, folder)
     if page == "docs/reference/analyzer.md":
         # Its first commands start an analyzer of their own; the others ask the one that has releases.
         _, service = local_services(folder, 2)
@@ -297,12 +298,12 @@ def of_two_windows(place: Place) -> dict[str, str]:
     return {"WEEKLY": task.task_id}
 
 
-def of_an_organisation(place: Place, folder: Path) -> dict[str, str]:
+def of_an_organisation(place: Place, folder: Path, age: str = "age") -> dict[str, str]:
     """Write the table of a hospital, and make a task that takes one report of each hospital."""
     with (folder / "north.csv").open("w", newline="") as file:
         people = [f"p{k // 2}" for k in range(200)]
         csv.writer(file).writerows(
-            [["patient", "age", "bmi"], *zip(people, *rows_of(PATIENTS[:2], 200).T, strict=True)]
+            [["patient", age, "bmi"], *zip(people, *rows_of(PATIENTS[:2], 200).T, strict=True)]
         )
     asks = asked(PATIENTS[:2]) | {"min_clients": 2, "contributors": {"rows_per_person": 2, "max_rows": 1000}}
     with AnalyzerClient(f"https://{NAMES[2]}", place.environment["TOKEN"]) as client:
