@@ -302,9 +302,7 @@ def of_an_organisation(place: Place, folder: Path, age: str = "age") -> dict[str
     """Write the table of a hospital, and make a task that takes one report of each hospital."""
     with (folder / "north.csv").open("w", newline="") as file:
         people = [f"p{k // 2}" for k in range(200)]
-        csv.writer(file).writerows(
-            [["patient", age, "bmi"], *zip(people, *rows_of(PATIENTS[:2], 200).T, strict=True)]
-        )
+        csv.writer(file).writerows([["patient", age, "bmi"], *zip(people, *rows_of(PATIENTS[:2], 200).T, strict=True)])
     asks = asked(PATIENTS[:2]) | {"min_clients": 2, "contributors": {"rows_per_person": 2, "max_rows": 1000}}
     with AnalyzerClient(f"https://{NAMES[2]}", place.environment["TOKEN"]) as client:
         return {"JOINT": client.create_task(asks)["task_id"]}
