@@ -111,7 +111,8 @@ def try_table(
     complete, incomplete = complete_rows(table)
     bounds, block = bounds_of(table), table.block()
     specification = _specification(table, bounds, epsilon, delta, wide=wide)
-    if whose is None and not wide:
+    if not wide and (whose is None or whose.rows_per_person == 1):
+        # The rows of a person who has several are shrunk together, for which there is no rule.
         specification |= _weighted(specification, bounds, complete)
     whole: NDArray[np.bool_] = np.logical_or(~np.isnan(block).any(axis=1), wide)
     persons = None if whose is None else whose.pairs[whole]
