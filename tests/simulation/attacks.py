@@ -221,6 +221,21 @@ async def look_changed(world: World, editor: Editor) -> None:
         return
 
 
+async def places_exchanged(world: World, editor: Editor) -> None:
+    """Let the rows of two batches say that each belongs to the other's task, and let one of them be released."""
+    known = list(_open(world, editor))
+    for server, place, course in known:
+        for at, other, another in known:
+            if at == server and another.batch == course.batch and another.task != course.task:
+                rows = [editor.read(server, "batches", each).get(each) for each in (place, other)]
+                if rows[0] is not None and rows[1] is not None:
+                    for key, row, taken in ((place, rows[0], rows[1]), (other, rows[1], rows[0])):
+                        exchanged = row | {"task": taken["task"]}
+                        _edited(editor, server, key, exchanged, "a batch is given to another task", "batches")
+                    await _released(world, course)
+                    return
+
+
 async def rows_of_another_batch(world: World, editor: Editor) -> None:
     """Give one batch the rows of another while the server stands still, and let it be closed."""
     known = list(_open(world, editor))
@@ -259,6 +274,7 @@ ATTACKS: tuple[Attack, ...] = (
     list_taken_away,
     look_taken_away,
     look_changed,
+    places_exchanged,
     rows_of_another_batch,
     rows_of_another_batch_in_a_new_one,
 )
