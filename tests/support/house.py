@@ -39,8 +39,9 @@ def public_members(kind: type = Mechanism) -> list[str]:
 
 
 def ladder(kind: type) -> list[str]:
-    """Return the classes of our own that a class is made of, itself first."""
-    return [each.__name__ for each in kind.__mro__ if each.__module__.startswith("lintra_")]
+    """Return the longest line of our own classes from a class up to its last base, itself first."""
+    above = [ladder(base) for base in kind.__bases__ if base.__module__.startswith("lintra_")]
+    return [kind.__name__, *max(above, key=len, default=[])]
 
 
 def lines_of_kinds() -> dict[str, int]:
