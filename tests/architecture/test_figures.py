@@ -4,6 +4,7 @@ The limits stand in figures.toml, which says today's figures and shrinks.
 """
 
 import tomllib
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,7 @@ STALE = 5
 """So many lines of a list may be needed no more: several people rename at the same time."""
 
 
+@cache
 def measured() -> dict[str, int]:
     return {
         "members_of_mechanism": len(public_members()),

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from support.house import modules
 from support.import_graph import ROOT
+from support.sources import parsed, statements
 
 PAGE = ROOT / "docs/reference/glossary.md"
 BANNED = {
@@ -45,7 +46,7 @@ def definitions() -> set[str]:
     """Return the names of all classes, of constants and fields with a type, and of other constants."""
     names = set()
     for path in modules():
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        for node in statements(parsed(path.read_text("utf-8"))):
             if isinstance(node, ast.ClassDef):
                 names.add(node.name)
             elif isinstance(node, ast.AnnAssign | ast.Assign):
@@ -59,7 +60,7 @@ def banned() -> set[str]:
     bad = set()
     for path in modules():
         place = str(path.relative_to(ROOT))
-        own = [node.name for node in ast.parse(path.read_text("utf-8")).body if isinstance(node, DEFINED)]
+        own = [node.name for node in parsed(path.read_text("utf-8")).body if isinstance(node, DEFINED)]
         bad |= {f"{place} {name}" for name in [path.stem, *own] if name.lower() in BANNED}
     return bad
 

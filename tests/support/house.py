@@ -12,6 +12,7 @@ import tokenize
 import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from lintra_protocol.encoding.documents import Frozen
@@ -76,6 +77,7 @@ def test_of(module: Path) -> Path:
     return ROOT.joinpath("tests", "unit", *inner[:-1], f"test_{inner[-1]}")
 
 
+@cache
 def untested() -> list[str]:
     """Return the modules that decide something and have no test of their name, from the repository's root."""
     found = [path for path in modules() if path.name != "__init__.py" and decides(path.read_text("utf-8"))]
