@@ -268,6 +268,7 @@ def test_every_room_knows_every_mechanism() -> None:
 
 
 @pytest.mark.parametrize(("kind", "cell"), cells())
+@pytest.mark.grid(3)
 def test_a_mechanism_fills_every_cell_of_the_table(kind: str, cell: str) -> None:
     fill(kind, cell)
 

@@ -567,6 +567,7 @@ def test_names_are_unique_within_a_file() -> None:
     assert len(names) == len(set(names))
 
 
+@pytest.mark.slow
 def test_writing_the_vectors_again_gives_the_committed_bytes(tmp_path: Path) -> None:
     subprocess.run([sys.executable, str(FOLDER / "reference.py"), str(tmp_path)], check=True)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {

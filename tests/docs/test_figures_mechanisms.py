@@ -88,6 +88,7 @@ def test_along_the_hypotenuse_there_are_two_maxima() -> None:
         (100, 10_000, (0.038405, 6), (0.41767, 5), (0.042247, 6)),
     ],
 )
+@pytest.mark.grid(3)
 def test_logistic_regression_needs_this_noise(
     regularization: float, rows: int, ours: tuple[float, int], published: tuple[float, int], alone: tuple[float, int]
 ) -> None:

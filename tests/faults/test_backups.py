@@ -59,6 +59,7 @@ EDITS = {
 
 @pytest.mark.parametrize("what", EDITS)
 @pytest.mark.parametrize("rule", [True, False], ids=["on", "off"])
+@pytest.mark.grid(2)
 async def test_a_doctored_backup_is_refused_and_nothing_is_put_in_place(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str, rule: bool
 ) -> None:

@@ -135,6 +135,7 @@ def test_a_damaged_database_is_a_finding_and_no_start_takes_it_for_a_new_one(
 
 @pytest.mark.parametrize("name", ["identity.key", "author.key", "tokens.key", "sealing-x25519.key", KEY_FILE, FILE])
 @pytest.mark.parametrize("damage", [*OF_KEYS, gone])
+@pytest.mark.grid(3)
 def test_a_damaged_key_or_file_of_tokens_is_a_finding(folder: Path, name: str, damage: Callable[[Path], None]) -> None:
     damage(folder / "keys" / name)
     looked_at(folder, files_of(folder))

@@ -88,6 +88,7 @@ def with_all_rules(bounds: Bounds) -> Found:
 
 
 @pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.grid(3)
 def test_one_edit_of_the_database_gains_nothing(world: str) -> None:
     found = with_all_rules(WORLDS[world])
     assert found.breach is None, found.way
@@ -103,6 +104,7 @@ def test_two_edits_gain_nothing_either(bounds: Bounds) -> None:
 
 
 @pytest.mark.parametrize(("rule", "breach", "bounds"), NEEDED, ids=[f"{rule}: {breach}" for rule, breach, _ in NEEDED])
+@pytest.mark.grid(2)
 def test_without_a_rule_its_attack_is_found_and_with_it_none(rule: str, breach: Breach, bounds: Bounds) -> None:
     found = explore(dataclasses.replace(Rules(), **{rule: False}), bounds, {breach})
     assert found.breach == breach

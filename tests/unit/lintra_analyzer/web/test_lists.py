@@ -34,6 +34,7 @@ def edit(life: Life, statement: str, *values: object) -> None:
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
+@pytest.mark.grid(2)
 async def test_a_row_that_cannot_be_read_is_shown_as_such_and_breaks_no_list(world: Life, damage: str) -> None:
     good, bad = await world.create(), await world.create(purpose="another")
     for task in (good, bad):
@@ -83,6 +84,7 @@ async def test_a_task_that_was_replaced_by_another_is_not_shown_under_its_name(w
         "UPDATE registrations SET state = 'of another version'",
     ],
 )
+@pytest.mark.grid(2)
 async def test_a_job_or_a_registration_that_cannot_be_read_breaks_no_page(world: Life, statement: str) -> None:
     task = await world.create()
     world.service.start_release(task.task_id)

@@ -39,6 +39,7 @@ def test_the_first_four_kinds_have_a_floor() -> None:
 
 
 @every_kind
+@pytest.mark.grid(3)
 def test_both_promises_are_kept_and_hardly_more(kind: str) -> None:
     task = both(kind)
     assert task.mechanism.floor > 0
@@ -56,6 +57,7 @@ def test_both_promises_are_kept_and_hardly_more(kind: str) -> None:
 
 
 @every_kind
+@pytest.mark.grid(3)
 def test_two_servers_cost_six_parts_in_a_hundred(kind: str) -> None:
     one, two = (make_task(kind, min_clients=200, max_corrupt_clients=10, noise=noise) for noise in ("clients", "both"))
     name, behind = one.measurement.layout.blocks[0].name, one.measurement.fullest_row(200)
@@ -65,6 +67,7 @@ def test_two_servers_cost_six_parts_in_a_hundred(kind: str) -> None:
 
 
 @every_kind
+@pytest.mark.grid(3)
 def test_every_server_draws_its_floor_in_proportion_and_nothing_for_exact_counts(kind: str) -> None:
     """False alarm below 1e-9: a chi-square of 4,000 draws a word, 6.5 deviations wide; a tenth less is 4 more away."""
     task = both(kind)
@@ -97,6 +100,7 @@ def test_an_exact_count_of_organisations_has_no_floor() -> None:
 
 
 @every_kind
+@pytest.mark.grid(3)
 def test_errors_and_headroom_count_what_servers_add(kind: str) -> None:
     task = both(kind)
     measurement, name = task.measurement, task.measurement.layout.blocks[0].name

@@ -8,6 +8,7 @@ from support import make_task
 
 
 @pytest.mark.parametrize("times", [1, 2, 3])
+@pytest.mark.grid(3)
 def test_a_floor_hides_as_so_many_clients_more(times: int) -> None:
     measured = make_task("ron_gauss", min_clients=40, noise="both").measurement
     without = replace(measured, mechanism=measured.mechanism.model_copy(update={"floor": 0}))

@@ -40,6 +40,7 @@ def random_tasks(kind: str, count: int = 4) -> list[Task]:
 
 
 @every_kind
+@pytest.mark.grid(3)
 def test_blocks_cover_all_words_of_a_report_and_of_a_release_and_none_twice(kind: str) -> None:
     for task in random_tasks(kind):
         layout = task.measurement.layout

@@ -102,6 +102,7 @@ def bound_of(squared: int) -> str:
 @pytest.mark.parametrize(
     ("rows", "squared", "bound"), [(1, 9, None), (2, 4, None), (3, 3, None), (3, 3, "2"), (2, 9, "3")]
 )
+@pytest.mark.grid(3)
 def test_no_person_moves_weighted_products_farther_than_stated_and_some_as_far(
     rows: int, squared: int, bound: str | None, trace: bool
 ) -> None:
