@@ -20,7 +20,7 @@ from papers.inherent_least_squares import inherent_least_squares
 from papers.inherent_privacy import inherent_privacy
 from papers.least_squares_corner import corner_sigma
 from showing import Cell, FloatArray, Plot, Shown, parser, runs_of, show, spread
-from spectrum import figures, logistic, process, redundant, utility, version4
+from spectrum import adversary, figures, logistic, process, redundant, utility, version4
 from spectrum.flights import FLIGHT_SKETCH_ROWS, flights, longest
 
 from lintra_curator.calibrated.calibrated_gaussian import Sensitivity, calibrate, renyi_envelope
@@ -285,6 +285,7 @@ def parts(full: bool, runs: int) -> dict[str, Callable[[], Shown]]:
         "ndis-by-leverage": by_leverage,
         "ndis-leverage-gain": leverage_gain,
         "ndis-calibrated": calibrated,
+        "ndis-calibrated-search": lambda: adversary.search(12 if full else 3),
         **version4.parts(runs),
         "ndis-table-1-accuracy": lambda: logistic.table_1_accuracy(runs),
         "ndis-table-1-error": process.table_1_error,

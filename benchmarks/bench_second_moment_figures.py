@@ -4,8 +4,9 @@
 
 Tables and algorithms are those of bench_second_moment_regression.py; here stand also the lines that promise nothing or
 less: the projection without its ridge, the posterior without one, Algorithm 3 as it is drawn, both ways to debias it,
-Algorithm 1 with the rows of Algorithm 2, and published Gaussian noise shifted until it is surely positive, which is how
-we read "scaled". Which of Figures 1 to 6 holds which panel is not in the text at hand.
+Algorithm 1 with the rows of Algorithm 2, and published Gaussian noise shifted if it is not positive, which is how we
+read "scaled". `second_moments/redundant.py` varies the redundant columns, and says which coefficients the Lasso sets
+to 0. Which of Figures 1 to 6 holds which panel is not in the text at hand.
 """
 
 import math
@@ -32,6 +33,7 @@ from bench_second_moment_regression import (
     surely,
 )
 from papers.second_moment import PublishedProjection, PublishedWishartNoise
+from second_moments.redundant import by_redundant, lasso_zeroes, shifted
 from showing import Cell, FloatArray, Plot, Shown, parser, runs_of, show, spread
 
 from lintra_curator.claims.claim import curator_claim
@@ -53,8 +55,7 @@ def other_lines(
     size, count = len(table.columns), table.rows.shape[0]
     wishart = PublishedWishartNoise().release(table, claim, source)
     rows = sketch_rows(table, lambda r: SQUARED_BOUND * published.theorem_3_1_ridge(claim, r))
-    reach = 2 * math.sqrt(size) * published.gaussian_sigma(claim) * SQUARED_BOUND
-    shifted = published_gaussian(table, generator, claim) + reach * np.eye(size)
+    scaled = shifted(published_gaussian(table, generator, claim), published.gaussian_sigma(claim) * SQUARED_BOUND)
     return {
         "projection of Algorithm 1, r of Algorithm 2": raw(
             PublishedProjection(sketch_rows=rows).release(table, claim, source).raw
@@ -63,7 +64,7 @@ def other_lines(
         "posterior without ridge (promises nothing)": raw(drawn(table.gram, count + size, True, source)),
         "wishart published, as drawn": raw(wishart.raw),
         "wishart published, second way to debias": raw(wishart.raw - surely(size, claim) * np.eye(size)),
-        "gaussian published, shifted": raw(shifted),
+        "gaussian published, scaled": raw(scaled),
     }
 
 
@@ -103,15 +104,15 @@ SPARSE = Design("sparse", 2.5, 0.5, 0, (), kept=4)
 
 
 def lasso(matrix: FloatArray, penalty: float) -> FloatArray:
-    """Return argmin b'Ab / 2 - c'b + penalty |b over the features|_1, A and c the products, by coordinate descent.
+    """Return argmin b'Ab / 2 - c'b + penalty |b but the intercept|_1, A and c the products, by coordinate descent.
 
-    Negative eigenvalues, which only noise makes, count as 0, so that there is a minimum; columns beyond the features
-    (the intercept) carry no penalty.
+    Negative eigenvalues, which only noise makes, count as 0, so that there is a minimum. The intercept, which stands
+    behind the features, carries no penalty.
     """
     values, vectors = np.linalg.eigh(matrix)
     products = (vectors * np.maximum(values, 1e-9 * values[-1])) @ vectors.T
     gram, cross = products[:-1, :-1], products[:-1, -1]
-    found, thresholds = np.zeros(len(cross)), np.where(np.arange(len(cross)) < FEATURES, penalty, 0.0)
+    found, thresholds = np.zeros(len(cross)), np.where(np.arange(len(cross)) == FEATURES, 0.0, penalty)
     for _ in range(10_000):
         before = found.copy()
         for i, threshold in enumerate(thresholds):
@@ -173,7 +174,7 @@ def noise_levels() -> Shown:
 
 
 def parts(full: bool, runs: int, log2n: Sequence[int] = ()) -> dict[str, Callable[[], Shown]]:
-    """Return the noise levels and the four panels by name; `log2n` overrides the sizes of panels by n."""
+    """Return the noise levels and the panels by name; `log2n` overrides the sizes of panels by n."""
     sizes = log2n or (range(12, 23) if full else (12, 14, 16))
     epsilons = EPSILONS if full else (0.05, 0.1, 0.5)
     by_size = [(size, AT_EPSILON) for size in sizes]
@@ -184,6 +185,8 @@ def parts(full: bool, runs: int, log2n: Sequence[int] = ()) -> dict[str, Callabl
         "single-by-n": lambda: figure("single-by-n", SINGLE, by_size, runs, by_size=True),
         "single-by-epsilon": lambda: figure("single-by-epsilon", SINGLE, by_epsilon, runs, by_size=False),
         "multi-by-n": lambda: figure("multi-by-n", MULTI, by_size, runs, by_size=True),
+        "redundant-by-n": lambda: by_redundant(log2n or ((12, 14, 16, 18, 20) if full else (12, 14)), runs),
+        "lasso-zeroes": lambda: lasso_zeroes(log2n or ((14, 16, 18, 20) if full else (12, 14)), runs, lasso),
         "multi-by-epsilon": lambda: figure("multi-by-epsilon", MULTI, by_epsilon, runs, by_size=False),
     }
 

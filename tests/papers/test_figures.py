@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import showing
 from bench_second_moment_regression import MULTI, SINGLE, Design, raw
+from second_moments.redundant import by_redundant, shifted
 from secure_sketching import figures
 from spectrum.flights import FLIGHT_SKETCH_ROWS, flights, longest
 
@@ -202,6 +203,20 @@ def test_the_lasso_without_a_penalty_solves_and_with_a_large_one_keeps_the_inter
     # Where a coefficient is not 0 the gradient is the penalty against its sign.
     gradient = products[:-1, :-1] @ between - products[:-1, -1]
     assert gradient[[0, 5, 20]] == pytest.approx([-40, 40, 0], abs=1e-4)
+
+
+def test_a_matrix_is_scaled_only_if_it_is_not_positive_definite() -> None:
+    positive, other = np.diag([2.0, 0.1]), np.diag([2.0, -0.1])
+    assert np.array_equal(shifted(positive, 3.0), positive)
+    assert np.allclose(shifted(other, 3.0), other + 2 * math.sqrt(2) * 3 * np.eye(2))
+
+
+@pytest.mark.slow
+def test_the_errors_with_redundant_columns_are_what_the_page_says() -> None:
+    found = numbers("\n".join(by_redundant((12,), 20).markdown().splitlines()[2:]))
+    lines = [line for line in BLOCKS["redundant-by-n"].splitlines() if line.startswith("| 4,096 |")]
+    assert np.allclose(found, numbers("\n".join(lines)), rtol=0.02)
+    assert not np.allclose(found, numbers("\n".join(lines[::-1])), rtol=0.02)
 
 
 @pytest.mark.slow

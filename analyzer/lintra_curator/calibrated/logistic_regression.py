@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, lambertw
 
 from lintra_analysis.releases.sampling import FLOATING_POINT_LAW
 from lintra_curator.calibrated.calibrated_gaussian import CalibratedPlan, Sensitivity, calibrate, calibrated_draw
@@ -21,6 +21,8 @@ from lintra_protocol.crypto.randomness import RandomBytes
 from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.privacy.statement import Claim
 
+_LARGEST_PULL = float(lambertw(1 / math.e).real) * (1 + 1e-12)
+"""W(1/e), the largest m / (1 + e^m)."""
 _TOLERANCE = 1e-9
 """Norm of the gradient at which the solver stops, in units of the row bound; the calibration allows for it."""
 
@@ -61,18 +63,47 @@ def logistic_sensitivity(
 ) -> Sensitivity:
     """Return the sensitivity to one record added or removed.
 
-    The optimum moves by at most l / lambda, since the objective is lambda-strongly convex. The eigenvalue that moves
-    has |ln| at most -ln(1 - l^2 / ((1 + lambda sigma^2)(4 lambda + l^2))), attained where the record is alone. `sigma`
-    is that of the added noise, at least 0; `row_bound` is l. `regularization` is lambda. `max_rows` is a public bound
-    of n, which bounds C from below; without it only sigma does.
+    The eigenvalue that moves has |ln| at most -ln(1 - l^2 / ((1 + lambda sigma^2)(4 lambda + l^2))), attained where the
+    record is alone. `sigma` is that of the added noise, at least 0; `row_bound` is l. `regularization` is lambda.
+    `max_rows` is a public bound of n. It bounds the optimum, and with it what the scatter hides (`mean_shift`); without
+    it the optimum moves by at most l / lambda, and only sigma hides that.
     """
-    distance = row_bound / regularization * (1 + 2 * _TOLERANCE) * CLIPPED
-    least = 0.0 if max_rows is None else 1 / (regularization + max_rows * (row_bound * CLIPPED) ** 2 / 4)
-    spread = math.sqrt(sigma**2 + least)
+    longest = row_bound * CLIPPED
+    most = math.inf if max_rows is None else regularization + max_rows * longest**2 / 4
+    solved = 2 * _TOLERANCE * longest / regularization / math.sqrt(sigma**2 + 1 / most) if most < math.inf else 0.0
+    if max_rows is None:
+        shift = longest / regularization * (1 + 2 * _TOLERANCE) / sigma if sigma > 0 else math.inf
+    else:
+        shift = mean_shift(sigma, longest, regularization, max_rows) + solved
     square = row_bound**2 * CLIPPED
     moved = square / ((1 + regularization * sigma**2) * (4 * regularization + square))
     ratio = -math.log1p(-moved)
-    return Sensitivity(distance / spread if spread > 0 else math.inf, ratio, ratio, one_direction=True)
+    return Sensitivity(shift, ratio, ratio, one_direction=True)
+
+
+def mean_shift(sigma: float, row_bound: float, regularization: float, max_rows: int) -> float:
+    """Return a bound of how far one of `max_rows` records moves the exact optimum, over the scatter that hides it.
+
+    At an optimum lambda |theta|^2 = sum p_i m_i with m_i the margins and p_i = 1 / (1 + e^m_i), and m p is at most
+    W(1/e). So no margin passes M = l sqrt(W(1/e) n / lambda), nor does one between two optima. There p_i (1 - p_i) is
+    at least c / 4 with c = cosh(M / 2)^-2, so that the objective's Hessian is at least (1 - c) lambda + c P, where P =
+    lambda I + X^T X / 4 is the inverse of the scatter. The record's gradient is at most l / (1 + e^-M). For a shift v
+    with weights q over the eigenvalues w of P, |v| E_q[(1 - c) lambda + c w] is at most the gradient. The squared
+    distance |v|^2 E_q[w / (1 + sigma^2 w)] is then largest where q is one eigenvalue, since w / (1 + sigma^2 w) is
+    concave. What remains is a maximum over w in [lambda, lambda + n l^2 / 4], whose only turning point has a closed
+    form (docs/reference/mechanisms/calibrated_gaussian.md).
+    """
+    margin = row_bound * math.sqrt(_LARGEST_PULL * max_rows / regularization)
+    curvature = 1 / math.cosh(min(margin / 2, 300.0)) ** 2
+    gradient = row_bound * float(expit(margin))
+    base, low, high = (1 - curvature) * regularization, regularization, regularization + max_rows * row_bound**2 / 4
+    # The derivative's sign is that of base - curvature w - 2 curvature sigma^2 w^2, which falls in w.
+    if curvature == 0 or base - curvature * high - 2 * curvature * sigma**2 * high**2 >= 0:
+        turning = high
+    else:
+        turning = 2 * base / (curvature + math.sqrt(curvature**2 + 8 * curvature * sigma**2 * base))
+    at = min(max(turning, low), high)
+    return gradient / (base + curvature * at) * math.sqrt(at / (1 + sigma**2 * at))
 
 
 def plan_logistic(claim: Claim, row_bound: float, regularization: float, max_rows: int | None = None) -> CalibratedPlan:

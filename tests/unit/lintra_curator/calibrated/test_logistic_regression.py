@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from lintra_curator.calibrated.logistic_regression import logistic_regression, logistic_sensitivity
+from lintra_curator.calibrated.logistic_regression import logistic_regression, logistic_sensitivity, mean_shift
 from lintra_curator.claims.claim import curator_claim
 from support import source
 
@@ -33,6 +33,55 @@ def test_a_record_alone_attains_the_ratio_and_others_stay_below() -> None:
             assert np.sort(ratios)[:2] == pytest.approx([0, 0], abs=1e-9)
             assert ratios.max() <= bound
             assert (ratios.max() == pytest.approx(bound, rel=1e-9)) == (count == 0)
+
+
+def shift_of(rows: np.ndarray, regularization: float, sigma: float) -> float:
+    """Return how far the last of some records, which are times their labels, moves the optimum over the scatter."""
+
+    def optimum(part: np.ndarray) -> np.ndarray:
+        theta = np.zeros(rows.shape[1])
+        for _ in range(25):
+            miss = expit(-part @ theta)
+            hessian = regularization * np.eye(theta.size) + (part.T * (miss * (1 - miss))) @ part
+            theta = theta - np.linalg.solve(hessian, regularization * theta - part.T @ miss)
+        return theta
+
+    moved = optimum(rows) - optimum(rows[:-1])
+    scatter = np.linalg.inv(regularization * np.eye(rows.shape[1]) + rows.T @ rows / 4)
+    return math.sqrt(moved @ np.linalg.solve(scatter + sigma**2 * np.eye(rows.shape[1]), moved))
+
+
+def test_no_record_moves_the_optimum_farther_than_the_bound_and_a_lone_one_comes_near() -> None:
+    generator, nearest = np.random.default_rng(8), 0.0
+    for _ in range(25):
+        count, regularization = int(generator.integers(1, 30)), float(10 ** generator.uniform(0, 2))
+        sigma = float(10 ** generator.uniform(-2, 0))
+        # Few directions and labels that mostly agree: optima far out, and records against them.
+        rows = generator.normal(size=(count, 2)) * [1.0, 0.2] + [generator.uniform(0, 2), 0]
+        rows[-1] *= generator.choice([-1, 1])
+        rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1)
+        bound = mean_shift(sigma, 1.0, regularization, count)
+        assert shift_of(rows, regularization, sigma) <= bound
+        nearest = max(nearest, shift_of(rows, regularization, sigma) / bound)
+    assert nearest > 0.9
+    # Where records hardly bend the objective, the gradient of a lone record is half of l, and the bound says so.
+    assert mean_shift(0.0, 1.0, 1e6, 1) == pytest.approx(shift_of(np.eye(2)[:1], 1e6, 0.0), rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("sigma", "regularization", "count"), [(0.0, 1.0, 40), (0.3, 2.0, 40), (0.3, 50.0, 9), (5.0, 1.0, 10**6)]
+)
+def test_the_bound_of_the_shift_is_the_largest_over_a_grid_of_eigenvalues(
+    sigma: float, regularization: float, count: int
+) -> None:
+    margin = math.sqrt(0.27846454276 * count / regularization)
+    bend, eigenvalues = (
+        math.cosh(min(margin / 2, 300)) ** -2,
+        np.geomspace(regularization, regularization + count / 4, 4001),
+    )
+    hidden = np.sqrt(eigenvalues / (1 + sigma**2 * eigenvalues))
+    found = expit(margin) * hidden / ((1 - bend) * regularization + bend * eigenvalues)
+    assert mean_shift(sigma, 1.0, regularization, count) == pytest.approx(found.max(), rel=1e-5)
 
 
 def made_labels(count: int = 400) -> tuple[np.ndarray, np.ndarray]:
