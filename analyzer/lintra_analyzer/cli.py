@@ -28,6 +28,7 @@ from lintra_analyzer.commands.asking import (
     Url,
     client_of,
     give_up,
+    print_entry,
     print_json,
 )
 from lintra_analyzer.settings import Settings
@@ -35,39 +36,36 @@ from lintra_analyzer.storage.keys import load_keys
 from lintra_protocol.crypto.randomness import system_randomness
 from lintra_protocol.task import Task
 from lintra_service.bearer_tokens import new_token, token_hash
-from lintra_service.findings import print_findings
+from lintra_service.findings import print_findings, print_findings_as_json
 from lintra_service.settings import InvalidSettingsError
 
 
-def task_line(task: dict[str, Any]) -> str:
-    """Describe a task."""
+def task_line(task: dict[str, Any]) -> tuple[str, ...]:
+    """Describe a task, its identifier first."""
     if "unreadable" in task:
-        return f"{task['task_id']}  unreadable: {task['unreadable']}"
+        return task["task_id"], f"unreadable: {task['unreadable']}"
     state = "" if task["registered"] else ", not registered with every server"
-    return (
-        f"{task['task_id']}  until {_moment(task['not_after_seconds'])}  {task['mechanism']}, at least "
-        f"{task['min_clients']} clients, epsilon {_short(task['epsilon'])} at delta {_short(task['delta'])}{state}  "
-        f"{task['purpose']}"
-    )
+    promise = f"epsilon {_short(task['epsilon'])} at delta {_short(task['delta'])}"
+    what = f"{task['mechanism']}, at least {task['min_clients']} clients, {promise}{state}"
+    return task["task_id"], f"until {_moment(task['not_after_seconds'])}", what, task["purpose"]
 
 
-def release_line(release: dict[str, Any]) -> str:
-    """Describe a release."""
+def release_line(release: dict[str, Any]) -> tuple[str, ...]:
+    """Describe a release, its identifier first."""
     if "unreadable" in release:
-        return f"{release['release_id']}  unreadable: {release['unreadable']}"
-    return (
-        f"{release['release_id']}  {_moment(release['released_at'])}  {release['mechanism']}, "
-        f"{release['num_clients']} clients, epsilon {_short(release['epsilon'])} at delta {_short(release['delta'])}"
-    )
+        return release["release_id"], f"unreadable: {release['unreadable']}"
+    promise = f"epsilon {_short(release['epsilon'])} at delta {_short(release['delta'])}"
+    what = f"{release['mechanism']}, {release['num_clients']} clients, {promise}"
+    return release["release_id"], _moment(release["released_at"]), what
 
 
-def window_line(window: dict[str, Any]) -> str:
-    """Describe a window, and what became of it."""
+def window_line(window: dict[str, Any]) -> tuple[str, ...]:
+    """Describe a window, its number first, and what became of it."""
     what = f"{window['num_clients']} clients, {window['release_id']}" if window["release_id"] else ""
     if window["problem"] is not None:
         what = window["problem"]["detail"] or window["problem"]["title"]
     when = f"{_moment(window['begins_seconds'])} to {_moment(window['ends_seconds'])}"
-    return f"{window['window']:5}  {when}  {window['state']}  {what}".rstrip()
+    return f"{window['window']:5}", when, window["state"], what
 
 
 def _moment(seconds: int) -> str:
@@ -80,11 +78,15 @@ def _short(real: str) -> str:
 
 app = typer.Typer(help="The analyst's service: tasks, releases, analyses.", no_args_is_help=True)
 task_app = typer.Typer(help="Make and look at tasks.", no_args_is_help=True)
-app.add_typer(task_app, name="task")
-app.add_typer(models.app, name="model")
+
+SERVICE, TASKS, RELEASES = "Run the service", "Tasks", "Releases"
+"""The groups in which the commands are listed; `analyses` has one more."""
+
+app.add_typer(task_app, name="task", rich_help_panel=TASKS)
+app.add_typer(models.app, name="model", rich_help_panel=TASKS)
 app.add_typer(analyses.app)
-app.add_typer(access.app, name="access")
-app.command("sign-in-link")(access.sign_in_link)
+app.add_typer(access.app, name="access", rich_help_panel=SERVICE)
+app.command("sign-in-link", rich_help_panel=SERVICE)(access.sign_in_link)
 
 _STAGES = {
     "inventory": "closing the batch at every server",
@@ -96,66 +98,80 @@ _STAGES = {
 Config = Annotated[Path, typer.Option("--config", help="The settings, a TOML file.")]
 
 
-@app.command()
+@app.command(rich_help_panel=SERVICE)
 def run(config: Config) -> None:
-    """Run the service until SIGTERM or SIGINT."""
+    """Run the service until it is asked to stop."""
     from lintra_analyzer.serve import run as serve
 
     with _settings_errors():
         serve(Settings.load(config))
 
 
-@app.command()
-def doctor(config: Config) -> None:
-    """Look at everything an analyzer stands on, also while it runs; exit with 1 if something must be done.
+@app.command(rich_help_panel=SERVICE)
+def doctor(config: Config, as_json: AsJson = False) -> None:
+    """Look at everything that an analyzer needs, also while it runs.
 
-    Every finding names what mends it and what that costs. Advice alone ends with 0.
+    Every finding names what mends it and what that costs. The exit code is 1 if something must be done, and 0 if there
+    is advice only.
     """
     from lintra_analyzer.commands.doctor import examine
 
     with _settings_errors():
-        code = print_findings(examine(Settings.load(config), config), typer.echo)
+        printed = print_findings_as_json if as_json else print_findings
+        code = printed(examine(Settings.load(config), config), typer.echo)
     raise typer.Exit(code)
 
 
-@app.command("example-config")
+@app.command("example-config", rich_help_panel=SERVICE)
 def example_config() -> None:
     """Print a commented settings file."""
     typer.echo(files("lintra_analyzer").joinpath("example.toml").read_text("utf-8"), nl=False)
 
 
-@app.command()
+@app.command(rich_help_panel=SERVICE)
 def keys(config: Config) -> None:
-    """Print the analyzer's public keys as JSON; servers allow the author key in their policy."""
+    """Print the analyzer's public keys as JSON. The servers' operators allow the author key in their policy."""
     with _settings_errors():
         settings = Settings.load(config)
         found = load_keys(settings.key_folder, settings.create_keys, system_randomness)
     print_json(found.public())
 
 
-@app.command()
+@app.command(rich_help_panel=SERVICE)
 def token(
     file: Annotated[Path | None, typer.Option("--file", help="Append the token's hash to this file.")] = None,
+    as_json: AsJson = False,
 ) -> None:
-    """Make an operator's token for the settings, shown once; without --file, its hash goes to the standard error."""
+    """Make an operator's token for the settings, and show it once.
+
+    Without --file its hash goes to the standard error.
+    """
     made = new_token(system_randomness)
     if file is None:
-        typer.echo(f"sha256: {token_hash(made)}", err=True)
+        if not as_json:
+            typer.echo(f"sha256: {token_hash(made)}", err=True)
     else:
         file.parent.mkdir(parents=True, exist_ok=True)
         with file.open("a", encoding="ascii") as lines:
             lines.write(token_hash(made) + "\n")
-    typer.echo(made)
+    if as_json:
+        print_json({"token": made, "sha256": token_hash(made)})
+    else:
+        typer.echo(made)
 
 
 @task_app.command("create")
 def create(
-    specification: Annotated[Path, typer.Argument(help="The specification, a JSON file (docs/reference/analyzer.md).")],
+    specification: Annotated[Path, typer.Argument(help="The specification, a JSON file; `lintra trial` writes one.")],
     url: Url = DEFAULT_URL,
     token: Token = "",
     as_json: AsJson = False,
-    request_key: Annotated[str | None, typer.Option(help="Repeating it finds the same task.")] = None,
-    population: Annotated[str | None, typer.Option(help="Whose rows it is about; everybody's if not given.")] = None,
+    request_key: Annotated[
+        str | None, typer.Option(help="A word of yours: the same word finds the same task again.")
+    ] = None,
+    population: Annotated[
+        str | None, typer.Option(help="Whose rows the task is about; everybody's if not given.")
+    ] = None,
 ) -> None:
     """Calibrate and sign a task, register it with every server, and print its identifier."""
     try:
@@ -176,18 +192,29 @@ def create(
 
 @task_app.command("second-round", context_settings=IDENTIFIERS)
 def second_round(
-    task_id: Annotated[str, typer.Argument(help="The first round: ron_gauss or range_finder with 2 rounds, released.")],
+    task_id: Annotated[
+        str,
+        typer.Argument(
+            help="The task of the first round, which was released: a ron_gauss or range_finder with 2 rounds."
+        ),
+    ],
     url: Url = DEFAULT_URL,
     token: Token = "",
-    row_bound: Annotated[str | None, typer.Option(help="Of rows about means, or along directions.")] = None,
+    as_json: AsJson = False,
+    row_bound: Annotated[
+        str | None, typer.Option(help="The longest row of the second round, in normalised units.")
+    ] = None,
 ) -> None:
     """Make the second of two rounds from the release of the first, register it, and print its identifier."""
     with client_of(url, token) as client, waiting("registering the second round with every server"):
-        made = client.create_second_task(task_id, row_bound)["task_id"]
-    typer.echo(made)
+        made = client.create_second_task(task_id, row_bound)
+    if as_json:
+        print_json(made)
+    else:
+        typer.echo(made["task_id"])
 
 
-@app.command("tasks")
+@app.command("tasks", rich_help_panel=TASKS)
 def list_tasks(url: Url = DEFAULT_URL, token: Token = "", as_json: AsJson = False) -> None:
     """List all tasks, the newest first."""
     with client_of(url, token) as client:
@@ -196,7 +223,7 @@ def list_tasks(url: Url = DEFAULT_URL, token: Token = "", as_json: AsJson = Fals
         print_json(found)
         return
     for task in found:
-        typer.echo(task_line(task))
+        print_entry(*task_line(task))
 
 
 @task_app.command("show", context_settings=IDENTIFIERS)
@@ -204,29 +231,34 @@ def show(
     task_id: TaskId,
     url: Url = DEFAULT_URL,
     token: Token = "",
-    live: Annotated[bool, typer.Option("--live", help="Ask the servers now.")] = False,
+    live: Annotated[bool, typer.Option("--live", help="Ask the servers now how many reports they hold.")] = False,
 ) -> None:
     """Print a task as JSON."""
     with client_of(url, token) as client:
         print_json(client.task(task_id, live))
 
 
-@app.command("admission-tokens", context_settings=IDENTIFIERS)
+@app.command("admission-tokens", context_settings=IDENTIFIERS, rich_help_panel=TASKS)
 def admission_tokens(
     task_id: TaskId,
-    count: Annotated[int, typer.Option("--count", min=1, help="How many: one for each client.")] = 1,
+    count: Annotated[int, typer.Option("--count", min=1, help="How many tokens: one for each client.")] = 1,
     url: Url = DEFAULT_URL,
     token: Token = "",
+    as_json: AsJson = False,
 ) -> None:
-    """Make admission tokens for a task's clients, one a line; each is a secret, and nothing is kept of it."""
+    """Make admission tokens for a task's clients, one a line. Each is a secret, and the analyzer keeps none."""
     with client_of(url, token) as client:
-        for made in client.tokens(task_id, count):
-            typer.echo(made)
+        made = client.tokens(task_id, count)
+    if as_json:
+        print_json(made)
+        return
+    for each in made:
+        typer.echo(each)
 
 
-@app.command(context_settings=IDENTIFIERS)
+@app.command(context_settings=IDENTIFIERS, rich_help_panel=TASKS)
 def census(task_id: TaskId, url: Url = DEFAULT_URL, token: Token = "", as_json: AsJson = False) -> None:
-    """Say who lacks how many reports, before the batch is closed; it changes nothing."""
+    """Say how many reports each server holds, and how many it lacks, before the batch is closed."""
     with client_of(url, token) as client, waiting("asking every server what it holds"):
         found = client.census(task_id)
     if as_json:
@@ -242,62 +274,80 @@ def census(task_id: TaskId, url: Url = DEFAULT_URL, token: Token = "", as_json: 
     typer.echo(found["gate"])
 
 
-@app.command(context_settings=IDENTIFIERS)
+@app.command(context_settings=IDENTIFIERS, rich_help_panel=TASKS)
 def windows(task_id: TaskId, url: Url = DEFAULT_URL, token: Token = "", as_json: AsJson = False) -> None:
-    """List the windows of a task that have begun, and what became of each; they are released by themselves."""
+    """List the windows of a task that have begun, and what became of each. The analyzer releases them by itself."""
     with client_of(url, token) as client:
         found = client.windows(task_id)
     if as_json:
         print_json(found)
         return
     for window in found:
-        typer.echo(window_line(window))
+        print_entry(*window_line(window))
 
 
-@app.command(context_settings=IDENTIFIERS)
+@app.command(context_settings=IDENTIFIERS, rich_help_panel=RELEASES)
 def release(
     task_id: TaskId,
     url: Url = DEFAULT_URL,
     token: Token = "",
-    wait: Annotated[float, typer.Option("--wait", help="Seconds to wait for a running release.")] = 600.0,
+    wait: Annotated[float, typer.Option("--wait", help="How many seconds to wait for the release.")] = 600.0,
+    as_json: AsJson = False,
 ) -> None:
-    """Release a task's batch and print the release's identifier; exit code 75 if it is not ready yet."""
+    """Release a task's batch and print the release's identifier. The exit code is 75 if it is not ready yet."""
     with client_of(url, token) as client:
         with _progress() as progress:
             release_id = client.release(task_id, wait, progress=progress)
+        if as_json:
+            print_json({"release_id": release_id, "witnesses": _witnesses(client, release_id)})
+            return
         typer.echo(release_id)
         _tell_witnesses(client, release_id)
 
 
-@app.command(context_settings=IDENTIFIERS)
+@app.command(context_settings=IDENTIFIERS, rich_help_panel=RELEASES)
 def download(
     release_id: ReleaseId,
-    name: Annotated[Path, typer.Argument(help="NAME.npz, NAME.json and NAME.task.json are written.")],
+    name: Annotated[
+        Path, typer.Argument(help="What the three files are called: NAME.npz, NAME.json and NAME.task.json.")
+    ],
     url: Url = DEFAULT_URL,
     token: Token = "",
+    as_json: AsJson = False,
 ) -> None:
-    """Write a release as three files, which lintra_analysis.open_release reads without a network."""
+    """Write a release as three files, which `open_release` reads in Python without a network."""
     with client_of(url, token) as client:
         with waiting("fetching the release"):
             client.download_release(release_id, name)
+        if as_json:
+            files_written = [f"{name}{end}" for end in (".npz", ".json", ".task.json")]
+            print_json({"files": files_written, "witnesses": _witnesses(client, release_id)})
+            return
         typer.echo(f"{name}.npz")
         _tell_witnesses(client, release_id)
 
 
-@app.command(context_settings=IDENTIFIERS)
+@app.command(context_settings=IDENTIFIERS, rich_help_panel=RELEASES)
 def evidence(
     release_id: ReleaseId,
-    file: Annotated[Path, typer.Argument(help="Where to write it.")],
+    file: Annotated[Path, typer.Argument(help="The file to write.")],
     url: Url = DEFAULT_URL,
     token: Token = "",
+    as_json: AsJson = False,
 ) -> None:
-    """Write what the servers of a verified task signed, with their check shares; `lintra audit replay` checks it."""
+    """Write what the servers of a verified task signed, with their check shares.
+
+    `lintra audit replay` checks it.
+    """
     with client_of(url, token) as client, waiting("fetching the evidence"):
         client.download_evidence(release_id, file)
-    typer.echo(str(file))
+    if as_json:
+        print_json({"file": str(file)})
+    else:
+        typer.echo(str(file))
 
 
-@app.command("releases")
+@app.command("releases", rich_help_panel=RELEASES)
 def list_releases(url: Url = DEFAULT_URL, token: Token = "", as_json: AsJson = False) -> None:
     """List all releases, the newest first."""
     with client_of(url, token) as client:
@@ -306,15 +356,18 @@ def list_releases(url: Url = DEFAULT_URL, token: Token = "", as_json: AsJson = F
         print_json(found)
         return
     for each in found:
-        typer.echo(release_line(each))
+        print_entry(*release_line(each))
 
 
 def _tell_witnesses(client: AnalyzerClient, release_id: str) -> None:
     """Say on the standard error which servers had a witness: the standard output holds what a script reads."""
-    record = client.record(release_id).record
-    task = Task.from_value(client.task(record.task_id)["definition"])
-    for line in witness_lines(record, task):
+    for line in _witnesses(client, release_id):
         typer.echo(line, err=True)
+
+
+def _witnesses(client: AnalyzerClient, release_id: str) -> list[str]:
+    record = client.record(release_id).record
+    return witness_lines(record, Task.from_value(client.task(record.task_id)["definition"]))
 
 
 @contextmanager
@@ -324,7 +377,8 @@ def _progress() -> Iterator[Callable[[str], None]]:
     with console.status("asking the analyzer") if console.is_terminal else nullcontext() as status:
 
         def said(stage: str) -> None:
-            text = _STAGES.get(stage, stage)
+            step = f"step {[*_STAGES].index(stage) + 1} of {len(_STAGES)}: " if stage in _STAGES else ""
+            text = step + _STAGES.get(stage, stage)
             if status is None:
                 typer.echo(text, err=True)
             else:

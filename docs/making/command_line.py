@@ -20,7 +20,9 @@ def command_line_page() -> str:
     parts = [
         "# The command line\n",
         "One command, `lintra`, has a word for every role. This page is made from the command itself, and",
-        "`--help` behind any word prints the same.\n",
+        "`--help` behind any word prints the same. With `--json` a command",
+        "prints one document for programs. The shell completes words and options after",
+        "`lintra --install-completion`.\n",
         table(("command", "is for"), [(f"[`lintra {word}`](#lintra-{word})", ROLES[word][0]) for word in ROLES]),
     ]
     for word in ROLES:

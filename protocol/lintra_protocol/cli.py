@@ -1,5 +1,6 @@
 """The commands of `lintra` that concern a task and belong to no role."""
 
+import json
 import sys
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -19,13 +20,20 @@ from lintra_protocol.trust import trust_in_words
 
 task = typer.Typer(no_args_is_help=True, help="Read and check task definitions.")
 
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 TaskFile = Annotated[str, typer.Argument(metavar="FILE", help="A canonical task definition; '-' reads standard input.")]
 
 
 @task.command()
-def show(file: TaskFile) -> None:
-    """Explain a task: its parties, its columns, and the privacy recomputed from its parameters."""
+def show(file: TaskFile, as_json: AsJson = False) -> None:
+    """Explain a task: its parties, its columns, and its privacy, computed anew from its parameters."""
     definition = read_task(file)
+    if as_json:
+        definition.check()
+        typer.echo(
+            json.dumps({"task_id": definition.task_id, "lines": [printable(one) for one in describe(definition)]})
+        )
+        return
     for line in describe(definition):
         typer.echo(printable(line))
     definition.check()
@@ -36,12 +44,16 @@ def show(file: TaskFile) -> None:
 def verify(
     file: TaskFile,
     task_id: Annotated[str, typer.Option("--id", metavar="ID", help="The identifier that the task must have.")],
+    as_json: AsJson = False,
 ) -> None:
     """Check that a definition is the task with this identifier, and that its promise holds."""
     definition = read_task(file)
     if definition.task_id != task_id:
         raise InvalidTaskError(f"the definition's identifier is {definition.task_id}, not {task_id}")
     definition.check()
+    if as_json:
+        typer.echo(json.dumps({"task_id": task_id, "holds": True}))
+        return
     typer.echo(f"{task_id}: the definition has this identifier, and its promise holds.")
 
 

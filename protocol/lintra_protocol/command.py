@@ -4,6 +4,7 @@ Only the role whose word is typed is loaded; the others are listed from the tabl
 neither NumPy nor a web framework.
 """
 
+import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import EntryPoint, entry_points
@@ -52,9 +53,7 @@ def build(commands: Iterable[EntryPoint], typed: str | None = None) -> typer.Typ
     commands = sorted(commands, key=lambda entry: entry.name)
     # Drawing a frame around a list of words would take longer than all the rest.
     markup: Literal["rich"] | None = "rich" if any(entry.name == typed for entry in commands) else None
-    app = typer.Typer(
-        no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False, rich_markup_mode=markup
-    )
+    app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=markup)
     app.callback()(_root)
     for command in commands:
         explain, extra = ROLES.get(command.name, ("", command.name))
@@ -78,13 +77,24 @@ def build(commands: Iterable[EntryPoint], typed: str | None = None) -> typer.Typ
 def main(arguments: list[str] | None = None) -> None:
     """Run the command; a refusal is told in words and ends with exit status 1, a question to the user with 2."""
     words = sys.argv[1:] if arguments is None else arguments
-    # The command itself takes nothing but --help and --version, so the first word is a role's.
-    app = build(entry_points(group=GROUP), words[0] if words else None)
     try:
+        # The command itself has options without values only, so the first word is a role's.
+        app = build(entry_points(group=GROUP), completed() or (words[0] if words else None))
         app(args=words)
+    except KeyboardInterrupt:
+        # Typer ends a command that runs; this is Ctrl-C while its role was being loaded.
+        raise SystemExit(130) from None
     except LintraError as error:
         typer.echo(f"{error.title()}\n{error.detail}".rstrip(), err=True)
         raise SystemExit(error.exit_status) from None
+
+
+def completed() -> str | None:
+    """Return the role of a line that a shell asks to complete, so that its commands and options are known."""
+    line = os.environ.get("_TYPER_COMPLETE_ARGS", "") if "_LINTRA_COMPLETE" in os.environ else ""
+    # A word that is still being typed is completed from the list of roles.
+    words = line.split(" ")[1:-1] or [""]
+    return words[0] if words[0] in ROLES else None
 
 
 class RetryDetails(Protocol):

@@ -4,8 +4,9 @@
 0 where nothing is wrong or where there is advice only, 1 where there is trouble.
 """
 
+import json
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Literal
 
 Severity = Literal["trouble", "advice"]
@@ -36,7 +37,7 @@ class HealthFinding:
 def print_findings(findings: Iterable[HealthFinding], write: Callable[[str], None] = print) -> int:
     """Print every finding as it comes, and return the exit code: 1 if there is trouble, else 0.
 
-    `findings` are may be a generator, so that what was found before a long look is seen at once.
+    `findings` may be a generator, so that what was found before a long look is seen at once.
     """
     found: set[Severity] = set()
     for finding in findings:
@@ -46,3 +47,11 @@ def print_findings(findings: Iterable[HealthFinding], write: Callable[[str], Non
     if not found:
         write("nothing is wrong")
     return SICK if "trouble" in found else WELL
+
+
+def print_findings_as_json(findings: Iterable[HealthFinding], write: Callable[[str], None] = print) -> int:
+    """Print all findings as one JSON document, and return the exit code."""
+    found = list(findings)
+    is_sick = any(finding.severity == "trouble" for finding in found)
+    write(json.dumps({"well": not is_sick, "findings": [asdict(finding) for finding in found]}, indent=2))
+    return SICK if is_sick else WELL

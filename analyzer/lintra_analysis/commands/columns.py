@@ -15,14 +15,21 @@ As = Annotated[
     typer.Option("--as", metavar="COLUMN=READING", help=f"How a column is meant: {', '.join(READINGS)}."),
 ]
 Missing = Annotated[
-    list[str] | None, typer.Option("--missing", metavar="COLUMN=CODE", help="A cell that means a missing value.")
+    list[str] | None,
+    typer.Option("--missing", metavar="COLUMN=CODE", help="A cell that means a missing value, with its column."),
 ]
-Drop = Annotated[list[str] | None, typer.Option("--drop", metavar="COLUMN", help="A column that is left out.")]
+Drop = Annotated[
+    list[str] | None, typer.Option("--drop", metavar="COLUMN", help="Leave this column out; may be repeated.")
+]
 Keep = Annotated[
-    list[str] | None, typer.Option("--column", metavar="COLUMN", help="Use this column; without it all are used.")
+    list[str] | None,
+    typer.Option("--column", metavar="COLUMN", help="Use this column; may be repeated; by default all."),
 ]
 AcceptGuesses = Annotated[
-    bool, typer.Option("--accept-guesses", help="Take the likelier reading where two are open, and ask nothing.")
+    bool,
+    typer.Option(
+        "--accept-guesses", help="Where a column can be read in two ways, take the likelier one and ask nothing."
+    ),
 ]
 
 

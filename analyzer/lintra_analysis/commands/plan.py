@@ -45,9 +45,26 @@ COMPARED = ("osnap", "second_moment")
 """The mechanisms that a plan compares when none is named; both are planned for if one of them is."""
 
 
-Weight = Annotated[float | None, typer.Option(help="Of the clip counter; 0 for none, by default .2.")]
+Covariance = Literal["pooled", "per_class"]
+Solve = Annotated[
+    Literal["epsilon", "clients"] | None,
+    typer.Option(help="Find the smallest number of clients, or the smallest epsilon, that is enough."),
+]
+SpecificationFile = Annotated[
+    Path | None,
+    typer.Argument(
+        metavar="[SPEC.json]",
+        help="The specification of a task, a JSON file. Options that describe a task are then not read.",
+    ),
+]
+Weight = Annotated[
+    float | None, typer.Option(help="The weight of the counter of clipped rows; 0 for none, by default 0.2.")
+]
 Noise = Annotated[
-    NoiseBy | None, typer.Option(help="Who adds it: clients to reports, servers to sums, or both, usual where offered.")
+    NoiseBy | None,
+    typer.Option(
+        help="Who adds noise: clients to reports, servers to sums, or both. Both is usual where a kind allows it."
+    ),
 ]
 Bins = Annotated[
     int | None, typer.Option(help="Of histogram and ron_gauss: cells of each; 0 for none; by default 64 and 16.")
@@ -56,16 +73,17 @@ Family = Annotated[
     Literal["logistic"] | None, typer.Option(help="Plan the rounds of a logistic regression of a column on the others.")
 ]
 Alone = Annotated[
-    float | None, typer.Option(help="Epsilon if everybody else is invented; with noise both, by default 3 x epsilon.")
+    float | None,
+    typer.Option(
+        help="The epsilon that holds if all other clients are invented; with --noise both by default 3 x epsilon."
+    ),
 ]
 
 
 @app.command()
 def plan(
     asked: typer.Context,
-    specification: Annotated[
-        Path | None, typer.Argument(metavar="[SPEC.json]", help="Plan this task; the options below are not read then.")
-    ] = None,
+    specification: SpecificationFile = None,
     public_sample: PublicSample = None,
     target: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="With SPEC.json: the column that a regression explains.")
@@ -76,25 +94,25 @@ def plan(
     organisation_rows: OrganisationRows = None,
     columns: Annotated[int, typer.Option(help="Columns d of a row.")] = 10,
     clients: Annotated[int, typer.Option(help="The smallest cohort; errors are predicted for it.")] = 100_000,
-    epsilon: Annotated[float, typer.Option(help="Of the promise.")] = 1.0,
-    delta: Annotated[float | None, typer.Option(help="Of the promise; by default at most 1e-6 and 1/clients.")] = None,
+    epsilon: Annotated[float, typer.Option(help="The epsilon of the promise.")] = 1.0,
+    delta: Annotated[float | None, typer.Option(help="The delta of the promise; at most 1e-6 and 1/clients.")] = None,
     rows: Annotated[int | None, typer.Option(help="Rows m of the sketch; by default those of a task.")] = None,
     sparsity: Annotated[int, typer.Option(help="Entries s in a column of the sketch.")] = 1,
     bound: Annotated[float, typer.Option(help="Row bound B in normalised units.")] = 1.0,
     row_norm: Annotated[float | None, typer.Option(help="Typical norm r of a row; by default the bound.")] = None,
     servers: Annotated[int, typer.Option(help="Servers N.")] = 3,
     corrupt: Annotated[int | None, typer.Option(help="Corrupt clients t that are tolerated; by default 5 %.")] = None,
-    threat: Annotated[Threat, typer.Option(help="When they are chosen.")] = "static",
+    threat: Annotated[Threat, typer.Option(help="When corrupt clients are chosen.")] = "static",
     delta_coalition: Annotated[
         float | None, typer.Option(help="Part of delta for a crowded row; by default half of it.")
     ] = None,
-    neighbours: Annotated[Neighbours, typer.Option(help="What changes in one row.")] = "replace-one",
+    neighbours: Annotated[Neighbours, typer.Option(help="What may change in one row.")] = "replace-one",
     features: Annotated[int | None, typer.Option(help="Features of a regression; by default d - 1.")] = None,
     rank: Annotated[int, typer.Option(help="Directions of a low-rank approximation.")] = 1,
     max_clients: Annotated[int | None, typer.Option(help="The largest cohort; by default twice --clients.")] = None,
-    solve: Annotated[Literal["epsilon", "clients"] | None, typer.Option(help="Find the smallest that will do.")] = None,
-    sigma: Annotated[float | None, typer.Option(help="With --solve: one client's noise, at most.")] = None,
-    error: Annotated[float | None, typer.Option(help="With --solve clients: relative error, at most.")] = None,
+    solve: Solve = None,
+    sigma: Annotated[float | None, typer.Option(help="With --solve: the largest noise of a client.")] = None,
+    error: Annotated[float | None, typer.Option(help="With --solve clients: the largest error.")] = None,
     mechanism: Annotated[
         str | None,
         typer.Option(metavar="KIND", help=f"Plan this one: {', '.join(sorted(MECHANISMS))}. By default two compared."),
@@ -102,9 +120,9 @@ def plan(
     intercept: Annotated[float, typer.Option(help="Of second_moment: a constant before every row.")] = 0.0,
     trace: Annotated[bool, typer.Option("--trace", help="Of second_moment: send the squared norm too.")] = False,
     label: Annotated[int, typer.Option(help="Of ron_gauss: 0 none, 1 a number, K a category of K levels.")] = 0,
-    dimension: Annotated[int | None, typer.Option(help="Of ron_gauss: numbers that a row is projected to.")] = None,
+    dimension: Annotated[int | None, typer.Option(help="Of ron_gauss: to how many numbers a row is projected.")] = None,
     bins: Bins = None,
-    covariance: Annotated[Literal["pooled", "per_class"], typer.Option(help="Of ron_gauss.")] = "pooled",
+    covariance: Annotated[Covariance, typer.Option(help="Of ron_gauss: how it is released.")] = "pooled",
     clip_count_weight: Weight = None,
     noise: Noise = None,
     epsilon_alone: Alone = None,

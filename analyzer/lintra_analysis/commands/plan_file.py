@@ -32,7 +32,7 @@ PilotRelease = Annotated[
     typer.Option(metavar="FILE.npz", help="With SPEC.json: print the main SPEC, bounds from the pilot's release."),
 ]
 Propose = Annotated[
-    bool, typer.Option("--propose", help="With SPEC.json: print it with all that it leaves open filled in by rule.")
+    bool, typer.Option("--propose", help="With SPEC.json: print it with everything filled in that it leaves open.")
 ]
 
 OrganisationRows = Annotated[

@@ -32,6 +32,9 @@ def infer(
     drop: Drop = None,
     accept_guesses: AcceptGuesses = False,
     ask: Annotated[bool, typer.Option(help="Ask for public bounds on the terminal.")] = True,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON document and nothing else; ask nothing.")
+    ] = False,
 ) -> None:
     """Print the columns of a task as JSON.
 
@@ -42,9 +45,10 @@ def infer(
     """
     readings = readings_of(as_, missing, drop, None, accept_guesses)
     table = read_table(file, readings)
-    tell_remarks(table)
+    if not as_json:
+        tell_remarks(table)
     documents = column_documents(table) if not bounds_from_file else _from_file(table)
-    if ask and not bounds_from_file:
+    if ask and not bounds_from_file and not as_json:
         for name, end in questions(documents):
             answer = typer.prompt(f"{name}: {end} bound that is public (empty to leave open)", default="", err=True)
             complete_with(documents, name, end, answer)
@@ -52,15 +56,15 @@ def infer(
         column = table.column(str(document["name"]))
         if column.missing:
             document["missing"] = True
-            typer.echo(
-                f"{column.name}: {column.missing} values are missing; rows without them will be left out", err=True
-            )
+            if not as_json:
+                said = f"{column.name}: {column.missing} values are missing; rows without them will be left out"
+                typer.echo(said, err=True)
     for document in documents:
         reading = readings.columns.get(str(document["name"]))
         # What the owner said of this file's codes, senders need as well.
         if codes := [code for code in (reading.missing if reading else ()) if code]:
             document["code_book"] = {"missing": codes}
-    for name, reason in table.left_out.items():
+    for name, reason in table.left_out.items() if not as_json else ():
         typer.echo(f"left out {name}: {reason}", err=True)
     typer.echo(json.dumps(documents, indent=2, ensure_ascii=False))
 

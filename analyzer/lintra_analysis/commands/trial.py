@@ -19,7 +19,7 @@ from lintra_protocol.errors import InvalidTableError
 
 TriedMechanism = Annotated[
     Literal["second_moment", "range_finder"] | None,
-    typer.Option(help="All products, or from 500 numbers in a row on by default a range finder."),
+    typer.Option(help="The mechanism; by default second_moment, and a range_finder from 500 numbers in a row on."),
 ]
 Family = Annotated[
     Literal["logistic"] | None,
@@ -27,21 +27,41 @@ Family = Annotated[
 ]
 Organisation = Annotated[
     str | None,
-    typer.Option(metavar="COLUMN", help="Each value of it is an organisation that sends one report for its rows."),
+    typer.Option(
+        metavar="COLUMN", help="A column: each of its values is an organisation that sends one report for its rows."
+    ),
 ]
 Person = Annotated[
-    str | None, typer.Option(metavar="COLUMN", help="With --organisation: whose row each is; else each is another's.")
+    str | None,
+    typer.Option(
+        metavar="COLUMN",
+        help="With --organisation: the column that says whose row each is. Without it each row is another person's.",
+    ),
 ]
 KeepRows = Annotated[
-    int | None, typer.Option(min=1, help="With --person: so many rows of each in an organisation, the first ones.")
+    int | None,
+    typer.Option(min=1, help="With --person: how many rows of each person an organisation keeps, the first ones."),
 ]
 NumDraws = Annotated[
     int | None,
     typer.Option(
         min=20,
         max=2000,
-        help="Simulated collections: 200 to 24 numbers a row, 50 to 64, 20 beyond; of rounds 50 to 24, 20 beyond.",
+        help="How many collections are simulated; by default 200 for rows of up to 24 numbers, fewer for longer ones.",
     ),
+]
+Delta = Annotated[
+    float | None,
+    typer.Option(
+        help="The delta of the promise; by default a millionth, or one over the number of rows if that is less."
+    ),
+]
+SpecFile = Annotated[
+    Path | None,
+    typer.Option(metavar="SPEC.json", help="Write the specification of a task for such rows to this file."),
+]
+Picture = Annotated[
+    Path | None, typer.Option(metavar="FILE.png", help="Draw the answer to this file; needs matplotlib.")
 ]
 
 
@@ -50,11 +70,11 @@ def try_file(
         Path,
         typer.Argument(metavar="FILE", exists=True, dir_okay=False, help="CSV or Parquet, with names on top."),
     ],
-    target: Annotated[str, typer.Option(metavar="COLUMN", help="The column to explain by all others.")],
-    epsilon: Annotated[float, typer.Option(help="What is promised to every row.")] = 1.0,
-    delta: Annotated[float | None, typer.Option(help="By default a millionth, or one over the rows if less.")] = None,
-    spec: Annotated[Path | None, typer.Option(metavar="SPEC.json", help="Write a task's specification here.")] = None,
-    picture: Annotated[Path | None, typer.Option(metavar="FILE.png", help="Draw it; needs matplotlib.")] = None,
+    target: Annotated[str, typer.Option(metavar="COLUMN", help="The column that all others are to explain.")],
+    epsilon: Annotated[float, typer.Option(help="The epsilon that is promised to every row.")] = 1.0,
+    delta: Delta = None,
+    spec: SpecFile = None,
+    picture: Picture = None,
     mechanism: TriedMechanism = None,
     family: Family = None,
     organisation: Organisation = None,

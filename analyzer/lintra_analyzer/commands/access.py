@@ -12,7 +12,7 @@ import typer
 from sqlalchemy import Engine
 
 from lintra_analyzer.access import Access
-from lintra_analyzer.commands.asking import AsJson, give_up, print_json
+from lintra_analyzer.commands.asking import AsJson, give_up, print_entry, print_json
 from lintra_analyzer.settings import Settings
 from lintra_analyzer.storage.access_tokens import AccessToken, Role, Scope
 from lintra_analyzer.storage.database import TrustedCounter, open_database
@@ -34,22 +34,30 @@ Config = Annotated[Path, typer.Option("--config", help="The settings, a TOML fil
 def add(
     name: Annotated[str, typer.Argument(help="Whose it is, or what for.")],
     config: Config,
-    role: Annotated[Role, typer.Option(help="A viewer looks, an analyst makes tasks, an operator tokens too.")],
-    days: Annotated[int | None, typer.Option(min=1, max=3650, help="How long it is valid; else for ever.")] = None,
+    role: Annotated[
+        Role, typer.Option(help="A viewer looks, an analyst also makes tasks, and an operator also makes tokens.")
+    ],
+    days: Annotated[
+        int | None, typer.Option(min=1, max=3650, help="For how many days it is valid; for ever if not given.")
+    ] = None,
     population: Annotated[list[str] | None, typer.Option(help="Only for this population; may be repeated.")] = None,
     task: Annotated[list[str] | None, typer.Option(help="Only for this task; may be repeated.")] = None,
+    as_json: AsJson = False,
 ) -> None:
-    """Make a token and show it once; only its hash is kept."""
+    """Make a token and show it once. The analyzer keeps only its hash."""
     scope = Scope(tuple(task or ()), tuple(population or ()))
     with _access(config) as access:
         secret, made = access.add(name, role, scope, None if days is None else DAY * days)
+    if as_json:
+        print_json({"token": secret, **_described(made, _state(made, _now()))})
+        return
     typer.echo(f"{made.token_id}  {made.role}", err=True)
     typer.echo(secret)
 
 
 @app.command("list")
 def list_tokens(config: Config, as_json: AsJson = False) -> None:
-    """List all tokens but those of the settings, the newest first."""
+    """List all tokens, the newest first; those of the settings are not among them."""
     now = _now()
     with _access(config) as access:
         found = [(token, _state(token, now)) for token in access.tokens()]
@@ -58,20 +66,30 @@ def list_tokens(config: Config, as_json: AsJson = False) -> None:
         return
     for token, state in found:
         whom = "" if token.scope.is_everything else f"  for {', '.join((*token.scope.populations, *token.scope.tasks))}"
-        typer.echo(f"{token.token_id}  {token.role:8}  {state}  {token.name}{whom}")
+        print_entry(token.token_id, f"{token.role:8}", state, f"{token.name}{whom}")
 
 
 @app.command()
-def revoke(token_id: Annotated[str, typer.Argument(help="As `list` shows it.")], config: Config) -> None:
-    """Revoke a token; whoever uses it, or is signed in with it, is out at once."""
+def revoke(
+    token_id: Annotated[str, typer.Argument(help="The token's identifier, as `list` shows it.")],
+    config: Config,
+    as_json: AsJson = False,
+) -> None:
+    """Revoke a token at once, also for whoever is signed in with it."""
     with _access(config) as access:
         revoked = access.revoke(token_id)
-    typer.echo(f"{revoked.token_id} is revoked")
+    if as_json:
+        print_json(_described(revoked, _state(revoked, _now())))
+    else:
+        typer.echo(f"{revoked.token_id} is revoked")
 
 
 @app.command("reset")
-def reset_command(config: Config) -> None:
-    """Put the file of tokens and sessions aside and begin a new one; every token but those of the settings ends."""
+def reset_command(config: Config, as_json: AsJson = False) -> None:
+    """Put the file of tokens and sessions aside and begin a new one.
+
+    Every token ends, except those of the settings.
+    """
     with _settings_errors():
         settings = Settings.load(config)
         engine = _opened(settings)
@@ -79,19 +97,29 @@ def reset_command(config: Config) -> None:
             new = reset(settings.key_folder, TrustedCounter(engine))
         finally:
             engine.dispose()
-    typer.echo(f"a new file without tokens; the keys of {len(new.pins)} servers were kept")
+    if as_json:
+        print_json({"tokens": 0, "servers_kept": len(new.pins)})
+    else:
+        typer.echo(f"a new file without tokens; the keys of {len(new.pins)} servers were kept")
 
 
 def sign_in_link(
     config: Config,
-    url: Annotated[str | None, typer.Option(help="Where browsers reach the console; else this machine.")] = None,
-    role: Annotated[Role, typer.Option(help="Of whoever follows it.")] = "operator",
+    url: Annotated[
+        str | None, typer.Option(help="Where browsers reach the console; this machine if not given.")
+    ] = None,
+    role: Annotated[Role, typer.Option(help="The role of whoever follows the link.")] = "operator",
+    as_json: AsJson = False,
 ) -> None:
-    """Print a link to the console that signs in once, within a quarter of an hour."""
+    """Print a link that signs somebody in to the console, once and within a quarter of an hour."""
     with _access(config) as access:
         code = access.sign_in_code(role)
     place = url or f"http://127.0.0.1:{Settings.load(config).port}"
-    typer.echo(f"{place.rstrip('/')}/sign-in?{urlencode({'code': code})}")
+    link = f"{place.rstrip('/')}/sign-in?{urlencode({'code': code})}"
+    if as_json:
+        print_json({"url": link})
+    else:
+        typer.echo(link)
 
 
 @contextmanager

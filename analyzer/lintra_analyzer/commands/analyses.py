@@ -25,6 +25,9 @@ from lintra_analyzer.web.analyses import ANALYSES
 
 app = typer.Typer()
 
+ASK = "Ask a release, at no cost of privacy"
+"""The group in which these commands are listed."""
+
 AsCsv = Annotated[bool, typer.Option("--csv", help="Print CSV instead of a text.")]
 Features = Annotated[
     list[str] | None,
@@ -62,17 +65,17 @@ def analyse(
     as_csv: AsCsv = False,
     **given: object,
 ) -> None:
-    """Analyse a release; it costs no privacy. Every analysis has some of the options, and refuses the others."""
+    """Analyse a release. It costs no privacy. Every analysis has some of the options, and refuses the others."""
     _answer(url, token, release_id, kind, given, as_json=as_json, as_csv=as_csv)
 
 
 # Typer reads flags from a signature: this one has the options of the table behind those of every command.
 _usual = [one for one in signature(analyse).parameters.values() if one.kind != Parameter.VAR_KEYWORD]
 analyse.__signature__ = Signature([*_usual, *flags()])  # type: ignore[attr-defined]
-app.command(context_settings=IDENTIFIERS)(analyse)
+app.command(context_settings=IDENTIFIERS, rich_help_panel=ASK)(analyse)
 
 
-@app.command(context_settings=IDENTIFIERS)
+@app.command(context_settings=IDENTIFIERS, rich_help_panel=ASK)
 def regress(
     release_id: ReleaseOrWindows,
     target: Annotated[str, typer.Option("--target", help="The column to explain, or a formula: 'y ~ a + C(sex)'.")],
@@ -82,9 +85,10 @@ def regress(
     ridge: Annotated[
         float | None, typer.Option("--ridge", help="The penalty, in normalised units; 0 by default.")
     ] = None,
-    path: Annotated[bool, typer.Option("--path", help="Many penalties instead of one.")] = False,
+    path: Annotated[bool, typer.Option("--path", help="Try many penalties instead of one.")] = False,
     intercept: Annotated[
-        bool | None, typer.Option("--intercept/--no-intercept", help="Fit one; by default where the release can.")
+        bool | None,
+        typer.Option("--intercept/--no-intercept", help="Fit an intercept; by default where the release can."),
     ] = None,
     simultaneous: Annotated[
         bool, typer.Option("--simultaneous", help="Add bounds that hold for all regressions at once.")
@@ -93,7 +97,7 @@ def regress(
     as_json: AsJson = False,
     as_csv: AsCsv = False,
 ) -> None:
-    """Explain one column of a release by others; it costs no privacy."""
+    """Explain one column of a release by others. It costs no privacy."""
     if path and (ridge is not None or simultaneous):
         give_up("--path chooses its own penalties and has no intervals: leave out --ridge and --simultaneous")
     given: dict[str, object] = {
@@ -108,19 +112,21 @@ def regress(
     _answer(url, token, release_id, kind, given, as_json=as_json, as_csv=as_csv)
 
 
-@app.command(context_settings=IDENTIFIERS)
+@app.command(context_settings=IDENTIFIERS, rich_help_panel=ASK)
 def synthesize(
     release_id: ReleaseId,
-    rows: Annotated[int, typer.Option("--rows", help="How many; they cost no privacy.")],
+    rows: Annotated[int, typer.Option("--rows", help="How many rows to draw; they cost no privacy.")],
     seed: Annotated[int, typer.Option("--seed", help="The same seed gives the same rows.")],
     url: Url = DEFAULT_URL,
     token: Token = "",
     output: Annotated[
-        Path | None, typer.Option("--output", help="A .parquet, .npz or CSV file; else the terminal.")
+        Path | None, typer.Option("--output", help="A .parquet, .npz or CSV file to write; the terminal if not given.")
     ] = None,
-    projected: Annotated[bool, typer.Option("--projected", help="The coordinates h1.. instead of columns.")] = False,
+    projected: Annotated[
+        bool, typer.Option("--projected", help="Draw the projected coordinates h1, h2, .. instead of the columns.")
+    ] = False,
 ) -> None:
-    """Draw synthetic rows from a ron_gauss release, here and not at the service; it costs no privacy."""
+    """Draw synthetic rows from a release of ron_gauss, on this machine. They cost no privacy."""
     with client_of(url, token) as client, waiting("drawing rows"):
         made = synthesize_rows(client.open_release(release_id), rows, seed, "projected" if projected else "columns")
         text = None
@@ -136,20 +142,20 @@ def synthesize(
         typer.echo(f"warning: {warning}", err=True)
 
 
-@app.command("trend", context_settings=IDENTIFIERS)
+@app.command("trend", context_settings=IDENTIFIERS, rich_help_panel=ASK)
 def show_trend(
-    task_id: Annotated[str, typer.Argument(help="A task with windows, two of them released at least.")],
-    column: Annotated[str, typer.Option("--column", help="Whose mean.")],
+    task_id: Annotated[str, typer.Argument(help="A task with windows of which at least two were released.")],
+    column: Annotated[str, typer.Option("--column", help="The column whose mean is shown.")],
     url: Url = DEFAULT_URL,
     token: Token = "",
     of: Annotated[str | None, typer.Option("--of", help="Whom errors are about: population or cohort.")] = None,
     first: Annotated[int | None, typer.Option("--first", help="The first window that takes part.")] = None,
-    last: Annotated[int | None, typer.Option("--last", help="The last one.")] = None,
+    last: Annotated[int | None, typer.Option("--last", help="The last window that takes part.")] = None,
     confidence: Confidence = None,
     as_json: AsJson = False,
     as_csv: AsCsv = False,
 ) -> None:
-    """Show a column's mean over the windows of a task, in all of them, and how it changes; it costs no privacy."""
+    """Show a column's mean in each window of a task and in all together, and how it changes. It costs no privacy."""
     _one_of(as_json, as_csv)
     given: dict[str, object] = {"of": of, "first": first, "last": last, "confidence": confidence}
     arguments = {name: value for name, value in given.items() if value is not None}
@@ -161,24 +167,28 @@ def show_trend(
             typer.echo(client.trend_text(task_id, column, kind, **arguments), nl=False)
 
 
-@app.command("timeline", context_settings=IDENTIFIERS)
+@app.command("timeline", context_settings=IDENTIFIERS, rich_help_panel=ASK)
 def show_timeline(
     task_id: Annotated[str, typer.Argument(help="A task whose windows are a stream.")],
     url: Url = DEFAULT_URL,
     token: Token = "",
-    column: Annotated[list[str] | None, typer.Option("--column", help="May be repeated; by default all.")] = None,
-    over: Annotated[
-        str | None, typer.Option("--over", help="windows, totals (all up to each; the default), or moving.")
+    column: Annotated[
+        list[str] | None, typer.Option("--column", help="A column to show; may be repeated; by default all.")
     ] = None,
-    width: Annotated[int | None, typer.Option("--width", help="Windows of a moving sum; 4 by default.")] = None,
+    over: Annotated[
+        str | None, typer.Option("--over", help="windows, totals (of all windows up to each; the default), or moving.")
+    ] = None,
+    width: Annotated[
+        int | None, typer.Option("--width", help="How many windows a moving sum has; 4 by default.")
+    ] = None,
     of: Annotated[str | None, typer.Option("--of", help="Whom errors are about: cohort or population.")] = None,
     first: Annotated[int | None, typer.Option("--first", help="The first window that takes part.")] = None,
-    last: Annotated[int | None, typer.Option("--last", help="The last one.")] = None,
+    last: Annotated[int | None, typer.Option("--last", help="The last window that takes part.")] = None,
     confidence: Confidence = None,
     as_json: AsJson = False,
     as_csv: AsCsv = False,
 ) -> None:
-    """Show means and totals of columns over the windows of a stream; it costs no privacy."""
+    """Show means and totals of columns over the windows of a stream. They cost no privacy."""
     _one_of(as_json, as_csv)
     given: dict[str, object] = {
         "columns": column or None, "over": over, "width": width, "of": of, "first": first, "last": last,

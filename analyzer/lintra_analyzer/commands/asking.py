@@ -2,6 +2,9 @@
 
 import json
 import os
+import shutil
+import sys
+import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated, NoReturn
@@ -59,3 +62,16 @@ def give_up(message: str, code: int = 1) -> NoReturn:
 def print_json(value: object) -> None:
     """Print a value as JSON for people and programs."""
     typer.echo(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def print_entry(name: str, *parts: str) -> None:
+    """Print one entry of a list: in one line, or in a terminal that is narrower under its name, wrapped."""
+    line = "  ".join(part for part in (name, *parts) if part)
+    width = shutil.get_terminal_size().columns
+    if not sys.stdout.isatty() or len(line) <= width:
+        typer.echo(line)
+        return
+    typer.echo(name)
+    for part in parts:
+        for wrapped in textwrap.wrap(part, width, initial_indent="    ", subsequent_indent="    "):
+            typer.echo(wrapped)

@@ -16,6 +16,7 @@ from lintra_analyzer.commands.asking import (
     Url,
     client_of,
     give_up,
+    print_entry,
     print_json,
 )
 
@@ -24,28 +25,38 @@ app = typer.Typer(no_args_is_help=True, help="Models in rounds: each round's rel
 ModelId = Annotated[str, typer.Argument(metavar="MODEL", help="The task of its first round.")]
 Reports = Annotated[
     int | None,
-    typer.Option("--reports", min=1, help="Release a round as soon as all servers hold so many; else when it is over."),
+    typer.Option(
+        "--reports", min=1, help="Release a round as soon as all servers hold so many reports; at its end if not given."
+    ),
 ]
-Wait = Annotated[float | None, typer.Option("--wait", help="Seconds to follow it; until it has ended if not given.")]
-Poll = Annotated[float, typer.Option("--poll", min=0.1, help="Seconds between two looks.")]
+Wait = Annotated[
+    float | None, typer.Option("--wait", help="How many seconds to follow the model; until it has ended if not given.")
+]
+Poll = Annotated[float, typer.Option("--poll", min=0.1, help="How many seconds pass between two questions.")]
 
 
 @app.command()
 def run(
-    specification: Annotated[Path, typer.Argument(help="Of a newton_step, a JSON file (docs/reference/analyzer.md).")],
+    specification: Annotated[Path, typer.Argument(help="The specification of a task of newton_step, a JSON file.")],
     url: Url = DEFAULT_URL,
     token: Token = "",
-    windows: Annotated[int, typer.Option(min=1, help="Windows with people of their own each, instead of rounds.")] = 1,
+    windows: Annotated[
+        int, typer.Option(min=1, help="How many windows, each with people of its own; one if not given.")
+    ] = 1,
     reports: Reports = None,
-    population: Annotated[str | None, typer.Option(help="Whose rows it is about; everybody's if not given.")] = None,
-    request_key: Annotated[str | None, typer.Option(help="Repeating it finds the same model.")] = None,
+    population: Annotated[
+        str | None, typer.Option(help="Whose rows the model is about; everybody's if not given.")
+    ] = None,
+    request_key: Annotated[
+        str | None, typer.Option(help="A word of yours: the same word finds the same model again.")
+    ] = None,
     wait: Wait = None,
     poll: Poll = 5.0,
     as_json: AsJson = False,
 ) -> None:
     """Make a model, say what clients need to know of each round, and print the regression when its rounds are over.
 
-    The analyzer makes the rounds, so that nothing is lost if this command ends before; `follow` goes on.
+    The analyzer makes the rounds, so nothing is lost if this command ends before. `follow` then goes on.
     """
     try:
         wanted = json.loads(specification.read_text("utf-8"))
@@ -82,12 +93,12 @@ def list_models(url: Url = DEFAULT_URL, token: Token = "", as_json: AsJson = Fal
         print_json(found)
         return
     for each in found:
-        typer.echo(f"{each['task_id']}  {each['ended'] or 'goes on'}  {each['purpose']}")
+        print_entry(each["task_id"], each["ended"] or "goes on", each["purpose"])
 
 
 @app.command(context_settings=IDENTIFIERS)
 def show(task_id: ModelId, url: Url = DEFAULT_URL, token: Token = "", as_json: AsJson = False) -> None:
-    """Show the rounds of a model with T, and what was reserved and spent."""
+    """Show the rounds of a model with the statistic T of each, and what epsilon was reserved and spent."""
     with client_of(url, token) as client:
         found = client.models.show(task_id)
     if as_json:
@@ -98,10 +109,14 @@ def show(task_id: ModelId, url: Url = DEFAULT_URL, token: Token = "", as_json: A
 
 
 @app.command(context_settings=IDENTIFIERS)
-def stop(task_id: ModelId, url: Url = DEFAULT_URL, token: Token = "") -> None:
-    """Make no further round of a model; what was released stays."""
+def stop(task_id: ModelId, url: Url = DEFAULT_URL, token: Token = "", as_json: AsJson = False) -> None:
+    """Make no further round of a model. What was released stays."""
     with client_of(url, token) as client:
-        typer.echo(client.models.stop(task_id)["ended"])
+        stopped = client.models.stop(task_id)
+    if as_json:
+        print_json(stopped)
+    else:
+        typer.echo(stopped["ended"])
 
 
 def _follow(

@@ -62,11 +62,16 @@ class LawsFile(BaseModel):
 def gaussian(
     file: Annotated[str, typer.Argument(metavar="FILE", help="JSON with mu1, S1, mu2, S2; '-' reads standard input.")],
     epsilon: Annotated[
-        list[float] | None, typer.Option("--epsilon", help="Claimed; may be given several times. Overrides the file.")
+        list[float] | None,
+        typer.Option("--epsilon", help="The epsilon that is claimed, in the place of the file's; may be repeated."),
     ] = None,
-    delta: Annotated[float | None, typer.Option("--delta", help="Claimed. Overrides the file.")] = None,
-    rtol: Annotated[float, typer.Option("--rtol", help="Relative accuracy of delta.")] = RTOL,
-    plot: Annotated[Path | None, typer.Option("--plot", metavar="SVG", help="Draw the curve and the claims.")] = None,
+    delta: Annotated[
+        float | None, typer.Option("--delta", help="The delta that is claimed, in the place of the file's.")
+    ] = None,
+    rtol: Annotated[float, typer.Option("--rtol", help="The relative accuracy of delta.")] = RTOL,
+    plot: Annotated[
+        Path | None, typer.Option("--plot", metavar="SVG", help="Draw the curve and the claims to this file.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
     """Compare the exact privacy profile of two Gaussian laws, in both directions, with a claim."""

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from lintra_analysis.commands.progress import waiting
+from lintra_analysis.commands.progress import counting
 from lintra_audit.gaussian import cli as gaussian_cli
 from lintra_audit.output import Document, entropy_of, report
 from lintra_audit.release.cases import cases_of_task, seams_of, standard_cases
@@ -42,19 +42,26 @@ def release(
     task: Annotated[
         str | None,
         typer.Option(
-            "--task", metavar="FILE", help="Audit this task, or a small twin of it; '-' reads standard input."
+            "--task", metavar="FILE", help="Audit this task, or a smaller one like it; '-' reads the standard input."
         ),
     ] = None,
-    case: Annotated[list[str] | None, typer.Option("--case", metavar="NAME", help="Only these cases.")] = None,
+    case: Annotated[
+        list[str] | None, typer.Option("--case", metavar="NAME", help="Make only this case; may be repeated.")
+    ] = None,
     fault: Annotated[
         str | None,
         typer.Option(
-            "--fault", metavar="NAME", help="Plant a fault (docs/explanation/audit.md has them all): this must fail."
+            "--fault", metavar="NAME", help="Plant this fault, so that the audit must fail. An unknown name lists all."
         ),
     ] = None,
-    trials: Annotated[int, typer.Option("--trials", min=MIN_TRIALS, help="Runs of each of the two worlds.")] = TRIALS,
+    trials: Annotated[
+        int, typer.Option("--trials", min=MIN_TRIALS, help="How often each of the two worlds is run.")
+    ] = TRIALS,
     seed: Annotated[
-        str | None, typer.Option("--seed", metavar="HEX", help="The 32 bytes of an audit, to repeat it.")
+        str | None,
+        typer.Option(
+            "--seed", metavar="HEX", help="The seed of an earlier audit, 32 bytes in hexadecimal, to repeat it."
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
@@ -66,10 +73,11 @@ def release(
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--fault") from None
     outcomes = []
-    with waiting("auditing") as said:
+    with counting("auditing", len(cases)) as (said, done):
         for number, chosen in enumerate(cases, 1):
             said(f"case {number} of {len(cases)}: {chosen.name}")
             outcomes.append(audit_case(chosen, trials, entropy, seams))
+            done(number)
     document = audit_document(outcomes, subject=subject, fault=fault, trials=trials, seed=entropy)
     report(document, show_audit, as_json=as_json, code=int(document["verdict"] != "pass"))
 

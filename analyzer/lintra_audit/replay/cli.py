@@ -30,12 +30,17 @@ NOT_ASKED = (
 
 def replay(
     evidence: Annotated[
-        Path, typer.Argument(metavar="FILE", help="What `lintra analyzer evidence` wrote.", exists=True, dir_okay=False)
+        Path,
+        typer.Argument(
+            metavar="FILE", help="The file that `lintra analyzer evidence` wrote.", exists=True, dir_okay=False
+        ),
     ],
     server: Annotated[
         list[str],
         typer.Option(
-            "--server", metavar="KEY", help="A server's public key, from a source that you trust; each, in order."
+            "--server",
+            metavar="KEY",
+            help="A server's public key, from a source that you trust; given once for each server, in order.",
         ),
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of words.")] = False,

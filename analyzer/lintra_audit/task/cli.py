@@ -22,14 +22,20 @@ from lintra_protocol.transforms.base import PublicMatrix
 def task(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A task; '-' reads standard input.")],
     clients: Annotated[
-        int | None, typer.Option("--clients", min=2, help="Size of the cohort; the task's minimum by default.")
+        int | None,
+        typer.Option(
+            "--clients", min=2, help="How many clients the cohort has; by default the fewest that the task releases."
+        ),
     ] = None,
     seed: Annotated[
-        str | None, typer.Option("--seed", metavar="HEX", help="The 32 bytes of an audit, to repeat it.")
+        str | None,
+        typer.Option(
+            "--seed", metavar="HEX", help="The seed of an earlier audit, 32 bytes in hexadecimal, to repeat it."
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of words.")] = False,
 ) -> None:
-    """Recompute a task's privacy from a public matrix as servers draw it, by another route than the service."""
+    """Compute a task's privacy from a public matrix as servers draw it, in another way than the service does."""
     definition, entropy = read_task(file), entropy_of(seed)
     try:
         audit = audit_task(definition, clients or fewest_reports(definition), entropy)

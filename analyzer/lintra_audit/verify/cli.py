@@ -11,16 +11,20 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from lintra_analysis.commands.progress import waiting
+from lintra_analysis.commands.progress import counting
 from lintra_audit.output import Document, report
 from lintra_audit.verify.attack_result import RULES, AttackResult
 
 
 def verify(
-    attack: Annotated[list[str] | None, typer.Option("--attack", metavar="NAME", help="Only these attacks.")] = None,
+    attack: Annotated[
+        list[str] | None, typer.Option("--attack", metavar="NAME", help="Make only this attack; may be repeated.")
+    ] = None,
     fault: Annotated[
         str | None,
-        typer.Option("--fault", metavar="RULE", help="Leave a rule out where all should be kept: this must fail."),
+        typer.Option(
+            "--fault", metavar="RULE", help="Leave this rule out where all should be kept, so that the audit must fail."
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of words.")] = False,
 ) -> None:
@@ -34,8 +38,12 @@ def verify(
     if fault is not None and fault not in RULES:
         raise typer.BadParameter(f"there are {', '.join(RULES)}", param_hint="--fault")
     began = time.monotonic()
-    with waiting("starting servers") as said:
-        findings = list(audit_verification(attack or (), fault, said))
+    total = len(set(attack or known_attacks()))
+    with counting("starting servers", total) as (said, done):
+        findings = []
+        for finding in audit_verification(attack or (), fault, said):
+            findings.append(finding)
+            done(len({each.name for each in findings}))
     document = verification_document(findings, fault=fault, seconds=time.monotonic() - began)
     report(document, show_verification, as_json=as_json, code=int(document["verdict"] != "pass"))
 

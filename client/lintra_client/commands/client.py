@@ -33,6 +33,7 @@ from lintra_client.commands.mapping import (
     mapping_of,
 )
 from lintra_client.commands.rehearse import refuse_cell_of, rehearse_file
+from lintra_client.commands.task_facts import facts, facts_in_words
 from lintra_client.commands.terminal import refusals, servers_of
 from lintra_client.ledger.ledger import DELTA, DISTINCT_SOURCES, MAX_EPSILON, Ledger, default_path
 from lintra_client.organisations.mapping import FileMapping
@@ -43,11 +44,9 @@ from lintra_client.upload.bulk import FailedRow, SendSummary
 from lintra_client.upload.client import Client
 from lintra_protocol.crypto.sealing import HYBRID
 from lintra_protocol.errors import InvalidRowError
-from lintra_protocol.mechanisms.collusion import epsilons_if_colluding
-from lintra_protocol.report.wire import share_bytes
 from lintra_protocol.tables.sent_columns import SentColumn
 from lintra_protocol.task import Task
-from lintra_protocol.trust import not_verified, trust_in_words
+from lintra_protocol.trust import trust_in_words
 
 app = typer.Typer(help="Send rows to the servers of a task.", no_args_is_help=True)
 app.add_typer(ledger_app, name="ledger")
@@ -59,7 +58,9 @@ TaskId = Annotated[str, typer.Argument(metavar="TASK_ID", help="The identifier f
 ServerUrls = Annotated[
     list[str],
     typer.Option(
-        "--server", metavar="URL", help="Every server of the task; URL=ADDRESS where it is reached elsewhere."
+        "--server",
+        metavar="URL",
+        help="A server of the task, given once for each; URL=ADDRESS if it is reached elsewhere.",
     ),
 ]
 MaxEpsilon = Annotated[float | None, typer.Option(help="Refuse a task that promises less privacy than this.")]
@@ -74,28 +75,32 @@ SourceColumn = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
-        help="The column that names whose facts a row states; never sent. Without it, every row is another person's.",
+        help="The column that says whose facts a row states; it is not sent. Without it every row is another person's.",
     ),
 ]
-NoLedger = Annotated[bool, typer.Option("--no-ledger", help="Keep no account: somebody else counts what is sent.")]
+NoLedger = Annotated[bool, typer.Option("--no-ledger", help="Keep no ledger: another program counts what is sent.")]
 
 Strict = Annotated[
     bool,
     typer.Option(
-        "--strict", help="Refuse rows with a missing value. By default they are sent, so that sending says nothing."
+        "--strict",
+        help="Refuse rows with a missing value. By default they are sent, since silence would tell it.",
     ),
 ]
 
 TokenFile = Annotated[
     Path | None,
     typer.Option(
-        "--tokens", metavar="FILE", exists=True, dir_okay=False, help="The rows' tokens, one a line, if the task asks."
+        "--tokens",
+        metavar="FILE",
+        exists=True,
+        dir_okay=False,
+        help="A file with the token of each row, one a line, if the task asks for tokens.",
     ),
 ]
 OneToken = Annotated[str | None, typer.Option("--token", metavar="TEXT", help="The token of a file of one row.")]
 
 _SHOWN_FAILURES = 10
-_MOST_LISTED, _SHOWN_NAMES = 100, 20
 
 app.command(context_settings=_IDENTIFIERS)(contribute)
 app.command("rehearse", context_settings=_IDENTIFIERS)(rehearse_file)
@@ -115,7 +120,7 @@ def check(
     max_retention_of_rows: MaxRetentionOfRows = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Check a task as every client does before it sends anything."""
+    """Check a task as every client does before it sends anything. Nothing is sent."""
     with refusals():
         policy = ClientPolicy(
             max_epsilon=max_epsilon,
@@ -129,11 +134,11 @@ def check(
         client = Client(task_id, servers_of(server), policy=policy, ledger=None)
         task = asyncio.run(_opened(client))
     if as_json:
-        typer.echo(json.dumps({"task_id": task.task_id, **_facts(task, policy)}, ensure_ascii=False))
+        typer.echo(json.dumps({"task_id": task.task_id, **facts(task, policy)}, ensure_ascii=False))
         return
     typer.echo(f"task {task.task_id} holds at {task.num_servers} servers, and its promise holds:")
-    for name, value in _facts(task, policy).items():
-        typer.echo(f"  {name}: {_listed(value) if isinstance(value, list) else value}")
+    for line in facts_in_words(task, policy):
+        typer.echo(f"  {line}")
     _warn(task)
 
 
@@ -166,9 +171,10 @@ def send(
     same_persons: SamePersons = False,
     as_json: AsJson = False,
 ) -> None:
-    """Send every row of a file as a report of its own; exit 1 unless all of them are stored everywhere.
+    """Send every row of a file as a report of its own.
 
-    What only you can say of the file is asked before anything leaves, and the exit status is then 2.
+    The exit code is 0 if every row is stored at every server, else 1. If a cell can be read in two ways, the command
+    asks before anything leaves, and the exit code is then 2.
     """
     policy = ClientPolicy(
         max_epsilon=max_epsilon,
@@ -262,92 +268,6 @@ def _sources(table: TableFile, column: str, mapping: FileMapping) -> Sequence[ob
         raise InvalidRowError(f"the file has columns {', '.join(table)}; sources stand in {column!r}, once")
     persons_of(table, column, table.num_rows, ask=not mapping.same_persons)
     return list(table[column])
-
-
-def _listed(names: list[str]) -> str:
-    """Return names beside each other; of very many the first ones, and how many others there are."""
-    if len(names) <= _MOST_LISTED:
-        return ", ".join(names)
-    return f"{', '.join(names[:_SHOWN_NAMES])} and {len(names) - _SHOWN_NAMES:,} more (--json lists them)"
-
-
-def _facts(task: Task, policy: ClientPolicy) -> dict[str, str | list[str]]:
-    claim, ceiling = task.claim, policy.ceiling
-    colluding = epsilons_if_colluding(task.measurement, claim, task.shares_seen)
-    return {
-        "purpose": task.purpose,
-        "mechanism": task.mechanism.kind,
-        "columns": [column.name for column in task.columns],
-        "servers": [entry.url for entry in task.servers],
-        "bytes_to_each_server": [f"{share_bytes(task, server):,}" for server in range(task.num_servers)],
-        "epsilon": claim.epsilon,
-        "delta": claim.delta,
-        "neighbours": claim.neighbours,
-        "min_clients": str(claim.min_clients),
-        "max_corrupt_clients": str(claim.max_corrupt_clients) if task.noise != "servers" else "any number",
-        **_noise(task),
-        **({"retention": f"shares are kept for {task.retention} s after the release"} if task.retention else {}),
-        **_organisations(task),
-        "epsilon_if_colluding": [
-            f"{percent} %: {epsilon:.4g}"
-            if task.contributors is None
-            else f"{claim.min_clients * percent // 100} of {claim.min_clients}: {epsilon:.4g}"
-            for percent, epsilon in colluding.items()
-        ],
-        "judged_at_delta": f"{float(ceiling.delta_for(claim)):g}",
-        "judged_epsilon": f"{ceiling.epsilon_of(claim, task.worst_privacy()):.6g}",
-        **_windows(task, policy),
-        "suite": task.suite,
-        "rests_on": list(trust_in_words(task)),
-        **({} if task.verified is not None else {"verified": not_verified(task)}),
-        **_study_facts(task, policy),
-    }
-
-
-def _noise(task: Task) -> dict[str, str | list[str]]:
-    """Say who adds the noise, where it is not this client."""
-    if task.noise == "clients":
-        return {}
-    if task.noise == "both":
-        return {"noise": "added by this client, and a floor of noise by every server"}
-    return {"noise": "added by every server, none by this client: if all servers collude they see the row"}
-
-
-def _organisations(task: Task) -> dict[str, str | list[str]]:
-    """Say to whom a task of organisations promises privacy, and how their rows are counted; nothing of single rows."""
-    if task.contributors is None:
-        return {}
-    return {
-        "promised_to": task.contributors.persons,
-        "row_count": f"{task.contributors.count}, at most {task.contributors.max_rows} rows an organisation",
-    }
-
-
-def _study_facts(task: Task, policy: ClientPolicy) -> dict[str, str | list[str]]:
-    """Return what a study promises and charges, none of a task that belongs to none."""
-    if task.study is None:
-        return {}
-    claim, worst = task.promises()[-1]
-    role = "pilot" if task.study.pilot is None else f"main task after pilot {task.study.pilot}"
-    return {
-        "study": f"{role}; a ledger charges both tasks together, when the pilot's report leaves",
-        "study_epsilon": claim.epsilon,
-        "study_delta": claim.delta,
-        "study_judged_epsilon": f"{policy.ceiling.epsilon_of(claim, worst):.6g}",
-    }
-
-
-def _windows(task: Task, policy: ClientPolicy) -> dict[str, str | list[str]]:
-    """Say of a task with windows what they are, and what epsilon all reports that one source may send have together."""
-    if task.windows is None:
-        return {}
-    windows, seconds = task.windows, task.time_precision
-    return {
-        "windows": f"{windows.max_windows} of {windows.window * seconds} s",
-        "reports_per_source": str(windows.reports_per_source),
-        **({} if windows.max_merge == 1 else {"max_merge": str(windows.max_merge)}),
-        "judged_epsilon_of_all_reports": f"{policy.ceiling.epsilon_of(task.claim, task.worst_together()):.6g}",
-    }
 
 
 def _warn(task: Task) -> None:

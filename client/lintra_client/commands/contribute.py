@@ -33,38 +33,53 @@ TaskId = Annotated[str, typer.Argument(metavar="TASK_ID", help="The identifier f
 ServerUrls = Annotated[
     list[str],
     typer.Option(
-        "--server", metavar="URL", help="Every server of the task; URL=ADDRESS where it is reached elsewhere."
+        "--server",
+        metavar="URL",
+        help="A server of the task, given once for each; URL=ADDRESS if it is reached elsewhere.",
     ),
 ]
 Person = Annotated[
     str | None,
     typer.Option(
         metavar="COLUMN",
-        help="The column that says whose row it is; never sent. Without it you vouch that nobody appears twice.",
+        help="The column that says whose row it is; it is not sent. Without it you vouch that nobody appears twice.",
     ),
 ]
-Keep = Annotated[int | None, typer.Option(help="Keep so many rows of each person, the first in the file.")]
-LeaveOut = Annotated[bool, typer.Option("--leave-out", help="Leave out persons who have no privacy left.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask; send.")]
+Keep = Annotated[int | None, typer.Option(help="Keep this many rows of each person, the first in the file.")]
+LeaveOut = Annotated[bool, typer.Option("--leave-out", help="Leave out the rows of persons who have no privacy left.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Send without asking.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be sent, and send nothing.")]
 OneToken = Annotated[str | None, typer.Option("--token", metavar="TEXT", help="This organisation's token.")]
 Strict = Annotated[bool, typer.Option("--strict", help="Refuse a file with a missing value.")]
-NoLedger = Annotated[bool, typer.Option("--no-ledger", help="Keep no account: somebody else counts what is sent.")]
+NoLedger = Annotated[bool, typer.Option("--no-ledger", help="Keep no ledger: another program counts what is sent.")]
 MaxEpsilon = Annotated[float | None, typer.Option(help="Refuse a task that promises less privacy than this.")]
 TrustEnrolment = Annotated[
-    bool, typer.Option("--trust-enrolment", help="Take a task of which nothing is bounded if all others are invented.")
+    bool,
+    typer.Option(
+        "--trust-enrolment",
+        help="You trust whoever enrols the clients, so a task without a bound for invented clients is accepted.",
+    ),
 ]
 RequireVerified = Annotated[
     bool, typer.Option("--require-verified", help="Refuse a task whose reports carry no proof of their length.")
 ]
 MaxEpsilonAlone = Annotated[
-    float | None, typer.Option(help="Refuse more than this if all others are invented; by default 3 x --max-epsilon.")
+    float | None,
+    typer.Option(help="Refuse a larger epsilon than this if all others are invented; by default 3 x --max-epsilon."),
 ]
 MaxRetention = Annotated[
-    int, typer.Option(metavar="SECONDS", help="Refuse a task that keeps shares for longer after its release.")
+    int,
+    typer.Option(
+        metavar="SECONDS",
+        help="Refuse a task that keeps shares for more seconds after its release; by default 30 days.",
+    ),
 ]
 MaxRetentionOfRows = Annotated[
-    int, typer.Option(metavar="SECONDS", help="The same where servers add the noise: the shares are without noise.")
+    int,
+    typer.Option(
+        metavar="SECONDS",
+        help="The same, in seconds, where only servers add noise and all shares together are the row; by default 0.",
+    ),
 ]
 
 

@@ -28,7 +28,9 @@ ReportIds = Annotated[
     ),
 ]
 Window = Annotated[int | None, typer.Option(help="The number of the reports' window, in a task with windows.")]
-SourceName = Annotated[str | None, typer.Option("--source", metavar="NAME", help="Only this source's reports.")]
+SourceName = Annotated[
+    str | None, typer.Option("--source", metavar="NAME", help="Ask only about the reports of this source.")
+]
 CertificateFile = Annotated[
     Path | None,
     typer.Option(

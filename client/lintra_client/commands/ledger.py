@@ -15,10 +15,10 @@ app = typer.Typer(help="Look at the ledger of this device.", no_args_is_help=Tru
 LedgerPath = Annotated[
     Path | None,
     typer.Option(
-        "--ledger", metavar="FILE", dir_okay=False, help="The ledger; in the user's state directory if not given."
+        "--ledger", metavar="FILE", dir_okay=False, help="The file of the ledger; the one of this user if not given."
     ),
 ]
-Ceiling = Annotated[float, typer.Option(help="Largest epsilon of a source over all tasks together.")]
+Ceiling = Annotated[float, typer.Option(help="The largest epsilon of one source over all tasks together.")]
 LedgerDelta = Annotated[float, typer.Option(help="The delta at which the ledger computes epsilon.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 

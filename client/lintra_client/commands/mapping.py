@@ -18,7 +18,7 @@ Missing = Annotated[
 ]
 Other = Annotated[
     list[str] | None,
-    typer.Option("--other", metavar="COLUMN=TEXT:COUNT", help="So many cells are of no level and count as (other)."),
+    typer.Option("--other", metavar="COLUMN=TEXT:COUNT", help="This many cells are of no level and count as (other)."),
 ]
 Rename = Annotated[
     list[str] | None, typer.Option("--rename", metavar="A=B", help="The file's column A is the task's column B.")
@@ -29,13 +29,13 @@ OnlyColumns = Annotated[
 MappingFile = Annotated[
     Path | None,
     typer.Option(
-        "--mapping", metavar="FILE.json", exists=True, dir_okay=False, help="All such answers, from `rehearse`."
+        "--mapping", metavar="FILE.json", exists=True, dir_okay=False, help="The answers that `rehearse --write` wrote."
     ),
 ]
 
 
 SamePersons = Annotated[
-    bool, typer.Option("--same-persons", help="Names that differ in capitals only are the same persons'.")
+    bool, typer.Option("--same-persons", help="Names that differ only in capitals mean one person.")
 ]
 
 

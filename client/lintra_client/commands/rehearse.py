@@ -28,14 +28,20 @@ TaskOrFile = Annotated[
 ]
 Servers = Annotated[
     list[str] | None,
-    typer.Option("--server", metavar="URL", help="Every server of the task of an identifier."),
+    typer.Option(
+        "--server",
+        metavar="URL",
+        help="A server of the task, given once for each, if the task is named by its identifier.",
+    ),
 ]
 Person = Annotated[
-    str | None, typer.Option(metavar="COLUMN", help="The column that says whose row it is; it is never sent.")
+    str | None, typer.Option(metavar="COLUMN", help="The column that says whose row it is; it is not sent.")
 ]
 Write = Annotated[
     Path | None,
-    typer.Option("--write", metavar="FILE.json", help="Write all answers here, for --mapping of send and contribute."),
+    typer.Option(
+        "--write", metavar="FILE.json", help="Write all answers to this file, for --mapping of `send` and `contribute`."
+    ),
 ]
 
 

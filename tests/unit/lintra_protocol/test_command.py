@@ -125,3 +125,13 @@ def test_a_retry_is_one_quiet_line_for_each_cause_without_control_characters(
         "no answer yet, trying again for a while: TimeoutError",
         "no answer yet, trying again for a while: ?[2Jgone?",
     ]
+
+
+def test_ctrl_c_while_a_role_is_loaded_ends_without_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, "build", interrupted)
+    with pytest.raises(SystemExit) as ended:
+        command.main(["client"])
+    assert ended.value.code == 130

@@ -52,7 +52,7 @@ def test_check_prints_what_a_task_asks_and_promises(network: Network) -> None:
     for fact in (
         "epsilon: 1",
         "columns: a, b, c",
-        "min_clients: 7",
+        "fewest reports that are released: 7",
         "At most epsilon 2.89 if everybody but you is invented",
         "purpose: a test",
         "no post-quantum part",

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lintra_client.commands.client import _facts
+from lintra_client.commands.task_facts import facts as facts_of
 from lintra_client.task_check import ClientPolicy
 from lintra_protocol.cli import describe
 from support import make_task
@@ -11,7 +11,7 @@ from support import make_task
 @pytest.mark.parametrize("noise", ["clients", "servers"])
 def test_a_device_is_told_who_adds_the_noise_and_what_all_servers_together_see(noise: str) -> None:
     task = make_task("sum", min_clients=12, max_corrupt_clients=2, noise=noise)
-    facts, words = _facts(task, ClientPolicy()), " ".join(describe(task))
+    facts, words = facts_of(task, ClientPolicy()), " ".join(describe(task))
     assert ("noise" in facts) == (noise == "servers")
     if noise == "servers":
         assert "if all servers collude they see the row" in facts["noise"]
