@@ -194,6 +194,21 @@ def test_the_roundings_have_the_right_mean_and_rounding_to_nearest_has_not() -> 
     assert [set(each.tolist()) for each in ends] == [{256}, {256}, {0}]
 
 
+def test_a_weight_of_the_residual_itself_passes_what_the_integer_residual_allows() -> None:
+    """The bound rests on om being at most the integer above t (2^h - t)/2^h, for the t that is sent, whatever U is."""
+    one, residual = 2**8, np.linspace(0, 1, 2001)
+    words = np.array(list(itertools.product((0, 2**32 - 1), repeat=3)), np.uint32)
+    passed = False
+    for word in words:
+        dithers = np.tile(word, (len(residual), 1))
+        levels, _, weights = integer_residuals(residual, np.ones_like(residual), 8, dithers)
+        allowed = -(-(levels * (one - levels)) // one)
+        assert (weights <= allowed).all()
+        of_the_residual = np.floor(one * residual * (1 - residual) + word[2] / 2**32)
+        passed |= bool((of_the_residual > allowed).any())
+    assert passed
+
+
 parameters = st.one_of(
     st.sampled_from(["0", "0.0000000000000000000000000000000000000001", "1000000", "-1000000", "-0.5"]),
     st.integers(-(10**6), 10**6).map(str),
