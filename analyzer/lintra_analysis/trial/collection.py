@@ -26,7 +26,7 @@ from lintra_protocol.ideal import server_sketch_share
 from lintra_protocol.mechanisms.noise_law import summed_deviation
 from lintra_protocol.messages.documents import BATCH
 from lintra_protocol.privacy.statement import PrivacyStatement
-from lintra_protocol.report.report import Report, make_report
+from lintra_protocol.report.report import Report, make_report, make_reports
 from lintra_protocol.rules.release import check_cohort, draw_matrix
 from lintra_protocol.task import ServerEntry, Task
 
@@ -126,7 +126,7 @@ def _reports(
     for start in range(0, len(rows), together):
         said(f"making reports of the rows: {start:,} of {len(rows):,}")
         noised = task.encode(rows[start : start + together], random_bytes)
-        yield [make_report(task, row, task.not_before, random_bytes) for row in noised]
+        yield make_reports(task, noised, task.not_before, random_bytes)
 
 
 def _contributed(

@@ -233,7 +233,7 @@ class LogisticTable:
         """Return what the answers of simulated chains say of each slope."""
         found, several = [], [each for each in simulated if each.status == "interval"]
         for place, name in enumerate(self.names, 1):
-            ends = np.array([each.conf_int()[name] for each in several]).reshape(-1, 2)
+            ends = np.array([each.coefficients[place].interval or (-np.inf, np.inf) for each in several]).reshape(-1, 2)
             points = np.array([each.coefficients[place].value for each in simulated])
             seen = float(np.sum(np.isfinite(ends).all(axis=1) & (ends[:, 0] * ends[:, 1] > 0))) / len(simulated)
             bounded = ends[np.isfinite(ends).all(axis=1)]
