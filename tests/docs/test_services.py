@@ -49,6 +49,10 @@ NOT_TYPED = {
     "make console": "takes as long, and stays; tests/browser/test_demo.py opens its link",
     "make demo": "takes the better part of a minute; tests/unit/deploy and tests/e2e run its parts",
     "python deploy/demo_wide.py": "takes some minutes; tests/e2e/test_wide_services.py runs its parts",
+    "python deploy/late_flights.py late.csv": "is of the checkout; tests/unit/deploy/test_late_flights.py runs",
+    "python deploy/late_flights.py all.csv 327346": "is of the checkout; tests/unit/deploy/test_late_flights.py runs",
+    "lintra trial late.csv --target late --family logistic --epsilon 1 --spec LATE.json": "takes twenty seconds; "
+    "tests/unit/deploy/test_late_flights.py runs its parts",
     "pytest tests/conformance/test_toy_mechanism.py -q": "make test runs it",
     "pytest tests/conformance/test_table.py -q": "make test runs it",
     "lintra audit release": LONG,
