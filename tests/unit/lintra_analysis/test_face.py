@@ -136,6 +136,7 @@ def test_type_checkers_and_python_find_a_public_name_in_the_same_module() -> Non
 
 
 @pytest.mark.parametrize("name", ["", *sorted(FUNCTIONS | TYPES)])
+@pytest.mark.grid(3)
 def test_the_example_of_every_public_name_runs(
     examples: tuple[Path, Bridge], monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:

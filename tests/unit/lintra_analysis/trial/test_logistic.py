@@ -87,6 +87,7 @@ def test_what_cannot_take_part_is_left_out_and_said(trial: Trial) -> None:
     assert trial.epsilon == 8.0
 
 
+@pytest.mark.slow
 def test_rounds_that_were_not_enough_are_said_in_words(tmp_path: Path) -> None:
     # T refuses one honest pair of rounds in ten; this seed is one of them.
     found = tried(write(tmp_path / "rows.csv", 600), epsilon=4.0, seed=14)

@@ -122,6 +122,7 @@ async def test_a_trigger_beside_the_tables_is_named_with_the_command_that_remove
 
 
 @pytest.mark.parametrize("what", EDITS)
+@pytest.mark.grid(2)
 async def test_whatever_was_edited_is_named_with_one_command_and_its_cost(tmp_path: Path, what: str) -> None:
     statement, said, command = EDITS[what]
     async with a_world(tmp_path, "sum", tokens=True, num_servers=2) as world:
