@@ -217,6 +217,16 @@ async def _windows(visit: Visit, found: Furnished) -> None:
     await good_at(visit, f"{path}?column=a&first=3&last=4", 400)  # these will never be released
     await good_at(visit, f"{path}?column=a&of=cohort")
     await by_keyboard(visit, "a mean over windows")
+    timeline = f"/tasks/{found.tasks['stream']}/timeline"
+    await good_at(visit, timeline)
+    await visit.page.focus("#first")
+    await visit.page.keyboard.press("ArrowRight")
+    assert await visit.page.inner_text("output[for=first]") == "1"
+    async with visit.page.expect_navigation(timeout=120_000):
+        await visit.page.click("main form button")
+    assert await visit.page.locator("h2:has-text('Finding')").count() == 1
+    await good(visit, "a timeline from window 1 on")
+    await by_keyboard(visit, "a timeline")
 
 
 def _one_away(server: int, request: httpx2.Request, answer: Answer) -> Answer:

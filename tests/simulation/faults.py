@@ -1,7 +1,7 @@
 """What happens to servers: kills between any two writes, full disks, old copies, losses, clocks, second processes."""
 
 import shutil
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 
 from sqlalchemy.exc import OperationalError
@@ -40,7 +40,9 @@ def audit(world: World, server: int) -> None:
     one, seat = world.servers[server], world.seats[server]
     held = one.held()
     if (one.key_dir / "journal").exists():
-        seat.journal((line.batches, line.state) for line in read_journal(one.key_dir / "journal"))
+        lines = read_journal(one.key_dir / "journal")
+        seat.journal((line.batches, line.state) for line in lines)
+        require_order(world, server, [line.batches[-1] for line in lines if line.state == "released"])
     for course in world.courses:
         batch = course.key
         law(batch not in seat.never or batch not in held.tasks, "a window from before a restore was opened", batch)
@@ -50,6 +52,13 @@ def audit(world: World, server: int) -> None:
             law(not seat.must.get(batch), "acknowledged reports are not stored", f"server {server}", batch)
         else:
             law(batch in seat.given_up or batch not in seat.tasks, "a registered task is unknown", batch)
+
+
+def require_order(world: World, server: int, released: Sequence[str]) -> None:
+    """(law) The windows of each stream were released in ascending order."""
+    for task in {course.task.task_id: course.task for course in world.courses}.values():
+        if task.stream is not None:
+            world.streams.check_order(task, server, released)
 
 
 def restore(
@@ -545,6 +554,18 @@ async def from_the_start(world: World, server: int) -> None:
     audit(world, server)
 
 
+async def lost_memory(world: World, server: int) -> None:
+    """Stop a server, take away what it remembers of its noise, or bring back an older state of that, and start it."""
+    one = world.servers[server]
+    world.did("lost memory of noise")
+    one.terminate()
+    if world.maybe(0.5):
+        world.streams.forget(one.key_dir, server)
+    else:
+        world.streams.put_back(one.key_dir, server, world.chance)
+    start(world, server)
+
+
 Fault = Callable[[World, int], Awaitable[None]]
 FAULTS: dict[Fault, float] = {
     crash: 10,
@@ -563,5 +584,6 @@ FAULTS: dict[Fault, float] = {
     from_the_start: 2.5,
     mended: 2,
     an_hour: 3,
+    lost_memory: 2,
 }
 """How often each happens, relative to the others."""

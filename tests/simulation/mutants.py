@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,19 +12,23 @@ import structlog
 from sqlalchemy import update
 
 from lintra_protocol.cohort.report_ids import ReportIds
+from lintra_protocol.crypto.randomness import expand
+from lintra_protocol.crypto.ring import IntArray, RingArray
+from lintra_protocol.encoding.canonical import JsonValue
+from lintra_protocol.errors import UnavailableError
 from lintra_protocol.mechanisms.base import Mechanism
 from lintra_protocol.messages.documents import AggregateRequest
 from lintra_protocol.task import Task
 from lintra_server import serve
-from lintra_server.batches import census, merged_batches, report_decryption, verification_round
+from lintra_server.batches import census, merged_batches, report_decryption, stream_rows, verification_round
 from lintra_server.batches.gate import Gate
 from lintra_server.batches.registry import RegisteredBatch, RegisteredTask, Registry
 from lintra_server.clock import Clock
-from lintra_server.durability.journal import Head, JournalEntry
+from lintra_server.durability.journal import BatchId, Head, JournalEntry
 from lintra_server.durability.key_files import KeyFiles
 from lintra_server.durability.notes import Notes
 from lintra_server.operations import start
-from lintra_server.storage import store
+from lintra_server.storage import store, stream_memory
 from lintra_server.storage.batch_states import BatchStates
 from lintra_server.storage.chains import Chains
 from lintra_server.storage.database import journal
@@ -32,10 +36,12 @@ from lintra_server.storage.history import History
 from lintra_server.storage.looks import Look
 from lintra_server.storage.report_index import KeyIndex
 from lintra_server.storage.store import Store, StoredUpload
+from lintra_server.storage.stream_memory import StreamMemory
 from lintra_server.storage.transition_log import Step, StepFiles, Stepper
 from lintra_server.storage.writer import Tell, Writer
 from lintra_service.settings import LogFormat, LogLevel
 from lintra_service.supervisor import Supervisor
+from simulation import streams
 from simulation.faults import (
     Fault,
     back_up,
@@ -44,6 +50,7 @@ from simulation.faults import (
     failover,
     from_the_start,
     full_disk,
+    lost_memory,
     lost_part,
     old_copy,
     terminate,
@@ -324,6 +331,60 @@ def raising_log(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Supervisor, "start", lambda _: None)
 
 
+def streaming(patch: pytest.MonkeyPatch) -> None:
+    """Let all tasks have windows that are a stream."""
+    for name, share in (("WINDOWED", 1.0), ("VERIFIED", 0.0), ("HOSTILE", 0.0)):
+        patch.setattr(f"simulation.world.{name}", share)
+    patch.setattr("simulation.world.STREAMED", True)
+    patch.setattr("simulation.world.STREAMS", streams.STREAMS[1:2])
+
+
+def fresh_noise_again(patch: pytest.MonkeyPatch) -> None:
+    """All windows of all streams get one draw of fresh noise."""
+    streaming(patch)
+    draw = stream_rows.stream_noise
+    patch.setattr(stream_rows, "stream_noise", lambda *given: draw(*given[:3], expand(bytes(32), "one draw")))
+
+
+def any_order(patch: pytest.MonkeyPatch) -> None:
+    """A window of a stream is released also after later ones."""
+    streaming(patch)
+    patch.setattr(stream_rows.StreamRows, "turn", lambda *_: nullcontext())
+
+
+def any_memory(patch: pytest.MonkeyPatch) -> None:
+    """What is remembered of a window enters whatever was released of it."""
+    streaming(patch)
+    patch.setattr(stream_memory, "_digest", lambda _: bytes(32))
+
+
+def needs_memory(patch: pytest.MonkeyPatch) -> None:
+    """A server that lost its memory of a window releases no later one."""
+    streaming(patch)
+    read = StreamMemory.read
+
+    def require(self: StreamMemory, batch: BatchId, released: JsonValue) -> IntArray:
+        found = read(self, batch, released)
+        if found is None:
+            raise UnavailableError("the memory of this window is lost")
+        return found
+
+    patch.setattr(StreamMemory, "read", require)
+
+
+def names_all(patch: pytest.MonkeyPatch) -> None:
+    """A share names all earlier windows that should have entered."""
+    streaming(patch)
+    add = stream_rows.StreamRows.add_noise
+
+    def added(self: stream_rows.StreamRows, held: RegisteredBatch, share: RingArray) -> stream_rows.DrawnNoise:
+        drawn = add(self, held, share)
+        wanted = held.task.stream
+        return drawn if wanted is None else replace(drawn, remembered=tuple(wanted.remembered_by(held.batch)))
+
+    patch.setattr(stream_rows.StreamRows, "add_noise", added)
+
+
 @dataclass(frozen=True)
 class Planted:
     """A server without a rule, and how the laws begin of which one must find it, all others being unheard."""
@@ -375,6 +436,11 @@ MUTANTS: dict[str, Planted] = {
     "a restored server opens an old window": Planted(
         opens_again, ("a window from before a restore was opened",), (back_up, old_copy, from_the_start)
     ),
+    "(R-S1) fresh noise of a stream is drawn once": Planted(fresh_noise_again, (streams.FRESH_TWICE,)),
+    "(R-S2) windows of a stream in any order": Planted(any_order, (streams.DESCENDING,)),
+    "(R-S3) a memory of whatever release": Planted(any_memory, (streams.OF_ANOTHER,), (crash, lost_memory)),
+    "(R-S4) no release without memory": Planted(needs_memory, ("a step of the release was refused",), (lost_memory,)),
+    "(R-S5) a share names all windows": Planted(names_all, (streams.NAMES_OTHERS,)),
 }
 """By the rule that is missing."""
 

@@ -12,6 +12,7 @@ from lintra_protocol.report.wire import decode_sealed_document
 from lintra_protocol.rules.release import aggregate_context
 from simulation import verified
 from simulation.books import Course, cohort_of, law, plain_share, plain_total
+from simulation.streams import noise_of
 from simulation.verified import plain_words
 from simulation.world import World, require_gone
 from support.measured import noise_sigmas
@@ -43,7 +44,9 @@ def check_share(world: World, course: Course, server: int, document: bytes) -> N
     words = ring_from_bytes(opened).reshape(record.rows, record.words)
     share = [[int(word) for word in row] for row in words]
     exact = plain_share(course, server, cohort, seed, plain_words)
-    if task.noise == "servers":
+    if task.stream is not None:
+        world.streams.check_share(course, server, noise_of(share, exact), record.remembered)
+    elif task.noise == "servers":
         require_noise(course, share, exact, 1)
     else:
         law(share == exact, "a sketch share is not the reference's", course.key)
@@ -88,14 +91,15 @@ def finish(world: World, course: Course) -> None:
         for rows in zip(*course.shares.values(), strict=True)
     ]
     exact = plain_total(course, cohort, seed)
-    if course.task.noise == "servers":
+    if course.task.noise == "servers" and course.task.stream is None:
         require_noise(course, total, exact, course.task.num_servers)
-    else:
+    elif course.task.stream is None:
         law(total == exact, "the released sketch is not the reference's", course.key)
     world.outcomes["released with noise of servers"] += course.task.noise == "servers"
     account(world, course, set(cohort))
     require_claimed(world, course, cohort)
     world.outcomes["released"] += 1
+    world.outcomes["window of a stream released"] += course.task.stream is not None
     world.outcomes["window released"] += bool(course.closes)
     world.outcomes["released with windows that were merged"] += bool(course.parts)
     course.over = True

@@ -205,6 +205,7 @@ def judge_failure(world: World, parcel: Parcel, report_id: bytes, problem: str) 
     reasons = {
         "batch_closed": task in seat.closing
         or task in lost_here(world, parcel.server)
+        or world.streams.overtaken(course, parcel.server)
         or 0 < course.closes <= world.times.wall
         or (course.closes > 0 and course.begins < seat.barred)
         or len(arrived) > course.task.max_clients,
@@ -255,6 +256,7 @@ async def ask(world: World, course: Course, server: int, name: str, body: bytes 
     if name == "inventory":
         closing.update(course.keys)
         world.seats[server].merging.update(course.keys[:-1])
+    world.streams.wanted(course, server, name)
     answer = await world.servers[server].ask(course.task.task_id, name, body, course.batch)
     mark_edited(world, server)
     if answer.problem in ("cohort_too_small", "batch_open") and name == "inventory" and not world.loose:
@@ -278,6 +280,7 @@ async def ask(world: World, course: Course, server: int, name: str, body: bytes 
     if answer.problem in ("abandoned", "unrecognized_task"):
         seat, task = world.seats[server], course.key
         gone = task in lost_here(world, server) or course.task.task_id not in seat.tasks or task in seat.merging
+        gone = gone or world.streams.overtaken(course, server)
         if answer.problem == "unrecognized_task":  # its row may be of a time that an older database does not know
             known = seat.hurt(course) or course.task.task_id in world.servers[server].held().entered
             gone = gone or seat.stops(course, answer.problem) or not known
@@ -570,6 +573,6 @@ async def repeat_question(world: World, of: int | None = None) -> None:
         return
     answer = await ask(world, course, to, name, body)
     gone = world.unwell(to) or course.key in lost_here(world, to)
-    gone = gone or world.seats[to].stops(course, answer.problem)
+    gone = gone or world.seats[to].stops(course, answer.problem) or world.streams.overtaken(course, to)
     if same and name == "inventory":
         law(answer.good or gone, "a document that was given out is not given again", answer.problem, answer.body)

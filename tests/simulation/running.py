@@ -55,6 +55,7 @@ async def simulate(
                 patch.setattr(module, name, 1e6)  # seconds pass when the simulation says so
             install(patch, trouble)
             world = new_world(folder, seed, trouble, kind)
+            world.streams.watch(patch)
             with listening(world.logged):
                 try:
                     while world.operations < operations:

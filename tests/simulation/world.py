@@ -22,6 +22,7 @@ from lintra_protocol.task import AnalyzerEntry, ServerEntry, Task
 from simulation.books import Course, Seat, Sent, law
 from simulation.inside import InsideServer, Times, settings_of
 from simulation.reading import Held, Snapshot, key_file, read_journal
+from simulation.streams import STREAMS, StreamBooks, in_a_stream
 from simulation.trouble import INJECTED, Trouble
 from simulation.verified import FORGED, forged_report
 from support.checked_world import verified
@@ -36,6 +37,9 @@ WINDOW = 2000
 
 WINDOWED, VERIFIED, HOSTILE = 0.25, 0.4, 0.15
 """Of all tasks of a simulation."""
+
+STREAMED = False
+"""Whether every task with windows has a stream."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,7 @@ class World:
         loose: whether a request may arrive long after its answer, or another one of the same, came.
         touched: tables and keys of rows that somebody edited and that belong to no batch yet, by server.
         moved: how many reports of a source each release holds that it is in, by task and token.
+        streams: what servers drew and remember in windows that are a stream.
         secrets: the keys of batches, wrapped, read from the key folder before their release, by server and batch.
     """
 
@@ -84,6 +89,7 @@ class World:
     analyzer_key: SealingKey = field(default_factory=lambda: SealingKey.generate(CLASSICAL, seeded("analyzer", 0)))
     moved: dict[tuple[str, bytes], list[int]] = field(default_factory=dict)
     touched: dict[int, set[tuple[str, object]]] = field(default_factory=dict)
+    streams: StreamBooks = field(default_factory=StreamBooks)
     made: int = 0
     precision: int = PRECISION
     sizes: Sequence[int] = (15, 40, 60, 100, 150)
@@ -185,13 +191,15 @@ def new_course(world: World) -> Course:
     tokens = world.maybe(0.6)
     columns = COLUMNS[:2]
     capacity = chance.choice([40, 400, 400, 400])
-    mechanism = MECHANISMS[chance.choice(["osnap", "sum", "second_moment"])]
+    mechanism = MECHANISMS["sum" if STREAMED else chance.choice(["osnap", "sum", "second_moment"])]
     # A clock that runs ahead is no stranger: some clients send before their task's first unit.
     begins = int(world.times.wall) // world.precision + (1 if world.maybe(0.2) else -1)
     windows = new_windows(world)
-    salt = world.random_bytes("salt")(32)
-    if windows is not None and salt[0] % 2:
+    salt, stream = world.random_bytes("salt")(32), None
+    if windows is not None and salt[0] % 2 and not STREAMED:
         windows = windows.model_copy(update={"max_merge": 2 + salt[1] % (windows.max_windows - 1)})
+    elif windows is not None and (stream := STREAMS[salt[3] % len(STREAMS)]) is not None:
+        windows = windows.model_copy(update={"max_windows": 2 + windows.max_windows})
     task = Task(
         salt=base64url(salt),
         purpose="a simulation",
@@ -217,10 +225,13 @@ def new_course(world: World) -> Course:
         client_auth="token" if tokens else "none",
         token_keys=tuple(map(key_commitment, token_keys(world))) if tokens else (),
     )
-    if salt[2] % 3 == 0 and task.max_merge == 1:  # merged windows have a claim that counts reports
+    # Merged windows have a claim that counts reports.
+    if task.max_merge == 1 and (STREAMED or salt[2] % 3 < (1 if windows is None else 2)):
         task = noised_by_servers(task)
     if world.maybe(VERIFIED):
         task = verified(task)
+    if windows is not None and stream is not None and task.noise == "servers" and "stream" in task.mechanism.allows:
+        task = in_a_stream(task, windows, stream)
     record = sign(AUTHOR, TaskRecord(definition=task)).canonical()
     courses = [Course(task, record, batch) for batch in range(task.num_batches)]
     hostile = chance.randrange(len(servers)) if len(servers) > 1 and world.maybe(HOSTILE) else None

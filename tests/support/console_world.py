@@ -41,7 +41,7 @@ class Furnished:
 async def furnish(life: Life, clock: pytest.MonkeyPatch) -> Furnished:
     """Make all of it; `clock` moves the time on, and back at its own end."""
     found = Furnished()
-    found.tasks["windows"], found.releases["window"] = await _windows(life, clock)
+    found.tasks["windows"], found.tasks["stream"], found.releases["window"] = await _windows(life, clock)
     examples = await example_releases(life)
     names = {"second_moment": "flights", "histogram": "ages", "binary": "smokers", "wide": "sensors"}
     found.releases |= {name: examples[example] for name, example in names.items()}
@@ -85,8 +85,8 @@ async def _survival(life: Life) -> str:
     return await life.release(task)
 
 
-async def _windows(life: Life, clock: pytest.MonkeyPatch) -> tuple[str, str]:
-    """Release some windows of a task: one of its own, two together, and one that will never be."""
+async def _windows(life: Life, clock: pytest.MonkeyPatch) -> tuple[str, str, str]:
+    """Release some windows of a task: one of its own, two together, and one that will never be; and two of a stream."""
     asked = {
         "windows": WINDOWS,
         "reports_per_source": 3,
@@ -95,16 +95,21 @@ async def _windows(life: Life, clock: pytest.MonkeyPatch) -> tuple[str, str]:
         "epsilon": 1,
     }
     task = await life.create("sum", purpose="How many steps a week?", **asked)
+    plain = {name: value for name, value in WINDOWS.items() if name != "max_merge"}
+    streaming = {"windows": plain | {"stream": {}}, "reports_per_source": 1, "time_precision": MINUTE, "epsilon": 1}
+    stream = await life.create("sum", purpose="How much sleep a week?", noise="servers", **streaming)
     for window, count in enumerate((CLIENTS, 8, CLIENTS, 0, 3)):
         clock.setattr(analyzer_world, "NOW", NOW + 5 * window * MINUTE)
         if count:
             await life.upload(task, count, label=f"window {window}", batch=window)
+        if count == CLIENTS:
+            await life.upload(stream, count, label=f"stream {window}", batch=window)
     clock.setattr(analyzer_world, "NOW", NOW + 5 * 6 * MINUTE + 2 * MINUTE)
     while started := life.service.schedule.look():
         for job in started:
             await life.service.jobs.finished(job.task_id, job.batch)
     (first, *_) = [each.release_id for each in life.service.windows(task.task_id, 0, 9) if each.release_id]
-    return task.task_id, first
+    return task.task_id, stream.task_id, first
 
 
 async def _two_rounds(life: Life, asked: dict[str, object], second: dict[str, object] | None = None) -> tuple[str, str]:

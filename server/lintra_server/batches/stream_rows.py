@@ -18,13 +18,11 @@ from lintra_protocol.mechanisms.stream_noise import stream_noise
 from lintra_server.batches.registry import RegisteredBatch
 from lintra_server.durability.journal import BatchId
 from lintra_server.storage.history import BatchHistory, History
-from lintra_server.storage.stream_memory import StreamMemory
+from lintra_server.storage.stream_memory import WAS_RELEASED, StreamMemory
 from lintra_server.storage.transition_log import Step, Stepper
 
 _TRIES = 5
 """How often a window is given up again whose state changed meanwhile."""
-
-_WAS_RELEASED = frozenset({"released", "scrubbed"})
 
 
 @dataclass(frozen=True)
@@ -59,7 +57,7 @@ class StreamRows:
             return
         with self._turns[held.task.id_bytes]:
             windows = self._history.of_task(held.task.id_bytes)
-            if any(each.state in _WAS_RELEASED and each.batch.number >= held.batch for each in windows):
+            if any(each.state in WAS_RELEASED and each.batch.number >= held.batch for each in windows):
                 raise AbandonedError(
                     f"window {held.batch} was not released when a later one of its stream was, and never will be"
                 )
@@ -76,12 +74,9 @@ class StreamRows:
             return DrawnNoise()
         memories = dict[int, IntArray]()
         for window in self._history.of_task(task.id_bytes):
-            number, wanted = window.batch.number, stream.remembered_by(held.batch)
-            if number in wanted and window.state in _WAS_RELEASED:
-                released = window.expected.get("aggregate", (None, 0))[0]
-                found = self._memory.read(window.batch, released)  # R-S3
-                if found is not None:
-                    memories[number] = found
+            wanted = window.batch.number in stream.remembered_by(held.batch)
+            if wanted and (found := self._memory.of(window)) is not None:  # R-S3
+                memories[window.batch.number] = found
         noise, memory = stream_noise(task.measurement, held.batch, memories, self._random_bytes)
         share += to_ring(noise)[np.newaxis]
         return DrawnNoise(tuple(sorted(memories)), memory)

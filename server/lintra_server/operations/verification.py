@@ -23,6 +23,7 @@ from lintra_server.storage.batch_states import StoredBatchState, standing_in
 from lintra_server.storage.chains import gone_in_words
 from lintra_server.storage.database import REVISION, alembic_version, batches, looks, tasks
 from lintra_server.storage.history import COLUMNS, BatchHistory, History, Registered
+from lintra_server.storage.key_folder import stream_memory
 from lintra_server.storage.looks import look_of
 from lintra_server.storage.read_only import ReadOnlyDatabase
 from lintra_server.storage.schema import as_read, foreign
@@ -169,6 +170,20 @@ class Verifier:
                     "analyzer",
                     "nothing; until then nobody can use the task here",
                 )  # fmt: skip
+            elif row is not None:
+                yield from self._memories(task_id, Task.from_canonical(row.definition))
+
+    def _memories(self, task_id: bytes, task: Task) -> Iterator[HealthFinding]:
+        """Yield what was lost of the noise that this server remembers."""
+        memory = stream_memory(self._settings.key_dir, self._keys.vault)
+        if task.stream is not None and (gone := memory.lost(task.stream, self._history.of_task(task_id))):
+            yield HealthFinding(
+                "advice",
+                f"what this server remembers of its noise in {len(gone)} windows of the stream {base64url(task_id)} is "
+                f"lost, from window {gone[0]} on",
+                "no command: nothing brings it back, and the server goes on",
+                "later totals over these windows have more noise, which their errors count in; nobody's privacy",
+            )
 
     def _wrong_task(self, task: Registered, row: Row[*tuple[Any, ...]] | None) -> str:
         if row is None:

@@ -5,13 +5,20 @@ before the journal says that they are, and it is used only beside them. One that
 that costs accuracy, and never privacy (docs/proofs/together.md#streams).
 """
 
+from collections.abc import Iterable
+
 import structlog
 
 from lintra_protocol.crypto.ring import IntArray, ring_bytes, ring_from_bytes
 from lintra_protocol.encoding.canonical import JsonValue, canonical_json, domain_hash
+from lintra_protocol.privacy.stream_matrix import StreamMatrix
 from lintra_server.durability.journal import BatchId, fact
 from lintra_server.durability.key_files import KeyFiles
+from lintra_server.storage.history import BatchHistory
 from lintra_service.settings import InvalidSettingsError
+
+WAS_RELEASED = frozenset({"released", "scrubbed"})
+"""States of a window whose release left the server."""
 
 _DIGEST_BYTES = 32
 
@@ -46,6 +53,19 @@ class StreamMemory:
         if secret is None or released is None or secret[:_DIGEST_BYTES] != _digest(released):
             return None
         return ring_from_bytes(secret[_DIGEST_BYTES:]).view("int64")
+
+    def of(self, window: BatchHistory) -> IntArray | None:
+        """Return what is remembered of a window that was released, shape `(w,)`; None if it was not, or it is lost."""
+        if window.state not in WAS_RELEASED:
+            return None
+        return self.read(window.batch, window.expected.get("aggregate", (None, 0))[0])
+
+    def lost(self, stream: StreamMatrix, windows: Iterable[BatchHistory]) -> list[int]:
+        """Return the windows of a stream that the next one takes back, and of which nothing is remembered."""
+        released = {each.batch.number: each for each in windows if each.state in WAS_RELEASED}
+        following = max(released, default=-1) + 1
+        wanted = stream.remembered_by(following) if following < stream.rows else ()
+        return [number for number in wanted if number in released and self.of(released[number]) is None]
 
     def forget(self, batch: BatchId) -> None:
         """Overwrite and remove what is remembered of a window; nothing happens if there is nothing."""

@@ -139,3 +139,37 @@ def test_windows_that_are_no_stream_are_refused_in_words(
         client.timeline(task_id, columns=["nobody"])
     with pytest.raises(UnknownBatchError):
         client.timeline(client.create_task(analyzer_world.specification("sum"))["task_id"])
+
+
+def test_a_page_draws_the_timeline_of_the_windows_between_two_sliders(
+    released: tuple[AnalyzerClient, str, str, Life, Loop],
+) -> None:
+    client, task_id, other, life, loop = released
+
+    async def got(path: str, **query: object) -> tuple[int, str]:
+        async with life.rest() as rest:
+            answer = await rest.get(path, params=query)
+            return answer.status_code, answer.text
+
+    path = f"/tasks/{task_id}/timeline"
+    assert f'href="{path}"' in loop.run(got(f"/tasks/{task_id}/windows"))[1]
+    assert path.replace(task_id, other) not in loop.run(got(f"/tasks/{other}/windows"))[1]
+    status, empty = loop.run(got(path))
+    assert (status, empty.count('type="range"'), empty.count('max="11"')) == (200, 2, 2)
+    assert "<h2>Finding</h2>" not in empty
+    query = {"over": "totals", "first": 2, "last": 3, "columns": "a", "of": "cohort"}
+    status, page = loop.run(got(path, **query))
+    (last,) = client.stream(task_id).totals(["a"], since=2, until=3).spans[-1].means
+    assert (status, '<output for="last">3</output>' in page) == (200, True)
+    assert f"lintra analyzer analyse {task_id}:2-3 --kind means" in page
+    csv = loop.run(got(f"{path}/table.csv", **query))[1].splitlines()
+    assert [line.split(",")[:3] for line in csv[1:]] == [["a", "2", "2"], ["a", "2", "3"]]
+    assert float(csv[-1].split(",")[5]) == pytest.approx(last.value)
+    status, picture = loop.run(got(f"{path}/picture.svg", shown="a", **query))
+    assert (status, "<svg" in picture) == (200, True)
+    too_wide = {"over": "moving", "width": 9}
+    for unfit, words in (({"first": 5}, "No window from 5 to"), (too_wide, "no 9 windows in a row")):
+        status, page = loop.run(got(path, **unfit))
+        assert (status, words in page) == (400, True)
+    status, page = loop.run(got(path.replace(task_id, other), over="totals"))
+    assert (status, "no stream" in page) == (400, True)

@@ -19,6 +19,7 @@ from lintra_server.storage.database import SPAN
 from lintra_service.findings import HealthFinding
 from lintra_service.settings import InvalidSettingsError
 from support.server_world import World, a_world, configured
+from support.streamed_world import collected, released, streamed
 
 ADVICE = ("one volume", "no witness")
 
@@ -85,6 +86,24 @@ async def test_the_exit_code_tells_advice_from_trouble(tmp_path: Path) -> None:
     sick = CliRunner().invoke(app, ["doctor", "--config", str(path)])
     assert sick.exit_code == 1
     assert f"do:    chmod -R go= {settings.data_dir}" in sick.output
+
+
+async def test_lost_memory_of_noise_is_advice_as_long_as_a_later_window_needs_it(tmp_path: Path) -> None:
+    async with a_world(tmp_path, "sum", num_servers=2, change=streamed) as world:
+        await collected(world, 0, 2)
+        for window in (0, 2):
+            await released(world, window)
+            assert found(world) == []
+        memories = sorted((world.settings[HONEST].key_dir / "streams").iterdir())
+        memories[0].write_bytes(b"damaged")
+        finding = only(world)
+        assert (finding.severity, "in 1 windows" in finding.what) == ("advice", True)
+        memories[1].unlink()
+        assert "in 2 windows" in only(world).what
+        assert "from window 0 on" in only(world).what
+        await collected(world, 5)
+        await released(world, 5)  # the last one: nothing is taken back any more
+        assert found(world) == []
 
 
 EDITS: dict[str, tuple[str, str, str]] = {

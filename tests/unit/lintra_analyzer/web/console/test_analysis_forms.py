@@ -111,8 +111,9 @@ async def test_every_form_is_answered_as_it_comes_and_all_files_hold_the_table(t
                             assert CANNOT.search(said[0]), (name, kind, query, said)
                             if "needed" in said[0]:
                                 asked.add(kind)
-                path = f"/tasks/{found.tasks['windows']}/windows"
-                query = form_of((await rest.get(path)).text)
-                assert "<h2>Finding</h2>" in (await rest.get(path, params=query)).text
-                await files_agree(rest, path, query)
+                for state, place in (("windows", "windows"), ("stream", "timeline")):
+                    path = f"/tasks/{found.tasks[state]}/{place}"
+                    query = form_of((await rest.get(path)).text)
+                    assert "<h2>Finding</h2>" in (await rest.get(path, params=query)).text
+                    await files_agree(rest, path, query)
     assert asked == set(ANALYSES)
