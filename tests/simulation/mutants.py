@@ -1,7 +1,7 @@
 """Servers without one of their rules: each must be found by the simulation, or the simulation is worth nothing."""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,11 +12,12 @@ import structlog
 from sqlalchemy import update
 
 from lintra_protocol.cohort.report_ids import ReportIds
-from lintra_protocol.crypto.randomness import expand
+from lintra_protocol.crypto.randomness import RandomBytes, expand
 from lintra_protocol.crypto.ring import IntArray, RingArray
 from lintra_protocol.encoding.canonical import JsonValue
 from lintra_protocol.errors import UnavailableError
 from lintra_protocol.mechanisms.base import Mechanism
+from lintra_protocol.mechanisms.measurement import Measurement
 from lintra_protocol.messages.documents import AggregateRequest
 from lintra_protocol.task import Task
 from lintra_server import serve
@@ -343,7 +344,11 @@ def fresh_noise_again(patch: pytest.MonkeyPatch) -> None:
     """All windows of all streams get one draw of fresh noise."""
     streaming(patch)
     draw = stream_rows.stream_noise
-    patch.setattr(stream_rows, "stream_noise", lambda *given: draw(*given[:3], expand(bytes(32), "one draw")))
+
+    def again(measurement: Measurement, row: int, memories: Mapping[int, IntArray], _: RandomBytes) -> Any:
+        return draw(measurement, row, memories, expand(bytes(32), "one draw"))
+
+    patch.setattr(stream_rows, "stream_noise", again)
 
 
 def any_order(patch: pytest.MonkeyPatch) -> None:

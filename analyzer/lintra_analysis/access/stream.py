@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lintra_analysis.access.stream_certificate import StreamCertificate, stream_certificate
 from lintra_analysis.certificate.certificate import ReleaseRecord
 from lintra_analysis.estimators.estimates import Of
 from lintra_analysis.estimators.timeline import Over, Timeline, timeline
@@ -120,8 +121,19 @@ class WindowStream:
     @cached_property
     def covariance(self) -> FloatArray:
         """Return that of the noise of the released windows, in variances of one server's fresh draw."""
-        remembered = {number: self._windows[number].remembered for number in self.numbers}
-        return noise_covariance(self._stream, remembered, _ROUNDING / self.task.mechanism.sigma**2)
+        return noise_covariance(self._stream, self._remembered, _ROUNDING / self.task.mechanism.sigma**2)
+
+    @property
+    def _remembered(self) -> dict[int, tuple[tuple[int, ...], ...]]:
+        return {number: self._windows[number].remembered for number in self.numbers}
+
+    def certificate(self) -> StreamCertificate:
+        """Return what the certificates of all windows say together: the promise, gaps, and what servers lost.
+
+        Raises:
+            InvalidMessageError: a server named windows that cannot have entered.
+        """
+        return stream_certificate(self.task, self._remembered, float(self.covariance.sum()))
 
     def release(self, since: int = 0, until: int | None = None) -> Release:
         """Return the windows of an interval added up, as estimators read any release.

@@ -203,6 +203,18 @@ def show_timeline(
             typer.echo(client.timeline_text(task_id, kind, **arguments), nl=False)
 
 
+@app.command("stream", context_settings=IDENTIFIERS)
+def show_stream(
+    task_id: Annotated[str, typer.Argument(help="A task whose windows are a stream.")],
+    url: Url = DEFAULT_URL,
+    token: Token = "",
+) -> None:
+    """Show the certificate of a stream: the promise of all windows, gaps, and what servers lost of their noise."""
+    with client_of(url, token) as client:
+        for line in client.stream(task_id).certificate().lines():
+            typer.echo(line)
+
+
 def _one_of(as_json: bool, as_csv: bool) -> None:
     if as_json and as_csv:
         give_up("choose one of --json and --csv")

@@ -79,6 +79,7 @@ def test_a_timeline_comes_as_json_of_its_declared_form_as_csv_and_as_text(
     text = typed("timeline", task_id, "--column", "a", "--column", "b")
     assert "Columns over windows: running totals" in text
     assert "for all 1 reports of one source" in text
+    assert "windows that were released: 0, 2-3; never: 1" in typed("stream", task_id)
     csv = typed("timeline", task_id, "--over", "windows", "--csv")
     assert len(csv.splitlines()) == 1 + 3 * 3
     shown = json.loads(typed("timeline", task_id, "--over", "moving", "--width", "2", "--first", "3", "--json"))
