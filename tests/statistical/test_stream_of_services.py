@@ -31,7 +31,7 @@ async def noise_of(life: Life, clock: pytest.MonkeyPatch, reports: int) -> tuple
     windows = {"window_seconds": 5 * MINUTE, "grace_seconds": MINUTE, "max_windows": WINDOWS, "stream": {}}
     task = await life.create("sum", purpose=f"{reports}", windows=windows, reports_per_source=reports, **ASKED)
     zeros = np.zeros(COLUMNS)
-    for window in range(WINDOWS + 1):
+    for window in range(WINDOWS + 2):
         clock.setattr(analyzer_world, "NOW", NOW + (5 * window + 2) * MINUTE)
         if window < WINDOWS:
             rows = [(zeros, seeded(f"{reports} {window} {number}")) for number in range(CLIENTS)]
