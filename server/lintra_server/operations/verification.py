@@ -11,23 +11,25 @@ from cryptography.exceptions import InvalidTag
 from sqlalchemy import Connection, Row, select
 
 from lintra_protocol.crypto.tokens import key_commitment
-from lintra_protocol.encoding.canonical import base64url
+from lintra_protocol.encoding.canonical import HASH_BYTES, base64url, parse_base64url
 from lintra_protocol.errors import LintraError, UnavailableError
+from lintra_protocol.messages.documents import Inventory, Signed
 from lintra_protocol.task import Task
 from lintra_server.durability.encryption_at_rest import BatchKey
 from lintra_server.durability.journal import JournalEntry
+from lintra_server.operations.addresses import edited_addresses
 from lintra_server.operations.inspection import ChainLook, KeySide, look_at_chain
 from lintra_server.operations.start import unknown_notes
 from lintra_server.settings import Settings
 from lintra_server.storage.batch_states import StoredBatchState, standing_in
-from lintra_server.storage.chains import gone_in_words
+from lintra_server.storage.chains import gone_in_words, raw_rows
 from lintra_server.storage.database import REVISION, alembic_version, batches, looks, tasks
 from lintra_server.storage.history import COLUMNS, BatchHistory, History, Registered
 from lintra_server.storage.key_folder import stream_memory
 from lintra_server.storage.looks import look_of
 from lintra_server.storage.read_only import ReadOnlyDatabase
 from lintra_server.storage.schema import as_read, foreign
-from lintra_server.storage.segments import SegmentTable, opened_payloads
+from lintra_server.storage.segments import SegmentTable, opened_payloads, sort_ids
 from lintra_server.storage.tasks import TOKEN_KEY
 from lintra_server.storage.transition_log import StepFiles
 from lintra_service.findings import HealthFinding
@@ -35,6 +37,7 @@ from lintra_service.settings import InvalidSettingsError
 
 _VOUCHED = tuple(name for names in COLUMNS.values() for name in names)
 _UNRELEASED = "every batch that is not released is given up, but with --key-folder-never-copied only those it lacks"
+_SINCE = "reports that were stored since the backup are lost; each batch says how many"
 _GIVEN_UP = "the batch is given up for good, at every server"
 
 
@@ -86,6 +89,7 @@ class Verifier:
             )
         with self._database.reading() as connection:
             yield from self._tasks(connection)
+            yield from edited_addresses(connection, self._history)
             rows = {row.batch: row for row in connection.execute(as_read(batches)).all()}
             told = {row.batch: row for row in connection.execute(as_read(looks)).all()}
         for batch in list(self._history.batches.values()):
@@ -102,7 +106,7 @@ class Verifier:
             yield HealthFinding(
                 "trouble", f"the database is damaged: {'; '.join(map(str, found[:3]))}",
                 self._command("restore --from BACKUP --key-folder-never-copied"),
-                "reports that were stored since the backup are lost; each batch says how many",
+                _SINCE,
             )  # fmt: skip
 
     def _beside(self, connection: Connection) -> Iterator[HealthFinding]:
@@ -124,7 +128,7 @@ class Verifier:
                 f"table alembic_version says {', '.join(map(str, found)) or 'nothing'}, and the journal {expected}: it "
                 "is an old copy, or was edited",
                 self._command("restore --from BACKUP --key-folder-never-copied"),
-                "reports that were stored since the backup are lost; each batch says how many",
+                _SINCE,
             )
 
     def _standing(self, standing: StoredBatchState | None) -> Iterator[HealthFinding]:
@@ -235,6 +239,27 @@ class Verifier:
                 yield HealthFinding("trouble", f"{batch.batch}: {lacking.what}", command, cost)
             else:
                 yield self._abandoned(batch, lacking)
+        elif batch.is_destroyed and wrong is None and row is not None and not self._is_listed(batch, row.inventory):
+            yield HealthFinding(
+                "trouble",
+                f"{batch.batch}: its identifiers in table segments are not those of its signed inventory, so whether a "
+                "report was in it is not said",
+                self._command("restore --from BACKUP --key-folder-never-copied"), _SINCE,
+            )  # fmt: skip
+
+    def _is_listed(self, batch: BatchHistory, inventory: object) -> bool:
+        """Return whether the rows of a batch whose keys were destroyed hold what its inventory lists, if it has one."""
+        is_cut = batch.task is not None and batch.task.is_cut
+        if not isinstance(inventory, bytes) or is_cut or batch.is_bare:
+            return True
+        with self._database.reading() as connection:
+            rows = (raw_rows(connection, place) for place in self._history.members(batch.place))
+            ids = b"".join(row.ids for each in rows for row in each)
+        try:
+            found, _ = sort_ids(np.frombuffer(bytearray(ids), np.uint8).reshape(-1, HASH_BYTES))
+        except (LintraError, ValueError):
+            return False
+        return found.root == parse_base64url(Signed[Inventory].from_canonical(inventory).message.root)
 
     def _abandoned(self, batch: BatchHistory, wrong: _Wrong) -> HealthFinding:
         cost = f"{_GIVEN_UP}. A backup that is sound costs less: restore --from BACKUP --key-folder-never-copied"
