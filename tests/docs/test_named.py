@@ -1,8 +1,10 @@
-"""Every command, option, file and problem that a page names in its prose is there."""
+"""Every command, option, file, problem, attribute and state that a page names in its prose is there."""
 
 import re
+import subprocess
 from functools import cache
 from importlib.metadata import entry_points
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -89,6 +91,70 @@ def test_the_page_of_troubles_names_problems_that_exist() -> None:
     named = {token for row in rows for token in re.findall(r"`([a-z_]+)`", row)}
     assert len(named) > 10
     assert named - tokens(LintraError) == set()
+
+
+ELSEWHERE = {"ANALYZE", "DeprecationWarning", "deprecated", "pg_restore", "synchronous_standby_names", "uci_gas"}
+"""Names of Python, of PostgreSQL, and of a table that is not kept here."""
+_NAME = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*(?:\(\))?")
+
+
+@cache
+def words_of_the_source() -> set[str]:
+    """Return every word of the code, its settings and its messages, and the names of all files."""
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    kinds = {".py", ".toml", ".html", ".ts", ".yml"}
+    read = [ROOT / name for name in listed if Path(name).suffix in kinds and not name.startswith("tests/vectors/")]
+    text = " ".join(path.read_text("utf-8", errors="ignore") for path in read if path.is_file())
+    return set(re.findall(r"[A-Za-z_]\w*", text)).union(*(re.findall(r"\w+", name) for name in listed))
+
+
+def unknown_words(code: str) -> set[str]:
+    """Return the words of a name that stand nowhere in the source; what is no name has none."""
+    found = set(re.findall(r"\w+", code)) if _NAME.fullmatch(code) else set()
+    return {word for word in found if len(word) > 2} - words_of_the_source() - ELSEWHERE
+
+
+@pytest.mark.parametrize("page", sorted(name for name in pages() if "/decisions/" not in name))
+def test_every_attribute_field_state_and_setting_in_prose_stands_in_the_source(page: str) -> None:
+    assert {code for code in prose(page) if unknown_words(code)} == set()
+
+
+@cache
+def public_classes() -> dict[str, type]:
+    """Return the classes that the libraries export, by name."""
+    import lintra_analysis
+    import lintra_client
+    import lintra_curator
+
+    found = (
+        (name, getattr(face, name)) for face in (lintra_client, lintra_analysis, lintra_curator) for name in dir(face)
+    )
+    return {name: each for name, each in found if isinstance(each, type)}
+
+
+def has_member(code: str) -> bool:
+    """Return whether `Class.member` exists, if the class is one that a library exports."""
+    name, _, member = code.removesuffix("()").partition(".")
+    kind = public_classes().get(name)
+    fields = set().union(*(vars(base).get("__annotations__", {}) for base in kind.__mro__)) if kind else set()
+    return kind is None or not member or hasattr(kind, member) or member in fields
+
+
+def test_every_member_of_a_class_that_a_page_names_exists() -> None:
+    named = {code for page in pages() if "/decisions/" not in page for code in prose(page) if _NAME.fullmatch(code)}
+    assert {code for code in named if not has_member(code)} == set()
+
+
+@pytest.mark.parametrize("name", ["max_rejected", "receipt.clipped", "judged"])
+def test_a_name_that_stands_nowhere_is_found(name: str) -> None:
+    assert unknown_words(name + "xx")
+    assert not unknown_words(name)
+
+
+def test_a_member_that_a_class_lacks_is_found() -> None:
+    assert has_member("Client.send")
+    assert has_member("ClientPolicy.max_epsilon")
+    assert not has_member("Client.sendd")
 
 
 @pytest.mark.parametrize(
