@@ -95,6 +95,7 @@ def test_the_page_of_troubles_names_problems_that_exist() -> None:
 
 ELSEWHERE = {"ANALYZE", "DeprecationWarning", "deprecated", "pg_restore", "synchronous_standby_names", "uci_gas"}
 """Names of Python, of PostgreSQL, and of a table that is not kept here."""
+_WORD = re.compile(r"\w+")
 _NAME = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*(?:\(\))?")
 
 
@@ -103,14 +104,15 @@ def words_of_the_source() -> set[str]:
     """Return every word of the code, its settings and its messages, and the names of all files."""
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
     kinds = {".py", ".toml", ".html", ".ts", ".yml"}
-    read = [ROOT / name for name in listed if Path(name).suffix in kinds and not name.startswith("tests/vectors/")]
-    text = " ".join(path.read_text("utf-8", errors="ignore") for path in read if path.is_file())
-    return set(re.findall(r"[A-Za-z_]\w*", text)).union(*(re.findall(r"\w+", name) for name in listed))
+    read = [ROOT / name for name in listed if Path(name).suffix in kinds]
+    # Bytes are parted in half the time of text, and all names are ASCII.
+    source = b" ".join(path.read_bytes() for path in read if path.is_file())
+    return {word.decode() for word in set(re.findall(rb"\w+", source))}.union(*map(_WORD.findall, listed))
 
 
 def unknown_words(code: str) -> set[str]:
     """Return the words of a name that stand nowhere in the source; what is no name has none."""
-    found = set(re.findall(r"\w+", code)) if _NAME.fullmatch(code) else set()
+    found = set(_WORD.findall(code)) if _NAME.fullmatch(code) else set()
     return {word for word in found if len(word) > 2} - words_of_the_source() - ELSEWHERE
 
 
