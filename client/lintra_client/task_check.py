@@ -98,7 +98,7 @@ class ClientPolicy:
         self._require_retention(task)
 
     def _require_alone(self, task: Task) -> None:
-        alone = task.bound_alone()
+        alone = task.judged_alone()
         if alone is not None:
             self.ceiling.require_alone(task.claim, alone)
         elif not self.trust_enrolment:

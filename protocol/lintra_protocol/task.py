@@ -231,14 +231,22 @@ class Task(TaskTerms):
                 "claim.epsilon_alone: it says what is promised if all others are invented, and belongs to a task with "
                 "noise 'both', and to no other"
             )
+        promised = None if self.study is None else self.study.epsilon_alone
         if self.noise != "both":
+            if promised is not None:
+                raise InvalidTaskError(
+                    "study.epsilon_alone: it says the same of both tasks together, and belongs to those with noise "
+                    "'both', and to no other"
+                )
             return
-        if "floor" not in self.mechanism.allows or self.study is not None:
-            what = "a study" if self.study is not None else self.mechanism.kind
-            raise UnsupportedFeatureError(f"noise 'both': {what} has no bound alone so far; use 'clients'")
+        if "floor" not in self.mechanism.allows or (self.study is not None and promised is None):
+            what = self.mechanism.kind if self.study is None else "a study without epsilon_alone"
+            raise UnsupportedFeatureError(f"noise 'both': {what} has no bound alone; use 'clients'")
         try:
             if (alone := self.alone_privacy()) is not None:
                 alone.require(self.claim.alone)
+                if self.study is not None:
+                    self.study.require_alone(alone)
         except FalseClaimError as error:
             raise FalseClaimError(f"with all other clients invented: {error.detail}") from None
 

@@ -319,13 +319,18 @@ class TaskTerms(BatchTerms):
         enrols whom.
         """
         claim, alone = self.claim, self.worst_alone(reports)
-        if alone is None or self.study is not None:
+        if alone is None or (self.study is not None and self.study.epsilon_alone is None):
             return None
         promised = claim.epsilon_alone is not None or self.noise == "servers"
         if promised or claim.max_corrupt_clients >= claim.min_clients - 1:
             return alone
         own = self.alone_privacy()
         return None if own is None or own.epsilon > ALONE * claim.float_epsilon else alone
+
+    def judged_alone(self) -> PrivacyStatement | None:
+        """Return what a judge has to accept if all others are invented: `bound_alone`, or that of the whole study."""
+        alone = self.bound_alone()
+        return alone if alone is None or self.study is None else self.study.alone(alone)
 
     def promises(self) -> list[tuple[Claim, PrivacyStatement]]:
         """Return all that a judge has to accept: the claim and its worst release, and those of the study, if any.

@@ -15,7 +15,7 @@ NO_BOUND = "If everybody but you is invented, nothing bounds what is seen of you
 
 def trust_in_words(task: Task) -> tuple[str, str, str]:
     """Return what the promise rests on, what is left if that fails, and who decides it, one sentence each."""
-    alone = None if task.study is not None else task.alone_privacy()
+    alone = None if task.study is not None and task.noise != "both" else task.alone_privacy()
     return _rests_on(task), left_alone(task.claim, task.noise, alone), _who_enrols(task)
 
 

@@ -2,7 +2,7 @@
 
 from cases_noise import PROVEN
 from given import MECHANISMS, Vector, bad, claim, definition, good, task_id
-from plain import b64, canonical
+from plain import b64, canonical, gaussian_mu
 from plain_layers import floor_deviations, least_layers, least_of
 
 KINDS = ("sum", "sum, clip count", "osnap", "osnap, clip count", "second_moment",
@@ -11,7 +11,7 @@ WINDOWS = {"window": 2, "grace": 1, "max_windows": 5, "reports_per_source": 4, "
 
 
 def two_layers() -> list[Vector]:
-    return _tasks() + _merged() + _refused() + _deviations()
+    return _tasks() + _merged() + _studies() + _refused() + _deviations()
 
 
 def task(mechanism: dict[str, object], **changes: object) -> dict[str, object]:
@@ -53,11 +53,31 @@ def _tasks() -> list[Vector]:
 
 
 def _merged() -> list[Vector]:
-    """Where windows are merged a source's own noise does not hide its reports."""
-    promised = claim(min_clients=40, epsilon_alone="3")
-    sigma, floor = least_layers(MECHANISMS["sum"], 1.0, 3.0, 1e-6, 40, 0, merged=True)
-    changes: dict[str, object] = {"batches": "windowed", "windows": WINDOWS, "claim": promised}
-    return _judged("a sum, two layers, merged windows", MECHANISMS["sum"], sigma, floor, **changes)
+    """Where windows are merged a source's own noise does not hide its reports, also where rows overlap."""
+    result = []
+    for about, name in (("a sum", "sum"), ("overlapping", "overlapping"),
+                        ("overlapping, clip count", "overlapping, clip count")):  # fmt: skip
+        promised = claim(min_clients=40, epsilon_alone="3")
+        sigma, floor = least_layers(MECHANISMS[name], 1.0, 3.0, 1e-6, 40, 0, merged=True)
+        changes: dict[str, object] = {"batches": "windowed", "windows": WINDOWS, "claim": promised}
+        result += _judged(f"{about}, two layers, merged windows", MECHANISMS[name], sigma, floor, **changes)
+    return result
+
+
+def _studies() -> list[Vector]:
+    """Pilot and main task share what may be seen alone, too: a fifth of mu^2 for the pilot here."""
+    promised, whole = {"delta": "0.000001", "delta_coalition": "0", "share": "0.2"}, 1 - 1e-11
+    result = []
+    for about, part, after in (("pilot", 0.2, {}), ("main task", 0.8, {"pilot": "A" * 43})):
+        # mu of a part is given as the epsilon that has it, and the claim is far above.
+        sigma, floor = least_layers(
+            MECHANISMS["sum"], 0, 0, 1e-6, 200, 10, parts=(gaussian_mu(1.0, 1e-6) * (part * whole) ** 0.5,
+                                                           gaussian_mu(3.0, 1e-6) * (part * whole) ** 0.5),
+        )  # fmt: skip
+        study = promised | {"epsilon": "1", "epsilon_alone": "3"} | after
+        wide = claim(min_clients=200, max_corrupt_clients=10, epsilon="2", epsilon_alone="6")
+        result += _judged(f"{about} of a study, two layers", MECHANISMS["sum"], sigma, floor, claim=wide, study=study)
+    return result
 
 
 def _refused() -> list[Vector]:
@@ -78,6 +98,11 @@ def _refused() -> list[Vector]:
         ("rows that overlap behind too low a floor", "invalid_task",
          task(MECHANISMS["overlapping"] | {"sigma": 1000, "floor": 2}, claim=promised)),
         ("a study", "unsupported_feature", task(enough, claim=promised, study=study)),
+        ("a study that promises less alone than together", "invalid_message",
+         task(enough, claim=promised, study=study | {"epsilon_alone": "0.9"})),
+        ("a study's promise alone of clients' noise", "invalid_task",
+         definition(mechanism=MECHANISMS["sum"] | {"sigma": 1000}, claim=claim(min_clients=40, epsilon="0.1"),
+                    study=study | {"epsilon_alone": "3"})),
         ("Wishart noise", "unsupported_feature",
          task(MECHANISMS["second_moment_wishart"], claim=claim(min_clients=300, epsilon_alone="3"))),
     ]  # fmt: skip

@@ -19,12 +19,14 @@ def least_layers(
     *,
     null: bool = False,
     merged: bool = False,
+    parts: tuple[float, float] | None = None,
 ) -> tuple[int, int]:
     """The smallest sigma that keeps epsilon with some floor, which is the least that keeps `alone` beside it.
 
     A replaced row moves a sum by 2B, a sketch of one entry a column by the same, a second moment by R = B^2; against
     the null row by B and R / sqrt 2. A clip counter's g is a part of what a replaced row moves, for a sketch too. A
     sketch of s entries a column moves by them all, behind sigma^2 / L + (v - 4) / s with the leverage L that is stated.
+    `parts` are mu of both promises where they are not those of both epsilons.
     """
     bound = math.floor(Fraction(str(mechanism["row_bound"])) ** 2 * 4 ** int(str(mechanism["fraction_bits"])))
     products, rows = mechanism["kind"] == "second_moment", int(str(mechanism.get("rows", 1)))
@@ -35,7 +37,8 @@ def least_layers(
     counter = isqrt(math.floor(weight**2 * replaced * entries)) ** 2
     many = clients - corrupt
     shared = Fraction(str(mechanism["leverage"])) if entries > 1 else Fraction(1, clients // rows - corrupt)
-    together, lone = gaussian_mu(epsilon, delta) ** 2, gaussian_mu(alone, delta) ** 2
+    mus = parts or (gaussian_mu(epsilon, delta), gaussian_mu(alone, delta))
+    together, lone = mus[0] ** 2, mus[1] ** 2
     sigma, least = least_of(entries)
     while True:
         floor = least

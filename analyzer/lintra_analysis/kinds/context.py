@@ -42,6 +42,7 @@ class FirstRound:
     claim: Claim
     mechanism: Any
     mu: float  #: what it has spent of both rounds' promise
+    mu_alone: float  #: the same if all other clients are invented; 0 where nothing is promised of that
     task_id: str = NO_TASK
     release: Release | None = None  #: of its task; None while it is planned
     row_bound: Fraction | None = None  #: norm that rows of the second are clipped to, if one was given
@@ -49,8 +50,9 @@ class FirstRound:
     @classmethod
     def of_task(cls, task: Task, release: Release | None, row_bound: Fraction | None = None) -> Self:
         """Return a first round that has been released."""
-        mu = task.privacy(task.claim.min_clients).mu
-        return cls(task.claim, task.mechanism, mu, task.task_id, release, row_bound)
+        mu, alone = task.privacy(task.claim.min_clients).mu, task.bound_alone()
+        spent = 0.0 if alone is None or task.claim.epsilon_alone is None else alone.mu
+        return cls(task.claim, task.mechanism, mu, spent, task.task_id, release, row_bound)
 
 
 @dataclass(frozen=True)

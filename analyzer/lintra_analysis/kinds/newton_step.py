@@ -14,7 +14,7 @@ from lintra_analysis.kinds.options import MechanismSpecification, Number
 from lintra_analysis.kinds.plausibility import DEVIATIONS, of_count
 from lintra_analysis.kinds.prediction import Expected
 from lintra_analysis.kinds.released_parts import Earlier, clipped_rows, counted_rows, number_of_rows, scaled_columns
-from lintra_analysis.kinds.two_rounds import claim_with_mu, mu_of_rounds
+from lintra_analysis.kinds.two_rounds import claim_of_part, mu_of_rounds
 from lintra_analysis.releases.columns import INTERCEPT, ScaledColumn
 from lintra_analysis.releases.newton_sums import NewtonSums
 from lintra_analysis.releases.release import Release
@@ -123,7 +123,7 @@ def claim_of_round(total: Claim, rounds: int, *, is_start: bool) -> Claim:
         return total
     own = START_DISTANCE if is_start else STEP_DISTANCE
     share = own / (START_DISTANCE + (rounds - 1) * STEP_DISTANCE)
-    return claim_with_mu(total, mu_of_rounds(total) * math.sqrt(float(share)) * _SPARE)
+    return claim_of_part(total, float(share), spare=_SPARE)
 
 
 def _parameter_after(first: FirstRound) -> tuple[Real, ...]:

@@ -59,15 +59,8 @@ class MechanismSpecification(SpecPart):
     """Whether servers may add the noise, each its own to its share of the release, in the place of clients."""
     takes_floor: ClassVar[bool] = False
     """Whether servers may add a floor of noise beside that of clients, so that something is promised alone."""
-    plans_floor: ClassVar[bool] = True
-    """Whether servers do so, where they can, if nobody says who adds noise."""
     takes_norm: ClassVar[bool] = True
     """Whether `row_bound` is a norm of normalised rows, which must be said; else the kind needs none, or plans one."""
-
-    @property
-    def offers_floor(self) -> bool:
-        """Return whether these options have a floor."""
-        return self.takes_floor and self.num_rounds == 1
 
     @property
     def num_rounds(self) -> int:

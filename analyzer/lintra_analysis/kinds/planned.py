@@ -19,7 +19,7 @@ from lintra_protocol.mechanisms.collusion import epsilons_if_colluding
 from lintra_protocol.mechanisms.measurement import Measurement
 from lintra_protocol.privacy.bisection import bisect_whole
 from lintra_protocol.privacy.discrete import discrete_epsilon
-from lintra_protocol.privacy.statement import MAX_SLACK, PrivacyStatement
+from lintra_protocol.privacy.statement import MAX_SLACK, Claim, PrivacyStatement
 from lintra_protocol.report.upload import frame_bytes
 from lintra_protocol.trust import MOST_BYTES
 
@@ -60,25 +60,27 @@ def planned_mechanism(kind: str, context: CalibrationContext[Any]) -> PlannedMec
     described = KINDS[kind]
     if described.follows == context.options.kind:
         first = KINDS[described.follows].build(context)
-        mu = first.privacy(context.claim.min_clients).mu
-        context = replace(context, first=FirstRound(first.claim, first.mechanism, mu))
+        mu, lone = first.privacy(context.claim.min_clients).mu, first.alone()
+        mu_alone = lone.mu if lone is not None and first.claim.epsilon_alone is not None else 0.0
+        context = replace(context, first=FirstRound(first.claim, first.mechanism, mu, mu_alone))
     measured = described.build(context)
     claim, mechanism = measured.claim, measured.mechanism
     expected = described.predict(context, mechanism)
-    statement = measured.privacy(claim.min_clients)
+    statement, alone = measured.privacy(claim.min_clients), measured.alone()
     epsilon, sizes = statement.epsilon, report_bytes(measured.layout.num_words, context.num_servers)
     if context.first is not None:
         mu = math.hypot(context.first.mu, statement.mu)
         epsilon = discrete_epsilon(mu, context.claim.noise_delta, 2 * MAX_SLACK)
         before = report_bytes(context.measured(context.first.mechanism).layout.num_words, context.num_servers)
         sizes = {form: size + before[form] for form, size in sizes.items()}
+        alone = _of_both_rounds(alone, context.first.mu_alone, context.claim)
     verified, not_verified = _verified(described.build, context, measured)
     return PlannedMechanism(
         mechanism=mechanism,
         sigma=expected.sigma,
         leverage=expected.leverage or 1 / measured.setting.honest_draws(measured.emptiest_row(claim.min_clients)),
         epsilon=epsilon,
-        alone=None if context.first is not None else measured.alone(),
+        alone=alone,
         if_colluding=epsilons_if_colluding(measured, claim),
         deviations=expected.deviations,
         predicted=expected.moments,
@@ -88,6 +90,14 @@ def planned_mechanism(kind: str, context: CalibrationContext[Any]) -> PlannedMec
         verified=verified,
         not_verified=not_verified,
     )
+
+
+def _of_both_rounds(second: PrivacyStatement | None, first_mu: float, total: Claim) -> PrivacyStatement | None:
+    """Return what both rounds show of a client of whom all others are invented; None where that is not promised."""
+    if second is None or total.epsilon_alone is None:
+        return None
+    mu = math.hypot(first_mu, second.mu)
+    return replace(second, mu=mu, epsilon=discrete_epsilon(mu, total.alone.noise_delta, 2 * MAX_SLACK))
 
 
 def _verified(

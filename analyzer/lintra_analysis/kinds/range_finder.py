@@ -15,7 +15,7 @@ from lintra_analysis.kinds.options import MechanismSpecification, Number, SpecPa
 from lintra_analysis.kinds.plausibility import of_range
 from lintra_analysis.kinds.prediction import Expected
 from lintra_analysis.kinds.released_parts import Earlier, clipped_rows, number_of_rows, scaled_columns
-from lintra_analysis.kinds.two_rounds import HALF, claim_of_half
+from lintra_analysis.kinds.two_rounds import HALF, claim_of_part
 from lintra_analysis.releases.column_sums import Totals
 from lintra_analysis.releases.range_sums import RangeSums, TargetProducts
 from lintra_analysis.releases.release import Release
@@ -71,7 +71,6 @@ class RangeFinderSpecification(MechanismSpecification):
     kind: Literal["range_finder"]
     takes_contributors: ClassVar[bool] = True
     takes_floor: ClassVar[bool] = True
-    plans_floor: ClassVar[bool] = False
     takes_proofs: ClassVar[bool] = True
     rank: int | None = Field(default=None, ge=1, le=256, strict=True)
     projected_bound: Number | None = None
@@ -122,7 +121,7 @@ def build(context: CalibrationContext[RangeFinderSpecification]) -> Measurement:
         "intercept": _intercept(context),
         "trace": options.trace,
     }
-    claim = claim_of_half(context.claim) if options.rounds == 2 else context.claim
+    claim = claim_of_part(context.claim, 0.5) if options.rounds == 2 else context.claim
     plain = RangeFinder.model_validate(given | fields)
     bits = usual_bits(plain)
     targets = [

@@ -47,7 +47,6 @@ class RonGaussSpecification(MechanismSpecification):
     takes_missing: ClassVar[bool] = True
     takes_contributors: ClassVar[bool] = True
     takes_floor: ClassVar[bool] = True
-    plans_floor: ClassVar[bool] = False
     takes_norm: ClassVar[bool] = False
     label: Name | None = None
     dimension: int | None = Field(default=None, ge=1, le=2**15, strict=True)

@@ -43,6 +43,8 @@ ROOM = 2.0
 
 _KEPT = ("dimension", "frame_seed", "frame_digest", "label", "levels", "covariance")
 
+_OF_A_ROUND = ("epsilon", "epsilon_alone")
+
 Centers = tuple[tuple[int, ...], ...]
 
 
@@ -57,10 +59,11 @@ def build(context: CalibrationContext[Any]) -> Measurement:
     if first is None or first.mechanism.kind != FIRST_KIND:
         kind = context.options.kind if first is None else first.mechanism.kind
         raise InvalidTaskError(f"the first of two rounds is a {FIRST_KIND} task, not {kind}")
-    if total.model_copy(update={"epsilon": first.claim.epsilon}) != first.claim:
+    if total.model_copy(update={name: getattr(first.claim, name) for name in _OF_A_ROUND}) != first.claim:
         raise InvalidTaskError("the first round promised to other neighbours, cohorts or coalitions, or another delta")
     left = mu_of_rounds(total) ** 2 - first.mu**2
-    if left <= 0:
+    left_alone = mu_of_rounds(total.alone) ** 2 - first.mu_alone**2
+    if min(left, left_alone) <= 0:
         raise InvalidTaskError("the first round has used up the whole promise")
     if first.row_bound is not None and first.row_bound <= 0:
         raise InvalidTaskError(f"row_bound: must be positive, got {first.row_bound}")
@@ -79,7 +82,7 @@ def build(context: CalibrationContext[Any]) -> Measurement:
         centers=centers,
         **{name: getattr(mechanism, name) for name in _KEPT},
     )
-    return context.measurement(plain, claim_with_mu(total, sqrt(left)))
+    return context.measurement(plain, claim_with_mu(total, sqrt(left), sqrt(left_alone)))
 
 
 def _of_release(release: Release) -> tuple[Real, Centers]:

@@ -21,7 +21,7 @@ from lintra_analysis.kinds.released_parts import (
     number_of_rows,
     scaled_columns,
 )
-from lintra_analysis.kinds.two_rounds import claim_of_half
+from lintra_analysis.kinds.two_rounds import claim_of_part
 from lintra_analysis.releases.columns import INTERCEPT, ScaledColumn
 from lintra_analysis.releases.directions import Directions
 from lintra_analysis.releases.range_sums import RangeSums
@@ -77,7 +77,7 @@ class SecondMomentSpecification(MechanismSpecification):
 def build(context: CalibrationContext[SecondMomentSpecification]) -> Measurement:
     """Return the sum of products with the given row bound and options, or the second round of a range finder."""
     if context.first is not None:
-        return context.measurement(_along_directions(context.first, context.claim), claim_of_half(context.claim))
+        return context.measurement(_along_directions(context.first, context.claim), claim_of_part(context.claim, 0.5))
     given, intercept = context.uncalibrated("second_moment"), context.options.intercept
     count, who = context.count(context.options.count), context.contributors
     counts = count == "noisy" or (who is not None and who.count == "noisy") or context.options.row_weights is not None

@@ -39,10 +39,10 @@ def sketch_error(clients: int, columns: int, row_norm: float, rows: float, varia
 def entry_variance(mechanism: AnySketch, setting: Setting, clients: int) -> float:
     """Return the variance of the noise in an entry, n sigma^2/m, or N sigma^2/s of servers' noise; no smoothing.
 
-    A floor is N v more, for one entry a column.
+    A floor is N v / s more.
     """
     layout = mechanism.layout(1, setting)
-    of_floor = float(layout.floor.variance(np.array(mechanism.sigma))) * 4.0**-mechanism.fraction_bits
+    of_floor = float(layout.deviation("row", 0)) ** 2
     layout = replace(layout, floor=NO_FLOOR)
     if setting.noising_servers:
         return float(layout.deviation("row", setting.noising_servers)) ** 2

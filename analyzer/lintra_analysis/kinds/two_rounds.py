@@ -1,5 +1,6 @@
 """How one promise is shared by two rounds, before any row exists; and that two tasks have kept it."""
 
+from collections.abc import Sequence
 from decimal import ROUND_FLOOR, Decimal
 from math import sqrt
 
@@ -8,7 +9,7 @@ from lintra_protocol.errors import InvalidTaskError
 from lintra_protocol.mechanisms.ron_gauss import RonGauss
 from lintra_protocol.privacy.composition import Spending
 from lintra_protocol.privacy.discrete import discrete_epsilon, discrete_mu
-from lintra_protocol.privacy.statement import MAX_SLACK, Claim
+from lintra_protocol.privacy.statement import MAX_SLACK, Claim, PrivacyStatement
 from lintra_protocol.task import Task
 
 MEANS_ONLY: Real = "1.4142135623"
@@ -42,8 +43,7 @@ def first_round(total: Claim, mechanism: RonGauss) -> tuple[Claim, RonGauss]:
     """
     if fraction(total.delta_coalition):
         raise InvalidTaskError("delta_coalition: in two rounds all of delta belongs to the noise; leave it at 0")
-    mu = mu_of_rounds(total) * sqrt(first_share(mechanism))
-    return claim_with_mu(total, mu), mechanism.model_copy(update={"mean_weight": MEANS_ONLY})
+    return claim_of_part(total, first_share(mechanism)), mechanism.model_copy(update={"mean_weight": MEANS_ONLY})
 
 
 def mu_of_rounds(total: Claim) -> float:
@@ -51,25 +51,50 @@ def mu_of_rounds(total: Claim) -> float:
     return discrete_mu(total.float_epsilon, total.noise_delta, 2 * MAX_SLACK)
 
 
-def claim_with_mu(total: Claim, mu: float) -> Claim:
+def claim_of_part(total: Claim, part: float, *, spare: float = 1.0) -> Claim:
+    """Return what a task promises that has this part of mu^2 of a total, if all others are invented, too.
+
+    Of mu it leaves what is beyond `spare`. Raises InvalidTaskError if nothing is left.
+    """
+    mu = mu_of_rounds(total) * sqrt(part) * spare
+    mu_alone = mu_of_rounds(total.alone) * sqrt(part) * spare
+    return claim_with_mu(total, mu, mu_alone)
+
+
+def claim_with_mu(total: Claim, mu: float, mu_alone: float) -> Claim:
     """Return the claim with the largest epsilon of nine digits that `mu` keeps at the same delta.
 
-    Raises InvalidTaskError if there is none.
+    Where the total says so, `mu_alone` is what may be seen of a client of whom all others are invented. Raises
+    InvalidTaskError if there is none.
     """
+    epsilon = _epsilon_of(total, mu)
+    if total.epsilon_alone is None:
+        return total.model_copy(update={"epsilon": real(epsilon)})
+    alone = max(_epsilon_of(total.alone, mu_alone), epsilon)
+    return total.model_copy(update={"epsilon": real(epsilon), "epsilon_alone": real(alone)})
+
+
+def _epsilon_of(total: Claim, mu: float) -> Decimal:
     epsilon = Decimal(discrete_epsilon(mu, total.noise_delta, MAX_SLACK)).quantize(_EPSILON_STEP, ROUND_FLOOR)
     if epsilon <= 0:
         raise InvalidTaskError("so small a promise cannot be shared by two rounds")
-    return total.model_copy(update={"epsilon": real(epsilon)})
-
-
-def claim_of_half(total: Claim) -> Claim:
-    """Return what each of two rounds promises that keep a promise together: half of mu^2."""
-    return claim_with_mu(total, mu_of_rounds(total) * sqrt(0.5))
+    return epsilon
 
 
 def require_together(total: Claim, first: Task, second: Task) -> None:
     """Refuse, with InvalidTaskError, two tasks that do not keep one promise together."""
-    spent = [Spending.of(task.privacy(task.claim.min_clients)) for task in (first, second)]
-    found = (spent[0] + spent[1]).delta_at(total.float_epsilon)
+    found = _both_rounds([task.privacy(task.claim.min_clients) for task in (first, second)], total)
     if not found <= total.float_delta:
         raise InvalidTaskError(f"together both rounds have delta {found:.6g}, promised are {total.delta}")
+    alone = [statement for task in (first, second) if (statement := task.alone_privacy()) is not None]
+    if total.epsilon_alone is None:
+        return
+    if len(alone) < 2 or not (found := _both_rounds(alone, total.alone)) <= total.float_delta:
+        raise InvalidTaskError(
+            f"with all other clients invented both rounds have delta {found:.6g} together, promised are {total.delta}"
+        )
+
+
+def _both_rounds(statements: Sequence[PrivacyStatement], total: Claim) -> float:
+    """Return delta of two rounds together at the total's epsilon."""
+    return sum(map(Spending.of, statements), Spending.zero()).delta_at(total.float_epsilon)

@@ -218,7 +218,13 @@ def _study(asked: Specification) -> Study | None:
     if share is None or asked.contributors is not None:
         return None
     total = claim_of(asked)
-    return Study(epsilon=total.epsilon, delta=total.delta, delta_coalition=total.delta_coalition, share=share)
+    return Study(
+        epsilon=total.epsilon,
+        delta=total.delta,
+        delta_coalition=total.delta_coalition,
+        share=share,
+        epsilon_alone=total.epsilon_alone,
+    )
 
 
 def _contributors(asked: Specification, missing: Sequence[str]) -> Contributors | None:
@@ -237,9 +243,8 @@ def _check_server_noise(asked: Specification) -> None:
     """Refuse servers that add the noise where they cannot."""
     if asked.epsilon_alone is not None and asked.noise_by != "both":
         raise InvalidTaskError("epsilon_alone: it needs noise both; leave it out")
-    if asked.noise == "both" and (not asked.mechanism.offers_floor or asked.study is not None):
-        what = "a study" if asked.study is not None else f"{asked.mechanism.kind} with these options"
-        raise InvalidTaskError(f"noise both: {what} has no bound alone so far; use clients")
+    if asked.noise == "both" and not asked.mechanism.takes_floor:
+        raise InvalidTaskError(f"noise both: {asked.mechanism.kind} has no bound alone so far; use clients")
     if asked.noise_by != "servers":
         return
     if not asked.mechanism.takes_server_noise:

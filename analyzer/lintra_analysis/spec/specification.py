@@ -131,6 +131,10 @@ class StudySpecification(SpecPart):
     delta_coalition: Number = "0"
     share: Number = Field(description="the part of mu^2 that the pilot may spend")
     pilot: str | None = Field(default=None, description="the pilot's task identifier; only in the main task")
+    epsilon_alone: Number | None = Field(
+        default=None,
+        description="with noise both: epsilon of both tasks together if everybody else is invented",
+    )
 
 
 class StreamSpecification(SpecPart):
@@ -293,8 +297,8 @@ class Specification(SpecPart):
         corrupt = self.max_corrupt_clients
         if corrupt is None:
             corrupt = 0 if self.contributors is None else self.min_clients - 1
-        offered = self.mechanism.offers_floor and self.mechanism.plans_floor
-        floored = offered and self.study is None and corrupt < self.min_clients - 1
+        promised = self.study is None or self.study.epsilon_alone is not None
+        floored = self.mechanism.takes_floor and promised and corrupt < self.min_clients - 1
         return "both" if floored else "clients"
 
     def canonical(self) -> bytes:

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from lintra_analysis.estimators.histogram import at_quantile, distribution
 from lintra_analysis.kinds.histogram import USUAL_CELLS
-from lintra_analysis.kinds.two_rounds import claim_with_mu, mu_of_rounds
+from lintra_analysis.kinds.two_rounds import claim_of_part
 from lintra_analysis.releases.cell_counts import CellCounts
 from lintra_analysis.releases.columns import ScaledColumn
 from lintra_analysis.spec.build_task import claim_of
@@ -38,7 +38,7 @@ DRAWN = 4000
 
 Document = dict[str, object]
 
-_NOT_OF_A_PILOT = ("row_bound", "mechanism", "epsilon", "delta", "delta_coalition", "threat")
+_NOT_OF_A_PILOT = ("row_bound", "mechanism", "epsilon", "epsilon_alone", "delta", "delta_coalition", "threat")
 
 
 def pilot_document(study: Mapping[str, object], cells: int = USUAL_CELLS, share: Fraction = SHARE) -> Document:
@@ -49,7 +49,7 @@ def pilot_document(study: Mapping[str, object], cells: int = USUAL_CELLS, share:
     """
     asked = _specification(study)
     total = claim_of(asked)
-    claim = claim_with_mu(total, mu_of_rounds(total) * math.sqrt(_within(share)))
+    claim = claim_of_part(total, float(_within(share)))
     columns = [
         {name: value for name, value in _document_of(column).items() if name not in ("center", "scale")}
         for column in asked.columns
@@ -61,7 +61,7 @@ def pilot_document(study: Mapping[str, object], cells: int = USUAL_CELLS, share:
             "purpose": f"Pilot, how values are spread; then: {asked.purpose}"[:2000],
             "columns": columns,
             "mechanism": {"kind": "histogram", "cells": cells},
-            "epsilon": claim.epsilon,
+            **_epsilons(claim),
             # A part of delta that is kept for crowded rows is the main task's: a histogram has one row.
             "delta": real(Decimal(total.delta) - Decimal(total.delta_coalition)),
         }
@@ -80,7 +80,7 @@ def main_document(study: Mapping[str, object], release: CellCounts, pilot: str, 
     """
     asked = _specification(study)
     total = claim_of(asked)
-    claim = claim_with_mu(total, mu_of_rounds(total) * math.sqrt(1 - _within(share)))
+    claim = claim_of_part(total, float(1 - _within(share)))
     names = [column.name for column in asked.columns]
     if names != [column.name for column in release.columns]:
         raise InvalidTaskError(
@@ -103,12 +103,19 @@ def main_document(study: Mapping[str, object], release: CellCounts, pilot: str, 
             ],
             "mechanism": mechanism,
             "row_bound": bound,
-            "epsilon": claim.epsilon,
+            **_epsilons(claim),
             "delta": total.delta,
             "delta_coalition": total.delta_coalition,
         }
         | _study(asked, total, share, pilot)
     )
+
+
+def _epsilons(claim: Claim) -> Document:
+    """Return what a task of a study promises, and who adds the noise: as for both together."""
+    if claim.epsilon_alone is None:
+        return {"epsilon": claim.epsilon}
+    return {"epsilon": claim.epsilon, "epsilon_alone": claim.epsilon_alone, "noise": "both"}
 
 
 def _study(asked: Specification, total: Claim, share: Fraction, pilot: str | None = None) -> Document:
@@ -118,6 +125,8 @@ def _study(asked: Specification, total: Claim, share: Fraction, pilot: str | Non
     named: Document = {"epsilon": total.epsilon, "delta": total.delta, "share": real_below(share)}
     if total.delta_coalition != "0":
         named["delta_coalition"] = total.delta_coalition
+    if total.epsilon_alone is not None:
+        named["epsilon_alone"] = total.epsilon_alone
     return {"study": named if pilot is None else named | {"pilot": pilot}}
 
 

@@ -13,6 +13,9 @@ from lintra_protocol.task import Task
 _SPARE = 1e-7
 """Of mu, for each later round: a claim has nine digits."""
 
+_OTHER_GRID = 1e-3
+"""Of mu that nothing but a client's own noise leaves, for a later round: noise is whole numbers of another grid."""
+
 
 @dataclass(frozen=True)
 class Balance:
@@ -53,9 +56,7 @@ def price_of(task: Task) -> Spending:
         alone = None if task.bound_alone() is None else measurement.alone()
         return _price(task, measurement.privacy(task.claim.min_clients)).with_alone(alone)
     alone = task.bound_alone(1)
-    if alone is not None and alone.neighbours == "zero-out":
-        alone = replace(alone, neighbours="replace-one", mu=2 * alone.mu)
-    return _price(task, task.worst_charge()).with_alone(alone)
+    return _price(task, task.worst_charge()).with_alone(None if alone is None else _replacing(alone))
 
 
 def set_aside_by(task: Task) -> Spending | None:
@@ -64,7 +65,9 @@ def set_aside_by(task: Task) -> Spending | None:
         return _later_rounds(task)
     if task.study is None or task.study.pilot is not None:
         return None
-    return _price(task, task.study.set_aside(task.worst_privacy())).with_alone(None)
+    alone = task.bound_alone()
+    aside = None if alone is None else _replacing(task.study.set_aside_alone(alone))
+    return _price(task, task.study.set_aside(task.worst_privacy())).with_alone(aside)
 
 
 def task_before(task: Task) -> str | None:
@@ -76,9 +79,24 @@ def _later_rounds(task: Task) -> Spending:
     """Return what the rounds after this one may cost together, by the claim and not by the noise, which rounds up."""
     claim, (_, left, share) = task.claim, task.mechanism.other_rounds
     mu = gaussian_mu(claim.float_epsilon, claim.noise_delta) * sqrt(share) * (1 + left * _SPARE)
-    worst = task.worst_charge()
-    later = _price(task, replace(worst, epsilon=inf, mu=mu, slack=MAX_SLACK)).with_alone(None)
+    worst, alone = task.worst_charge(), task.bound_alone(1)
+    later = _price(task, replace(worst, epsilon=inf, mu=mu, slack=MAX_SLACK))
+    if alone is not None:
+        promised = gaussian_mu(claim.alone.float_epsilon, claim.alone.noise_delta)
+        own = promised if claim.epsilon_alone is not None else alone.mu * (1 + _OTHER_GRID)
+        most = own * sqrt(share) * (1 + left * _SPARE)
+        later = later.with_alone(_replacing(replace(alone, epsilon=inf, mu=most, slack=MAX_SLACK)))
+    if claim.epsilon_alone is None:
+        # Of a later round more may be left than is called a bound; then it is counted as having none.
+        later = later.model_copy(update={"unbounded": "1"})
     return sum((later for _ in range(left - 1)), later)
+
+
+def _replacing(alone: PrivacyStatement) -> PrivacyStatement:
+    """Return a statement about replaced rows: any two are at most twice as far apart as either is from none."""
+    if alone.neighbours != "zero-out":
+        return alone
+    return replace(alone, neighbours="replace-one", mu=2 * alone.mu)
 
 
 def _price(task: Task, statement: PrivacyStatement) -> Spending:

@@ -26,7 +26,7 @@ from lintra_protocol.privacy.statement import (
     additive_statement,
     alone_statement,
 )
-from lintra_protocol.privacy.two_layers import alone_slack, together_slack
+from lintra_protocol.privacy.two_layers import alone_slack, split_variance, together_slack
 
 
 @dataclass(frozen=True)
@@ -107,42 +107,58 @@ class JointLaw(GaussianLaw):
 
     def smallest_sigma(self, measured: NoisyMeasurement) -> int:
         """Return the smallest sigma that keeps the claim at the minimum cohort (see `GaussianLaw.smallest_sigma`)."""
-        return self._smallest(measured, lambda _: 0)
+        together, honest = self._variance(measured, measured.claim), self._honest(measured)
+        return self._smallest(measured, lambda _: 0, together / honest)
 
     def smallest_noise(self, measured: NoisyMeasurement) -> tuple[int, int]:
         """Return the smallest (sigma, floor) that keep the claim, alone too (see `GaussianLaw.smallest_noise`)."""
-        if not measured.setting.floor_servers or measured.claim.epsilon_alone is None:
+        claim, merges = measured.claim, measured.setting.merges
+        if not measured.setting.floor_servers or claim.epsilon_alone is None:
             return self.smallest_sigma(measured), 0
-        target = _target(measured.claim.alone)
-        own = 0 if measured.setting.merges else 1
+        target, own = _target(claim.alone), 0 if merges else 1
+        together, alone = (self._variance(measured, each) for each in (claim, claim.alone))
 
         def floor_of(sigma: int) -> int:
             if self._squared_mu(measured, sigma, 0, 1) <= target:
                 return 0
             # In the word of the least noise, too, a floor is at least MIN_FLOOR.
             least = -(-MIN_FLOOR * sigma // min(self.noise_shares.present(sigma)))
-            return smallest_whole(least, lambda floor: self._squared_mu(measured, sigma, floor, own) <= target)
+            floor = max(least, isqrt(max(int(alone) - own * sigma**2, 0)))
+            # All variances together are in nearly inverse proportion to mu^2, so that one step from there is enough.
+            mu = self._squared_mu(measured, sigma, floor, own)
+            guess = isqrt(max(int((own * sigma**2 + floor**2) * mu / target) - own * sigma**2, 0)) + 1
+            return smallest_whole(
+                least, lambda floor: self._squared_mu(measured, sigma, floor, own) <= target, None, guess
+            )
 
-        sigma = self._smallest(measured, floor_of)
+        variance, _ = split_variance(together, alone, self._honest(measured), merged=merges)
+        sigma = self._smallest(measured, floor_of, variance)
         return sigma, floor_of(sigma)
 
-    def _smallest(self, measured: NoisyMeasurement, floor_of: Callable[[int], int]) -> int:
-        claim, noise, setting = measured.claim, self.noise_shares, measured.setting
-        honest = measured.emptiest_row(claim.min_clients)
+    def _honest(self, measured: NoisyMeasurement) -> int:
+        honest = measured.emptiest_row(measured.claim.min_clients)
         if honest < 1:
-            self.privacy(measured, claim.min_clients)  # which has the words for this refusal
-        target, counter = _target(claim), CLIPPED in measured.layout
+            self.privacy(measured, measured.claim.min_clients)  # which has the words for this refusal
+        return honest
+
+    def _variance(self, measured: NoisyMeasurement, claim: Claim) -> float:
+        """Return which variance of a product a claim takes, nearly, from where nothing is rounded up to an integer."""
+        setting, honest, target = measured.setting, self._honest(measured), _target(claim)
+        one = squared_distance_of_persons(self.noise_shares.squared_row_distance, claim.neighbours, setting)
+        first = max(MIN_SIGMA, isqrt(int(setting.squared_places * one / (target * honest))))
+        return float(self._squared_mu(measured, first, 0, honest) * honest * first**2 / target)
+
+    def _smallest(self, measured: NoisyMeasurement, floor_of: Callable[[int], int], variance: float) -> int:
+        """Return the smallest sigma with a floor that keeps the claim; `variance` is about what it takes."""
+        noise, honest, target = self.noise_shares, self._honest(measured), _target(measured.claim)
+        counter = CLIPPED in measured.layout
 
         def keeps(sigma: int) -> bool:
             present = noise.present(sigma) + [sigma] * counter
             return min(present) >= MIN_SIGMA and self._squared_mu(measured, sigma, floor_of(sigma), honest) <= target
 
-        # mu^2 falls nearly as 1/sigma^2: from where nothing is rounded up to an integer, one step of that law. What is
-        # left comes from the smallest deviation being whole.
-        distance = squared_distance_of_persons(noise.squared_row_distance, claim.neighbours, setting)
-        first = max(MIN_SIGMA, isqrt(int(setting.squared_places * distance / (target * honest))))
-        there = self._squared_mu(measured, first, 0, honest)
-        return smallest_whole(MIN_SIGMA, keeps, guess=isqrt(int(first**2 * there / target)) + 1)
+        # mu^2 falls nearly as 1/sigma^2; what is left comes from the smallest deviation being whole.
+        return smallest_whole(MIN_SIGMA, keeps, guess=isqrt(int(variance)) + 1)
 
 
 def _target(claim: Claim) -> Fraction:

@@ -6,7 +6,7 @@ centres are released numbers and stand in the task; counts, sums and histograms 
 
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,6 +50,8 @@ class RonGaussCentred(ProjectedRows):
     kind: Literal["ron_gauss_centred"] = "ron_gauss_centred"
     after: Identifier
     centers: tuple[tuple[Entry, ...], ...]
+
+    allows: ClassVar[frozenset[str]] = ProjectedRows.allows | {"floor"}
 
     @model_validator(mode="after")
     def _one_centre_for_each_class(self) -> Self:

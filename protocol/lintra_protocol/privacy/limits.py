@@ -94,7 +94,7 @@ class Ceiling:
     def require_alone(self, claim: Claim, alone: PrivacyStatement) -> None:
         """Check what is left if all other clients are invented.
 
-        `alone` is that of everything that one source may send, see `Task.bound_alone`. Raises PolicyRefusedError if
+        `alone` is that of everything that one source may send, see `Task.judged_alone`. Raises PolicyRefusedError if
         epsilon exceeds the ceiling; the detail has both numbers.
         """
         most = self.max_epsilon_alone

@@ -5,6 +5,7 @@ pilot's report leaves, and a judge can compare what both together cost (docs/pro
 """
 
 from dataclasses import replace
+from fractions import Fraction
 from math import inf, sqrt
 
 from pydantic import model_validator
@@ -28,6 +29,8 @@ class Study(Frozen):
         delta_coalition: the part of delta that no noise covers; all of it is the main task's.
         share: the part of mu^2 that the pilot may spend; the rest is the main task's.
         pilot: identifier of the pilot's task; the pilot itself has none.
+        epsilon_alone: of both together, at the same delta, if all other clients are invented; only where clients and
+            servers add noise in both tasks. They share its mu^2 like that of epsilon.
     """
 
     epsilon: Real
@@ -35,6 +38,7 @@ class Study(Frozen):
     delta_coalition: Real = "0"
     share: Real
     pilot: Identifier | None = omitted(None)
+    epsilon_alone: Real | None = omitted(None)
 
     @model_validator(mode="after")
     def _in_range(self) -> "Study":
@@ -46,20 +50,33 @@ class Study(Frozen):
             raise ValueError(f"delta_coalition must lie in [0, delta), got {self.delta_coalition}")
         if not 0 < fraction(self.share) < 1:
             raise ValueError(f"share must lie strictly between 0 and 1, got {self.share}")
+        if self.epsilon_alone is not None and fraction(self.epsilon_alone) < fraction(self.epsilon):
+            raise ValueError(f"epsilon_alone {self.epsilon_alone} is below epsilon {self.epsilon}")
         return self
 
     @property
     def mu(self) -> float:
         """Return the mu of both tasks together, rounded down: its square is the sum of their squares."""
-        noise_delta = float(fraction(self.delta) - fraction(self.delta_coalition)) * _DOWN
-        slack = _NUM_TASKS * MAX_SLACK
-        return gaussian_mu(float(fraction(self.epsilon)) - 2 * slack, noise_delta * (1 - slack)) * _DOWN
+        return _mu_of(self.epsilon, fraction(self.delta) - fraction(self.delta_coalition))
+
+    @property
+    def mu_alone(self) -> float:
+        """Return the same if all other clients are invented; 0 if nothing is said of that."""
+        return 0.0 if self.epsilon_alone is None else _mu_of(self.epsilon_alone, fraction(self.delta))
 
     @property
     def own_mu(self) -> float:
         """Return the largest mu of the task that this stands in."""
+        return self._own_part(self.mu)
+
+    @property
+    def own_mu_alone(self) -> float:
+        """Return the same if all other clients are invented."""
+        return self._own_part(self.mu_alone)
+
+    def _own_part(self, mu: float) -> float:
         share = fraction(self.share) if self.pilot is None else 1 - fraction(self.share)
-        return self.mu * sqrt(float(share)) * _DOWN
+        return mu * sqrt(float(share)) * _DOWN
 
     @property
     def own_delta_coalition(self) -> float:
@@ -85,9 +102,20 @@ class Study(Frozen):
                 f"{worst.delta_coalition:g}"
             )
 
+    def require_alone(self, alone: PrivacyStatement) -> None:
+        """Check the same if all other clients are invented; `alone` is `Task.alone_privacy`.
+
+        Raises:
+            FalseClaimError: it spends more; the detail has both numbers.
+        """
+        if not (alone.mu <= self.own_mu_alone and alone.slack <= MAX_SLACK):
+            raise FalseClaimError(
+                f"of its study this task may spend mu {self.own_mu_alone:.9g}, and it spends {alone.mu:.9g}"
+            )
+
     def claim(self, own: Claim) -> Claim:
         """Return what both tasks promise together; the rest is as the task's own claim has it."""
-        names = ("epsilon", "delta", "delta_coalition")
+        names = ("epsilon", "delta", "delta_coalition", "epsilon_alone")
         return own.model_copy(update={name: getattr(self, name) for name in names})
 
     def statement(self, worst: PrivacyStatement) -> PrivacyStatement:
@@ -103,6 +131,11 @@ class Study(Frozen):
         delta = float(fraction(self.delta))
         return replace(worst, epsilon=epsilon, delta=delta, mu=mu, slack=slack, delta_coalition=coalition)
 
+    def alone(self, own: PrivacyStatement) -> PrivacyStatement:
+        """Return what both tasks together show of a client of whom all others are invented; `own` is one's."""
+        mu, slack, delta = self.mu_alone, _NUM_TASKS * MAX_SLACK, float(fraction(self.delta))
+        return replace(own, epsilon=discrete_epsilon(mu, delta * _DOWN, slack), delta=delta, mu=mu, slack=slack)
+
     def set_aside(self, worst: PrivacyStatement) -> PrivacyStatement:
         """Return the worst release of the main task, as its pilot knows it.
 
@@ -111,3 +144,14 @@ class Study(Frozen):
         """
         main = self.model_copy(update={"pilot": ""})
         return replace(worst, epsilon=inf, mu=main.own_mu, slack=MAX_SLACK, delta_coalition=main.own_delta_coalition)
+
+    def set_aside_alone(self, alone: PrivacyStatement) -> PrivacyStatement:
+        """Return the same of the main task if all other clients are invented; `alone` is the pilot's."""
+        main = self.model_copy(update={"pilot": ""})
+        return replace(alone, epsilon=inf, mu=main.own_mu_alone, slack=MAX_SLACK)
+
+
+def _mu_of(epsilon: Real, noise_delta: Fraction) -> float:
+    """Return the mu that two tasks may have together, rounded down, what integers cost taken off."""
+    slack = _NUM_TASKS * MAX_SLACK
+    return gaussian_mu(float(fraction(epsilon)) - 2 * slack, float(noise_delta) * _DOWN * (1 - slack)) * _DOWN

@@ -352,5 +352,5 @@ class Registry:
                 raise PolicyRefusedError(complaint)
         for claim, worst in task.promises():
             policy.ceiling.require(claim, worst)
-        if task.claim.epsilon_alone is not None and (alone := task.bound_alone()) is not None:
+        if task.claim.epsilon_alone is not None and (alone := task.judged_alone()) is not None:
             policy.ceiling.require_alone(task.claim, alone)

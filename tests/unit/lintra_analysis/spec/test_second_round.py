@@ -125,6 +125,12 @@ def test_both_tasks_together_use_the_promise_up_and_no_more(neighbours: str, bin
         assert 0.999 * float(task.claim.epsilon) < task.privacy(2000).epsilon <= float(task.claim.epsilon) < 1
     with pytest.raises(InvalidTaskError, match="together both rounds have delta"):
         require_together(total.model_copy(update={"epsilon": "0.99"}), first, second)
+    alone = [task.alone_privacy() for task in (first, second)]
+    of_one = whole.alone_privacy()
+    assert of_one is not None
+    assert np.hypot(*[each.mu for each in alone if each is not None]) == pytest.approx(of_one.mu, rel=1e-3)
+    with pytest.raises(InvalidTaskError, match="with all other clients invented both rounds have delta"):
+        require_together(total.model_copy(update={"epsilon_alone": "2.98"}), first, second)
 
 
 def test_the_first_round_has_free_products_and_the_most_exact_means() -> None:
@@ -138,7 +144,8 @@ def test_the_first_round_has_free_products_and_the_most_exact_means() -> None:
     rows = 2 * first.mechanism.bound / first.mechanism.deviations.sums
     counter = clip_steps(first.mechanism) / first.mechanism.sigma
     assert counter == pytest.approx(0.2 * rows, rel=1e-3)
-    expected = float(np.hypot(rows, counter)) / 1900**0.5
+    floor = first.mechanism.floor / first.mechanism.sigma
+    expected = float(np.hypot(rows, counter)) / (1900 + floor**2) ** 0.5
     assert first.privacy(2000).mu == pytest.approx(expected, rel=1e-6)
 
 

@@ -29,7 +29,7 @@ def answered(ledger: Ledger, task: Task, source: str = SELF) -> LedgerRefusedErr
     return ledger.charge_task(task, {report_id: source}, 0).get(report_id)
 
 
-@pytest.mark.parametrize("changes", [{}, {"neighbours": "zero-out"}, {"epsilon": 3}])
+@pytest.mark.parametrize("changes", [{}, {"neighbours": "zero-out"}, {"epsilon": 3}, {"noise": "both"}])
 def test_the_first_report_pays_for_all_rounds_and_later_ones_pay_nothing(
     tmp_path: Path, changes: dict[str, object]
 ) -> None:
@@ -92,3 +92,33 @@ def test_windows_with_people_of_their_own_are_charged_each_by_itself(tmp_path: P
         before = ledger.spent().epsilon
         assert answered(ledger, first) is None
         assert ledger.spent().epsilon > 1.2 * before
+
+
+@pytest.mark.parametrize("neighbours", ["replace-one", "zero-out"])
+def test_the_first_report_pays_for_all_rounds_if_all_others_are_invented_too(tmp_path: Path, neighbours: str) -> None:
+    tasks = rounds(noise="both", neighbours=neighbours)
+    with Ledger(tmp_path / "ledger", max_epsilon=9) as ledger:
+        paid = []
+        for task in tasks:
+            assert answered(ledger, task) is None
+            paid.append(ledger.spent().epsilon_alone)
+            assert ledger.spent().unbounded == 0
+        assert paid[0] == paid[1] == paid[2]
+        cost = sum((price_of(task) for task in tasks[1:]), price_of(tasks[0])).epsilon_alone_at(ledger.delta)
+        assert cost <= paid[0] <= cost * 1.0001
+        if neighbours == "replace-one":
+            assert 2.99 < paid[0] <= 3
+
+
+def test_rounds_of_so_few_clients_that_their_own_noise_is_a_bound_are_answered(tmp_path: Path) -> None:
+    """What is left of a later round may be called a bound where the first has none, and the other way round."""
+    asked = specification(2, 5)
+    first = first_task(asked)
+    rows = ROWS[:5]
+    second = build_second_task(asked, first, released(first, rows, 1), NOW + 10_000, seeded("2"))
+    assert first.bound_alone() is not None
+    with Ledger(tmp_path / "ledger", max_epsilon=9) as ledger:
+        assert answered(ledger, first) is None
+        before = ledger.spent()
+        assert answered(ledger, second) is None
+        assert ledger.spent() == before

@@ -128,3 +128,22 @@ def test_rows_that_were_vouched_for_after_a_pilot_of_named_sources_are_charged_i
         assert not charge(ledger, pilot, 1, "ann")
         assert not charge(ledger, main, 2, Vouched())
         assert ledger.spent("bob").spent == price_of(main)
+
+
+def test_a_pilot_pays_for_both_tasks_if_all_others_are_invented_too(tmp_path: Path) -> None:
+    study = Study(epsilon="1", delta="0.000001", share="0.1", epsilon_alone="3")
+    of = {"min_clients": 100, "delta": "0.000001"}
+    pilot = make_task(claim=Claim(epsilon="0.27", epsilon_alone="0.8", **of), study=study, noise="both")  # type: ignore[arg-type]
+    after = study.model_copy(update={"pilot": pilot.task_id})
+    main = make_task(claim=Claim(epsilon="0.94", epsilon_alone="2.8", **of), study=after, noise="both")  # type: ignore[arg-type]
+    with Ledger(tmp_path / "ledger", max_epsilon=1.0, delta=DELTA) as ledger:
+        assert not charge(ledger, pilot, 1)
+        before = ledger.spent()
+        assert 2.9 < before.epsilon_alone <= 3
+        assert before.unbounded == 0
+        # What both really show is less than what was paid.
+        assert (price_of(pilot) + price_of(main)).epsilon_alone_at(DELTA) <= before.epsilon_alone
+        assert not charge(ledger, main, 2)
+        assert ledger.spent() == before
+    with Ledger(tmp_path / "tight", max_epsilon=1.0, delta=DELTA, max_epsilon_alone=2.9) as ledger:
+        assert "if everybody else is invented" in charge(ledger, pilot, 1)

@@ -6,7 +6,7 @@ from fractions import Fraction
 import pytest
 from pydantic import ValidationError
 
-from lintra_protocol.errors import FalseClaimError, InvalidTaskError, PolicyRefusedError
+from lintra_protocol.errors import FalseClaimError, InvalidTaskError, PolicyRefusedError, UnsupportedFeatureError
 from lintra_protocol.fields.windows import Windows
 from lintra_protocol.privacy.composition import Spending
 from lintra_protocol.privacy.discrete import discrete_delta
@@ -34,6 +34,7 @@ def task_of(epsilon: str, study: Study, **changes: object) -> Task:
         ({"share": "0"}, "share"),
         ({"share": "1"}, "share"),
         ({"pilot": "short"}, "pilot"),
+        ({"epsilon_alone": "0.9"}, "epsilon_alone 0.9 is below epsilon 1"),
     ],
 )
 def test_a_study_is_refused_where_its_numbers_make_no_sense(changes: dict[str, str], words: str) -> None:
@@ -94,3 +95,43 @@ def test_a_study_has_no_windows() -> None:
     task = task_of("0.27", STUDY).model_copy(update={"batches": "windowed", "windows": windows})
     with pytest.raises(InvalidTaskError, match="each has a single batch"):
         task.check()
+
+
+ALONE = STUDY.model_copy(update={"epsilon_alone": "3"})
+ALONE_AFTER = ALONE.model_copy(update={"pilot": "A" * 43})
+
+
+def both(study: Study, epsilon: str, alone: str) -> Task:
+    claim = Claim(epsilon=epsilon, delta="0.000001", min_clients=100, epsilon_alone=alone)
+    return make_task(claim=claim, study=study, noise="both")
+
+
+@pytest.mark.parametrize(
+    ("study", "fits", "too_much"),
+    [(ALONE, ("0.27", "0.8"), ("0.27", "0.9")), (ALONE_AFTER, ("0.9", "2.7"), ("0.9", "2.9"))],
+)
+def test_a_task_that_shows_more_than_its_part_if_all_others_are_invented_is_refused(
+    study: Study, fits: tuple[str, str], too_much: tuple[str, str]
+) -> None:
+    task = both(study, *fits)
+    own, together = task.bound_alone(), task.judged_alone()
+    assert own is not None
+    assert together is not None
+    assert own.epsilon < 3
+    assert 0.9999 < together.epsilon / 3 <= 1
+    with pytest.raises(FalseClaimError, match="with all other clients invented: of its study this task may spend mu"):
+        both(study, *too_much)
+
+
+def test_both_parts_together_are_all_that_is_promised_if_all_others_are_invented() -> None:
+    mu = math.hypot(ALONE.own_mu_alone, ALONE_AFTER.own_mu_alone)
+    assert discrete_delta(3.0, mu, 2 * MAX_SLACK) <= 1e-6
+    assert discrete_delta(3.0, mu * (1 + 1e-9), 2 * MAX_SLACK) > 1e-6
+    assert b"epsilon_alone" not in STUDY.canonical()
+
+
+def test_a_study_says_what_is_left_alone_where_servers_add_a_floor_and_nowhere_else() -> None:
+    with pytest.raises(UnsupportedFeatureError, match="a study without epsilon_alone has no bound alone"):
+        both(STUDY, "0.27", "0.8")
+    with pytest.raises(InvalidTaskError, match=r"study\.epsilon_alone"):
+        task_of("0.27", ALONE)
