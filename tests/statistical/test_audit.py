@@ -111,7 +111,18 @@ def test_a_clean_audit_passes_and_its_lower_bound_comes_within_15_percent_of_the
 
 @pytest.mark.slow
 @pytest.mark.parametrize("alone", [False, True], ids=["together", "alone"])
-@pytest.mark.parametrize("name", ["range-finder-fields", "range-finder-count", "ron-gauss-pairs", "ron-gauss-count"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "range-finder-fields",
+        "range-finder-count",
+        "ron-gauss-pairs",
+        "ron-gauss-count",
+        "ron-gauss-centred",
+        "newton-step",
+        "second-round",
+    ],
+)
 def test_vectors_with_two_layers_keep_both_promises_and_need_their_floor(name: str, alone: bool) -> None:
     """Case by case of one layer, with a floor beside it."""
     plain = CASES[name].task
@@ -122,8 +133,8 @@ def test_vectors_with_two_layers_keep_both_promises_and_need_their_floor(name: s
     outcome = audit_case(case, 6000, SEED)
     assert failed(outcome) == set()
     assert outcome.exact_mu is not None
-    # Rows of a range finder that are long together share their longest projection.
-    least = 0.97 if name.startswith("range") else 0.9999
+    # Rows of a range finder that are long together share their longest projection; a Newton step's residual has 8 bits.
+    least = {"range": 0.97, "newton": 0.98, "second": 0.999}.get(name.split("-")[0], 0.9999)
     assert least < outcome.exact_mu / outcome.statement.mu <= 1
     assert "noise law" in failed(audit_case(case, 6000, SEED, seams_of("floor-left-out")))
 
