@@ -107,7 +107,7 @@ class Access:
             return Holder(found, "settings", "operator", Scope())
         token = self._users.find(found)
         if token is None:
-            raise UnauthorizedError("the token is unknown")
+            raise UnauthorizedError("the token is unknown: sign in with another, or ask an operator for one")
         if not token.is_valid(self._now()):
             raise UnauthorizedError(
                 "the token was revoked" if token.revoked_at is not None else "the token has expired"

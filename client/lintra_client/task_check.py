@@ -88,11 +88,18 @@ class ClientPolicy:
         if self.require_verified and task.verified is None:
             raise PolicyRefusedError(not_verified(task))
         if task.num_servers < self.min_servers:
-            raise PolicyRefusedError(f"{task.num_servers} servers are fewer than {self.min_servers}")
+            raise PolicyRefusedError(
+                f"the task has {task.num_servers} servers, fewer than your min_servers {self.min_servers}"
+            )
         if task.claim.min_clients < self.min_clients:
-            raise PolicyRefusedError(f"a release of {task.claim.min_clients} reports is below {self.min_clients}")
+            smallest = task.claim.min_clients
+            raise PolicyRefusedError(
+                f"the task may release {smallest} reports, fewer than your min_clients {self.min_clients}"
+            )
         if self.require_hybrid and task.suite != HYBRID:
-            raise PolicyRefusedError(f"suite {task.suite} has no post-quantum part")
+            raise PolicyRefusedError(
+                f"the task's suite {task.suite} has no post-quantum part, and your require_hybrid asks for one"
+            )
         if self.authors is not None and task.author_key not in self.authors:
             raise PolicyRefusedError(f"author {task.author_key} is not one of those allowed here")
         self._require_retention(task)

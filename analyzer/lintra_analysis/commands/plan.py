@@ -243,7 +243,7 @@ def solved(flags: PlanFlags, solve: str | None, sigma: float | None, error: floa
     """
     if solve is None:
         if sigma is not None or error is not None:
-            raise InvalidTaskError("--sigma and --error go with --solve")
+            raise InvalidTaskError("--sigma and --error are read only with --solve: add it, or leave them out")
         return flags
     if solve == "epsilon":
         if sigma is None or error is not None or mechanism != "osnap":

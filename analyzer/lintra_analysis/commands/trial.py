@@ -97,7 +97,7 @@ def try_file(
     readings = readings_of(as_, missing, drop, kept, accept_guesses)
     with waiting("reading the file") as said:
         if organisation is None and (person is not None or keep is not None):
-            raise InvalidTableError("--person and --keep go with --organisation")
+            raise InvalidTableError("--person and --keep are read only with --organisation: add it, or leave them out")
         if family is not None and (mechanism is not None or organisation is not None):
             raise InvalidTableError(
                 "--family takes the rounds of a logistic regression, one client a row: leave --mechanism and "
@@ -134,7 +134,7 @@ def _read(
 ) -> tuple[FileTable, Whose | None]:
     """Return a file's table without the columns that say whose rows these are, and what they say."""
     if organisation is not None and organisation == person:
-        raise InvalidTableError("--organisation and --person are two columns")
+        raise InvalidTableError("--organisation and --person must name two different columns")
     beside = [name for name in (organisation, person) if name is not None]
     table, texts = read_table_beside(file, beside, readings)
     tell_remarks(table)

@@ -41,7 +41,7 @@ def client_of(url: str, token: str) -> Iterator[AnalyzerClient]:
     set_on_retry_hooks([tell_retry])
     try:
         if not token:
-            raise UnauthorizedError(f"give --token, or set {TOKEN_VARIABLE}")
+            raise UnauthorizedError(f"no token was given: give --token, or set {TOKEN_VARIABLE}")
         with connect(url, token) as client:
             yield client
     except LintraError as error:

@@ -187,7 +187,7 @@ def send(
     )
     with refusals():
         if no_ledger and ledger is not None:
-            raise ValueError("--ledger and --no-ledger exclude each other")
+            raise ValueError("give --ledger or --no-ledger, not both")
         answers = mapping_of(mapping, rename, columns, as_, missing, other, same_persons)
         table = read_table(file)
         if table.note:
@@ -215,7 +215,7 @@ def _tokens(one: str | None, file: Path | None, rows: int) -> list[str] | None:
     if one is None and file is None:
         return None
     if one is not None and file is not None:
-        raise ValueError("--token and --tokens exclude each other")
+        raise ValueError("give --token or --tokens, not both")
     found = [one] if one is not None else [] if file is None else file.read_text("ascii").split()
     if len(found) != rows:
         raise ValueError(f"{len(found)} tokens for {rows} rows: each row takes one, and keeps it when it is sent again")

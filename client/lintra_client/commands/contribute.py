@@ -123,7 +123,7 @@ def contribute(
         raise typer.Exit(1)
     with refusals():
         if no_ledger and ledger is not None:
-            raise ValueError("--ledger and --no-ledger exclude each other")
+            raise ValueError("give --ledger or --no-ledger, not both")
         answers = mapping_of(mapping, rename, columns, as_, missing, other, same_persons)
         table = read_table(file)
         if table.note:

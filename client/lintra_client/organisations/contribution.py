@@ -148,7 +148,7 @@ def prepare(
         kept &= ~np.isin(persons, [number for number, name in enumerate(names) if name in refused])
     values, own = values[kept], persons[kept]
     if not len(values):
-        raise InvalidRowError("there is no row to contribute")
+        raise InvalidRowError("the table has no row, so there is nothing to contribute")
     present, numbered = np.unique(own, return_inverse=True)
     normalised = task.schema_arrays.normalise(values)
     account = _account(task, held, values, numbered, normalised, (joined, dropped, len(refused)))

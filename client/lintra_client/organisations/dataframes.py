@@ -55,7 +55,7 @@ def rows_of_frame(
     """
     names = [str(name) for name in frame.columns]
     if len(set(names)) < len(names):
-        raise InvalidRowError("the frame names a column twice")
+        raise InvalidRowError("the frame has two columns of the same name: rename one of them")
     found = mapping.apply(dict(zip(names, frame.dtypes, strict=True)), [each.name for each in columns], without)
     for column, dtype in zip(columns, found.values(), strict=True):
         # A column of another type would be missing in every row, silently.

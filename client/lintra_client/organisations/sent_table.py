@@ -41,7 +41,7 @@ def read_table(file: Path) -> TableFile:
         return _parquet(file)
     header, rows, text_format = read_csv(file.read_bytes(), file.name)
     if len(set(header)) < len(header):
-        raise InvalidRowError(f"{file.name} names a column twice")
+        raise InvalidRowError(f"{file.name} has two columns of the same name: rename one of them")
     columns = list(zip(*rows, strict=True)) if rows else [() for _ in header]
     table = TableFile(zip(header, columns, strict=True))
     table.note, table.mark = text_format.note, mark_of_file(columns, text_format.separator)
@@ -88,6 +88,6 @@ def _parquet(file: Path) -> TableFile:
     except (OSError, ArrowException) as error:
         raise InvalidRowError(f"{file.name} is no Parquet file: {error}") from None
     if len(set(table.column_names)) < len(table.column_names):
-        raise InvalidRowError(f"{file.name} names a column twice")
+        raise InvalidRowError(f"{file.name} has two columns of the same name: rename one of them")
     columns = [column.to_numpy(zero_copy_only=False) for column in table.itercolumns()]
     return TableFile(zip(table.column_names, columns, strict=True))

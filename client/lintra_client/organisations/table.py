@@ -100,7 +100,7 @@ def _by_name(rows: RowTable | Mapping[str, Cells]) -> Mapping[str, Cells]:
         return rows
     names = [str(name) for name in rows.columns]
     if len(set(names)) < len(names):
-        raise InvalidRowError("the frame names a column twice")
+        raise InvalidRowError("the frame has two columns of the same name: rename one of them")
     return {name: np.asarray(rows[name]) for name in names}
 
 

@@ -127,9 +127,13 @@ def report_time(task: Task, now: float) -> int:
     """
     time = int(now) // task.time_precision
     if time < task.not_before:
-        raise TaskNotStartedError(f"it starts in about {(task.not_before - time) * task.time_precision} s")
+        raise TaskNotStartedError(
+            f"the task takes reports in about {(task.not_before - time) * task.time_precision} s: send then"
+        )
     if time >= task.not_after:
-        raise TaskEndedError(f"it ended about {(time - task.not_after) * task.time_precision} s ago")
+        raise TaskEndedError(
+            f"the task ended about {(time - task.not_after) * task.time_precision} s ago and takes no more reports"
+        )
     return time
 
 

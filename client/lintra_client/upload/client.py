@@ -381,7 +381,7 @@ class Client:
 
     def _open(self) -> list[Destination]:
         if not self._destinations:
-            raise ValueError("the client is closed")
+            raise ValueError("the client is closed: use it inside its with block, or open another")
         return self._destinations
 
     async def _charge(self, parcel: Parcel) -> dict[bytes, LedgerRefusedError]:

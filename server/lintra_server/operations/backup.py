@@ -105,7 +105,7 @@ def back_up_keys(settings: Settings, folder: Path) -> None:
     Raises NotStartedError if the folder holds something, or a key is missing.
     """
     if not settings.has_identity_key() or not settings.has_storage_root_key():
-        raise NotStartedError("a key is missing")
+        raise NotStartedError("a key file is missing: `lintra server doctor` names it")
     target = _new_folder(folder)
     identity = settings.identity_secret(system_randomness)
     roots = ",".join(base64url(key) for key in settings.storage_root_keys(system_randomness))
@@ -122,4 +122,4 @@ def _new_folder(folder: Path) -> Path:
 
 
 def _no_key(_: int) -> bytes:
-    raise NotStartedError("a key is missing")
+    raise NotStartedError("a key file is missing: `lintra server doctor` names it")

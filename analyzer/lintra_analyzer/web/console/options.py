@@ -62,7 +62,7 @@ class Option:
         """
         if self.reading == "choice":
             if text not in self.choices:
-                raise InvalidTaskError(f"{self.key}: one of {', '.join(self.choices)}")
+                raise InvalidTaskError(f"{self.key}: choose one of {', '.join(self.choices)}")
             return self.choices[text]
         if self.reading == "whole":
             return whole(self.key, text)

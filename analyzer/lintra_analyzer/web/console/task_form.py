@@ -173,7 +173,7 @@ def asked_by(form: Form) -> TaskForm:
         return TaskForm(_document(said["specification"]), population, said["target"] or None)
     kind = said["kind"]
     if kind not in kinds():
-        raise InvalidTaskError(f"kind: one of {', '.join(kinds())}")
+        raise InvalidTaskError(f"kind: choose one of {', '.join(kinds())}")
     document: dict[str, object] = {
         "purpose": said["purpose"],
         "columns": columns_of(said["columns"]),

@@ -32,7 +32,7 @@ async def make(request: Request, service: ThisService) -> HTMLResponse:
     form = await filled_in(request)
     role = next((role for role in ROLES if role == field(form, "role")), None)
     if role is None:
-        raise InvalidMessageError(f"a role is one of {', '.join(ROLES)}")
+        raise InvalidMessageError(f"role: choose one of {', '.join(ROLES)}")
     scope = Scope(tuple(field(form, "tasks").split()), tuple(_lines(field(form, "populations"))))
     secret, made = service.access.add(field(form, "name"), role, scope, _seconds(field(form, "days")))
     return _listed(request, service, secret=secret, made=made.token_id)

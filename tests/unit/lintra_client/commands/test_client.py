@@ -197,7 +197,7 @@ def test_send_refuses_a_file_with_other_columns_before_anything_leaves(
 ) -> None:
     result = run(network, "send", csv_file(tmp_path, header, ",".join("0" for _ in header.split(","))))
     assert result.exit_code == 1
-    assert "the task has a, b, c" in result.stderr or "names a column twice" in result.stderr
+    assert "the task has a, b, c" in result.stderr or "two columns of the same name" in result.stderr
     assert network.nothing_left()
 
 
@@ -218,7 +218,7 @@ def test_a_server_may_be_reached_elsewhere_than_at_its_url() -> None:
     [
         (["--token", "t"], "1 tokens for 2 rows"),
         (["--tokens", "one.txt"], "1 tokens for 2 rows"),
-        (["--token", "t", "--tokens", "one.txt"], "exclude each other"),
+        (["--token", "t", "--tokens", "one.txt"], "not both"),
     ],
 )
 def test_every_row_needs_a_token_of_its_own(

@@ -68,5 +68,5 @@ def test_columns_of_different_lengths_and_a_name_that_stands_twice_are_refused(t
     with pytest.raises(InvalidRowError, match="different numbers of rows"):
         read_sent(COLUMNS, {"größe": [1], "share": [1, 2]})
     (tmp_path / "rows.csv").write_text("a,a\n1,2\n", "utf-8")
-    with pytest.raises(InvalidRowError, match="names a column twice"):
+    with pytest.raises(InvalidRowError, match="two columns of the same name"):
         read_table(tmp_path / "rows.csv")

@@ -357,10 +357,10 @@ def test_a_ceiling_below_the_task_sends_nothing(network: Network, tmp_path: Path
     ("lines", "options", "said"),
     [
         (LINES, ["--source-column", "name"], "sources stand in 'name'"),
-        (["a,who,who,b,c", "0,ann,ann,0,0"], ["--source-column", "who"], "names a column twice"),
+        (["a,who,who,b,c", "0,ann,ann,0,0"], ["--source-column", "who"], "two columns of the same name"),
         ([*LINES, "0,,0,0"], ["--source-column", "who"], "row 4, column 'who'"),
         (["a,b,c", "0,0,0"], ["--source-column", "c"], "belongs to the task"),
-        (LINES, ["--no-ledger", "--ledger", "x"], "exclude each other"),
+        (LINES, ["--no-ledger", "--ledger", "x"], "not both"),
     ],
 )
 def test_a_source_that_is_not_clear_is_refused_before_anything_leaves(

@@ -234,7 +234,7 @@ def test_options_are_read_as_the_specification_holds_them() -> None:
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
-        ({"mechanism__trace": "perhaps"}, "trace: one of no, yes"),
+        ({"mechanism__trace": "perhaps"}, "trace: choose one of no, yes"),
         ({"windows__window_seconds": "a fortnight"}, "window_seconds: a length of time"),
         ({"contributors__max_rows": "-3"}, "max_rows: a whole number"),
         ({"kind": "ron_gauss", "mechanism__edges": "{age"}, "edges: this JSON is broken"),
@@ -280,7 +280,7 @@ async def test_windows_and_organisations_are_planned_and_made_from_the_form(
         ({"epsilon": "-1"}, "epsilon"),
         ({"epsilon": ""}, "epsilon"),
         ({"purpose": ""}, "purpose"),
-        ({"kind": "guess"}, "What is released</a>: one of second_moment"),
+        ({"kind": "guess"}, "What is released</a>: choose one of second_moment"),
         ({"target": "weight"}, "weight"),
         ({"specification": "{"}, "A whole specification</a>: this JSON is broken"),
         ({"specification": "[]"}, "A whole specification</a>: a JSON object"),
