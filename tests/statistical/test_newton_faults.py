@@ -76,7 +76,7 @@ def test_without_the_sampling_a_population_is_covered_too_seldom() -> None:
         rows = logistic_rows(6_000, slopes, -0.3, 100 + seed)
         last = chain(specification(2, len(rows), 3, row_bound=1.75, epsilon=8), rows, seed, 3)[-1]
         for of in ("population", "cohort"):
-            found = logit(last, of=of)  # type: ignore[arg-type]
+            found = logit(last, of=of)
             ends = [each.interval for each in found.coefficients[1:]]
             hits[of] += sum(one is None or one[0] <= slope <= one[1] for one, slope in zip(ends, slopes, strict=True))
     # Of 120 slopes 114 are covered; 105 or fewer come in one of 1,000 seeds.

@@ -5,7 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from lintra_analysis.estimators import logit as estimator
 from lintra_analysis.estimators.logit import _Bent, logit
+from lintra_analysis.estimators.score_sets import ScoreEquations
 from lintra_analysis.spec.second_round import build_second_task
 from lintra_protocol.errors import InvalidAnalysisError
 from support.analyzer_world import NOW, seeded
@@ -157,3 +159,25 @@ def test_an_end_is_where_a_hessian_that_falls_as_fast_as_it_can_meets_the_noise(
 def test_a_value_beyond_an_infinite_end_is_not_rejected() -> None:
     bent = _Bent(np.array([0.0, 0.0]), np.array([1.0, 1.0]), np.array([2.0, 1e-9]))
     assert bent.quadratic(np.array([50.0, 50.0])) == pytest.approx([1.0, 50.0], rel=1e-4)
+
+
+def test_features_that_depend_on_each_other_are_told_in_hardly_any_draw_and_by_an_entrys_deviation_in_some(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    generator = np.random.default_rng(4)
+    flat = np.diag([900.0, 400.0, 0.0])
+    turn = np.linalg.qr(generator.normal(size=(3, 3)))[0]
+    held = turn @ flat @ turn.T
+
+    def told(draws: int = 4000) -> float:
+        noise = generator.normal(size=(draws, 3, 3))
+        noisy = held + (noise + np.swapaxes(noise, 1, 2)) / np.sqrt(2)
+        equations = [
+            ScoreEquations(np.zeros(3), hessian, np.zeros((1, 3)), 1.0, 1.0, np.zeros((3, 3))) for hessian in noisy
+        ]
+        return sum(estimator._status(each, passed=True)[0] == "interval" for each in equations) / draws
+
+    # P(|N| > 3) is .0027, and P(|N| > 3/sqrt(2)) is .034: four deviations of 4,000 draws are .003 and .011.
+    assert told() < 0.006
+    monkeypatch.setattr(estimator, "LEAST_DEVIATIONS", 3 / np.sqrt(2))
+    assert told() > 0.022
