@@ -87,7 +87,18 @@ def drawn_to_zero(
     slopes = turned @ vectors[start:].T
     mean = 0.0 if means is None else float(means[-1])
     products = matrix[start:-1, -1] - matrix[0, start:-1] * mean
-    return slopes * _stein(products, sigma**2 * (1 + mean**2)), floor, vectors[:, values < floor]
+    variance = sigma**2 * _noise_of_products(matrix, sigma, mean) if start else sigma**2
+    return slopes * _stein(products, variance), floor, vectors[:, values < floor]
+
+
+def _noise_of_products(matrix: FloatArray, sigma: float, mean: float) -> float:
+    """Return the mean variance, in sigma^2, of the products less the means' product, M_jy - M_0j M_0y / M_00.
+
+    To first order it is 1 + b^2 + a^2 (1 + 2 b^2), a = M_0j/M_00 and b the target's mean: M_00 has twice the variance.
+    """
+    of_features = matrix[0, 1:-1] / max(float(matrix[0, 0]), sigma)
+    spread = float(of_features @ of_features) / max(of_features.size, 1)
+    return 1 + mean**2 + spread * (1 + 2 * mean**2)
 
 
 def with_intercept(slopes: FloatArray, means: FloatArray | None) -> FloatArray:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from lintra_analysis.estimators import point as point_module
 from lintra_analysis.estimators.coefficients import Coefficient
 from lintra_analysis.estimators.design import design
 from lintra_analysis.estimators.point import Point, with_point
@@ -34,7 +35,9 @@ def by_the_formula(matrix: FloatArray, sigma: float) -> list[float]:
     shrink = max(0.0, 1 - (size - 1) / length)
     means = [float(x) / max(matrix[0, 0], sigma) * shrink for x in matrix[0, 1:]]
     products = [matrix[i, -1] - matrix[0, i] * means[-1] for i in range(1, size - 1)]
-    squares = sum(float(x) ** 2 for x in products) / (sigma**2 * (1 + means[-1] ** 2))
+    ratios = [float(matrix[0, i]) / max(matrix[0, 0], sigma) for i in range(1, size - 1)]
+    noise = sum(1 + means[-1] ** 2 + r**2 + 2 * (r * means[-1]) ** 2 for r in ratios) / len(ratios)
+    squares = sum(float(x) ** 2 for x in products) / (sigma**2 * noise)
     slopes = np.asarray(slopes) * max(0.0, 1 - (size - 2) / squares)
     return [means[-1] - float(np.dot(means[:-1], slopes)), *slopes.tolist()]
 
@@ -131,3 +134,36 @@ def test_an_r2_near_one_is_said_to_be_at_least_something_and_never_one() -> None
         assert high == 1
         said.add("at least 0.9" in estimate.summary() and "R2 is at least 0.9" in estimate.in_words())
     assert said == {True}
+
+
+def test_the_noise_of_products_far_from_the_centers_is_as_stated_and_twice_what_the_target_alone_adds() -> None:
+    generator, size = np.random.default_rng(9), 6
+    means = np.array([1.0, 1.0, 0.8, -1.2, 1.1, -0.9, 0.5])
+    exact, found = 400 * np.outer(means, means) + np.diag([0, *[30.0] * size]), []
+    for _ in range(4000):
+        square = generator.normal(size=exact.shape)
+        noisy = exact + (square + square.T) / np.sqrt(2)
+        found.append(noisy[1:-1, -1] - noisy[0, 1:-1] * noisy[0, -1] / noisy[0, 0])
+    # 20,000 squares, of which those of one draw are alike: five deviations are a tenth.
+    measured = float(np.var(found, axis=0).mean())
+    assert point_module._noise_of_products(exact, 1.0, 0.5) == pytest.approx(measured, rel=0.1)
+    assert measured > 1.5 * (1 + 0.5**2)
+
+
+def test_where_noise_drowns_the_rows_the_point_is_seldom_worse_than_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    def worse() -> float:
+        generator, found = np.random.default_rng(10), []
+        for _ in range(300):
+            rows = generator.normal(size=(300, 9))
+            block = np.column_stack([np.ones(300), rows])
+            square = generator.normal(size=(10, 10)) * 300
+            matrix = block.T @ block + (square + square.T) / np.sqrt(2)
+            means = point_module.released_means(matrix, 300.0)
+            slopes = point_module.drawn_to_zero(matrix, 300.0, means, np.zeros(1))[0][0]
+            residual = rows[:, -1] - rows[:, :-1] @ slopes - (means[-1] - means[:-1] @ slopes)
+            found.append(np.mean(residual**2) > np.mean((rows[:, -1] - means[-1]) ** 2))
+        return float(np.mean(found))
+
+    assert worse() < 0.3
+    monkeypatch.setattr(point_module, "_noise_of_products", lambda matrix, sigma, mean: 1 + mean**2)
+    assert worse() > 0.3
