@@ -68,6 +68,21 @@ def window_line(window: dict[str, Any]) -> tuple[str, ...]:
     return f"{window['window']:5}", when, window["state"], what
 
 
+def census_lines(found: dict[str, Any]) -> Iterator[str]:
+    """Say what the console's page of a census says."""
+    yield f"{found['anywhere']:,} reports are at some server, {found['common']:,} of them at all."
+    for server in found["servers"]:
+        held = f"{server['reports']:,} reports, {server['missing']:,} missing"
+        yield f"server {server['server']}: {held}, counted {_moment(server['counted_at_seconds'])}"
+        if server["start"] < server["highest_start"]:
+            yield (
+                f"server {server['server']} says that it began {server['start']} times, and said "
+                f"{server['highest_start']} before: it was set back, or this census is from before its last start"
+            )
+    yield found["gate"]
+    yield "What was sent since is not among these numbers, so the gate may open sooner."
+
+
 def _moment(seconds: int) -> str:
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M}Z"
 
@@ -264,14 +279,8 @@ def census(task_id: TaskId, url: Url = DEFAULT_URL, token: Token = "", as_json: 
     if as_json:
         print_json(found)
         return
-    for server in found["servers"]:
-        typer.echo(f"server {server['server']}: {server['reports']} reports, {server['missing']} missing")
-        if server["start"] < server["highest_start"]:
-            typer.echo(
-                f"server {server['server']} says that it began {server['start']} times, and said "
-                f"{server['highest_start']} before: it was set back, or this census is from before its last start"
-            )
-    typer.echo(found["gate"])
+    for line in census_lines(found):
+        typer.echo(line)
 
 
 @app.command(context_settings=IDENTIFIERS, rich_help_panel=TASKS)

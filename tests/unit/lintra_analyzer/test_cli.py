@@ -319,3 +319,21 @@ def test_the_public_keys_can_be_shown_before_the_service_runs(tmp_path: Path) ->
     assert set(json.loads(first)) == {"identity_key", "author_key", "sealing_keys"}
     assert Settings.load(config).data_dir == tmp_path / "data"
     assert CliRunner().invoke(cli.app, ["keys", "--config", str(tmp_path / "no.toml")]).exit_code == 1
+
+
+def test_a_census_says_in_a_terminal_what_the_consoles_page_says() -> None:
+    server = {"reports": 1200, "missing": 3, "counted_at_seconds": 0, "start": 2, "highest_start": 2}
+    servers = [{"server": 0, **server}, {"server": 1, **server, "start": 1}]
+    lines = list(cli.census_lines({"anywhere": 1203, "common": 1198, "gate": "The gate is shut.", "servers": servers}))
+    assert lines[:2] == [
+        "1,203 reports are at some server, 1,198 of them at all.",
+        "server 0: 1,200 reports, 3 missing, counted 1970-01-01 00:00Z",
+    ]
+    assert "set back" in lines[3]
+    assert lines[4:] == [
+        "The gate is shut.",
+        "What was sent since is not among these numbers, so the gate may open sooner.",
+    ]
+    page = (Path(cli.__file__).parent / "web/console/templates/census.html").read_text("utf-8")
+    assert "so the gate may open sooner" in page
+    assert "reports are at some server" in page
