@@ -47,9 +47,15 @@ def test_the_rarer_of_two_levels_is_explained_as_a_column_of_ones_and_zeros_is()
     assert trial(rows[["age", "high"]], "high", family="logistic", epsilon=50, draws=20).target == "high[high]"
 
 
-def test_a_target_of_several_levels_or_with_rows_of_none_is_refused_in_words() -> None:
+def test_a_target_that_is_missing_in_some_rows_is_explained_by_the_others() -> None:
     rows = frame()
     rows["site"] = rows["site"].where(rows.index > 2)
+    assert trial(rows, "site", draws=20).incomplete_rows == 3
+
+
+def test_a_target_of_several_levels_or_with_rows_of_none_is_refused_in_words() -> None:
+    rows = frame()
+    rows["site"] = rows["site"].where(rows.index > 2, "A\x07")
     with pytest.raises(InvalidTableError, match=r"and 3 rows are of none of its levels; .* a column of 0 and 1"):
         trial(rows, "site")
     rows["site"] = np.resize(["A", "B", "C"], len(rows))
