@@ -7,6 +7,7 @@ from scipy import special
 from lintra_analysis.certificate.certificate import ReleaseRecord
 from lintra_protocol.privacy.statement import PrivacyStatement
 from lintra_protocol.task import Task
+from lintra_protocol.trust import not_verified, trust_in_words
 
 FALSE_ALARM = 0.05
 """How often the adversary that the page speaks of accuses wrongly."""
@@ -65,4 +66,6 @@ def sentences(record: ReleaseRecord, task: Task) -> list[str]:
             f"If everybody but one client was invented, epsilon is at most {privacy.epsilon_alone:.3g} for that one: "
             "its own noise and the floor of an honest server are left."
         )
+    # Who decided who the others are, and why nobody checked how long their rows were.
+    said += [trust_in_words(task)[2], *filter(None, [not_verified(task)])]
     return said

@@ -251,3 +251,13 @@ def test_without_a_word_about_noise_servers_add_a_floor_and_the_expected_errors_
     # Three servers: what section "What it costs" of docs/proofs/servers.md says, 12.9 % at epsilon 2.
     for part, deviation in both.deviations.items():
         assert 1.1 < deviation / one.deviations[part] < 1.14, part
+
+
+def test_a_plan_of_a_wide_task_or_a_small_epsilon_is_verified_or_says_why_not() -> None:
+    wide = question(columns=1000, clients=1000).planned("range_finder")
+    assert wide.verified is not None
+    assert "more than a megabyte" in wide.not_verified
+    assert "'seeded' shares take" in wide.not_verified
+    small = question(columns=100, clients=100_000, epsilon="0.01", corrupt=5000).planned("second_moment")
+    assert small.verified is not None
+    assert small.not_verified == ""

@@ -51,7 +51,10 @@ async def test_a_certificate_says_whose_noise_it_is_and_what_all_servers_togethe
         assert noise.servers == 3
         sd = 3**0.5 * task.mechanism.sigma * 2.0**-task.mechanism.sigma_bits
         assert float(noise.smallest_sd) == float(noise.largest_sd) == pytest.approx(sd)
-        assert any("If all servers collude they see the rows" in said for said in sentences(record, task))
+        said = " ".join(sentences(record, task))
+        assert "If all servers collude they see the rows" in said
+        assert "Anybody who reaches the servers can take a place" in said
+        assert ("Not verified: the author of the task did not ask for it." in said) == (verification == "none")
         if verification == "norm":
             assert record.verification is not None
             assert int(record.verification.squared_bound) == measurement_of(task).squared_length
