@@ -1,11 +1,12 @@
 """Does a line of the papers' pages that says "built" name a test that fails without the function?
 
-    PYTHONPATH=tests:benchmarks .venv/bin/python -m support.paper_mutants [--page spectrum] [--only "Theorem 2"]
+    .venv/bin/python tests/papers/mutants.py [--page spectrum] [--only "Theorem 2"] [--part 2/8]
 
 Each function that such a line names returns a constant, in turn, and the tests that the line names run on that. A
 constant is of the annotated kind: .5 for a number, True for a truth, nothing for what is done and not returned. Of a
 class all public methods return constants at once. The source is changed as it is loaded, in a process of its own, so
-that every module sees the change. Printed is which tests failed (red); the exit status says whether any did not.
+that every module sees the change; so this program imports nothing of ours. Printed is which tests failed (red); the
+exit status says whether any did not.
 """
 
 import argparse
