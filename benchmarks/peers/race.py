@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from showing import Cell, FloatArray, IntArray, Shown, Spread, spread
+from showing import Cell, FloatArray, IntArray, Shown, spread
 
 from peers.contestants import CONTESTANTS, CURATOR, HESSIAN, NO_PRIVACY, OURS, PEERS, WEIGHTED, Setting
 from peers.public_tables import TABLES
@@ -175,7 +175,7 @@ def counts(kept: Path = KEPT) -> Shown:
             ]  # fmt: skip
             lines.append((how, epsilon, part, len(here), *(winners.count(name) for name in who), *ahead))
     return Shown(
-        "race-counts", "The race of regressions: on how many tables each has the smallest median error",
+        "race-counts", "On how many tables each has the smallest median error",
         ("bounds", "epsilon", "error", "tables", *(name for name in CONTESTANTS if name != NO_PRIVACY), *PEERS.values(),
          "Lintra ahead of Hessian Mixing", "Lintra, curator, ahead", "Lintra, row weights, ahead"),
         tuple(lines), f"{_kept(kept)} {SAID}",
@@ -190,32 +190,30 @@ def errors(how: str, epsilon: float, kept: Path = KEPT) -> Shown:
     def of(cell: dict[str, Any], name: str) -> Cell:
         if name not in cell["errors"]:
             return None
-        median, low, high, answers = cell["errors"][name]["test"]
-        return Spread(median, low, high, answers) if answers == cell["runs"] else f"in {answers} of {cell['runs']} runs"
+        median, _, _, answers = cell["errors"][name]["test"]
+        return float(median) if answers == cell["runs"] else f"{answers} of {cell['runs']}"
 
     rows = tuple(
         (cell["table"], cell["rows"], cell["features"], *(of(cell, name) for name in who), best(cell, "test"))
         for cell in sorted(here, key=lambda cell: -cell["rows"])
     )
     return Shown(
-        f"race-{how}-{epsilon:g}", f"The race of regressions: test error, bounds {how!r}, epsilon {epsilon:g}",
-        ("table", "rows learnt from", "features", *who, "best"), rows, f"{_kept(kept)} {SAID}",
+        f"race-{how}-{epsilon:g}", f"Test error, bounds {how!r}, epsilon {epsilon:g}",
+        ("table", "rows", "features", *who, "best"), rows, f"{_kept(kept)} {SAID}",
     )  # fmt: skip
 
 
 SAID = (
-    "Error: mean squared error over that of predicting 0; median and 10 % and 90 % points. Bounds 'largest': features "
-    "over the longest row, target over the largest, delta one over the square of the rows learnt from, no intercept. "
-    "Bounds 'standard': standardised, clipped at three deviations, delta 1e-6. Lintra is the sum over servers, for a "
-    "replaced row; all others are curators, for a row that may become the null row or a replaced one. OpenDP takes "
-    "part where there is one feature. The protocol and what it means: docs/explanation/race.md."
+    "Medians of 20 runs, whose 10 % and 90 % points are in the kept file. Error: mean squared error over that of "
+    "predicting 0. Lintra is the sum over servers, for a replaced row. All others are curators, for a row that may "
+    "become the null row, or a replaced one. '19 of 20': no answer in one run."
 )
 
 
 def _kept(kept: Path) -> str:
     found = list(cells(kept))
     days, commits = sorted({cell["date"] for cell in found}), sorted({cell["commit"] for cell in found})
-    return f"Kept cells of {' to '.join(dict.fromkeys((days[0], days[-1])))}, commit {', '.join(commits)}."
+    return f"Kept cells of {' to '.join(dict.fromkeys((days[0], days[-1])))}, commits {', '.join(commits)}."
 
 
 def shown() -> dict[str, Callable[[], Shown]]:
