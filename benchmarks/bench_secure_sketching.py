@@ -12,7 +12,7 @@ which of them is inferred from the text. Everything statistical has its spread o
 
 from collections.abc import Callable
 
-from secure_sketching import cost, described, figures, tables
+from secure_sketching import cost, described, end_to_end, figures, tables
 from showing import Shown, parser, runs_of, show
 
 
@@ -34,6 +34,7 @@ def parts(full: bool, runs: int) -> dict[str, Callable[[], Shown]]:
         "table-3": lambda: tables.real_rows("table-3", runs, low_rank=False),
         "table-4": lambda: cost.by_clients("table-4", 3, full, min(runs, 5)),
         "table-6": lambda: cost.by_sparsity(full, min(runs, 5)),
+        **({"end-to-end": lambda: end_to_end.table_of_services(max(runs, 20))} if full else {}),
         "table-7": lambda: cost.by_clients("table-7", 2, full, min(runs, 5)),
     }
 

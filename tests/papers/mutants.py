@@ -28,7 +28,7 @@ FOLDERS = ("protocol", "service", "client", "server", "analyzer", "benchmarks", 
 NAMED = re.compile(r"`((?:[\w.]+/)*[\w.]+\.py): ([\w., `]+?)`")
 FILES = re.compile(r"`((?:[\w.]+/)*test_[\w.]+\.py)`")
 TESTS = re.compile(r"`(test_\w+)`")
-PASSED, FAILED, NOTHING = 0, 1, 5
+PASSED, FAILED, UNCOLLECTED, NOTHING = 0, 1, 2, 5
 CONSTANTS = {"float": "0.5", "int": "1", "bool": "True", "str": "''", "None": "None"}
 
 
@@ -121,7 +121,7 @@ def outcome(mutant: Mutant) -> str:
     status = _status(mutant, "not slow")
     if status in (PASSED, NOTHING):
         status = _status(mutant, "slow or not slow")
-    return {PASSED: "GREEN", FAILED: "red"}.get(status, "ERROR")
+    return {PASSED: "GREEN", FAILED: "red", UNCOLLECTED: "red"}.get(status, "ERROR")
 
 
 def _status(mutant: Mutant, marked: str) -> int:

@@ -14,7 +14,7 @@ import bench_secure_sketching
 import numpy as np
 import pytest
 import showing
-from bench_second_moment_regression import MULTI, SINGLE, Design, raw
+from bench_second_moment_regression import MULTI, SINGLE, SMALLEST_EIGENVALUE, Design, raw, sketch_rows
 from second_moments.redundant import by_redundant, shifted
 from secure_sketching import figures
 from spectrum.flights import FLIGHT_SKETCH_ROWS, flights, longest
@@ -203,6 +203,14 @@ def test_the_lasso_without_a_penalty_solves_and_with_a_large_one_keeps_the_inter
     # Where a coefficient is not 0 the gradient is the penalty against its sign.
     gradient = products[:-1, :-1] @ between - products[:-1, -1]
     assert gradient[[0, 5, 20]] == pytest.approx([-40, 40, 0], abs=1e-4)
+
+
+def test_a_projection_gets_the_most_rows_whose_ridge_is_below_the_guess() -> None:
+    table = SINGLE.draw(4096, np.random.default_rng(1))[0]
+    rows = sketch_rows(table, lambda count: 1.5 * count)
+    least = SMALLEST_EIGENVALUE * 4096
+    assert rows % (2 * len(table.columns)) == 0
+    assert 1.5 * rows <= least < 1.5 * 2 * rows
 
 
 def test_a_matrix_is_scaled_only_if_it_is_not_positive_definite() -> None:
