@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from secure_sketching import described
 from secure_sketching.designs import Table, low_rank_table, regression_table
-from secure_sketching.mechanisms import Claim, Mechanism, noised_rows, sketched
+from secure_sketching.mechanisms import Claim, Mechanism, local, noised_rows, sketched
 
 COUNT, WIDTH, ROWS, DRAWS = 300, 4, 20, 4000
 
@@ -89,3 +89,12 @@ def test_as_described_the_model_approaches_ssp_from_above_and_lies_below_mod_sul
     assert min(quotients[1:]) > 1
     assert quotients[2] > quotients[3] > quotients[4] > quotients[5]
     assert max(float(row[-1]) for row in low.rows if isinstance(row[-1], float)) < 0.1
+
+
+def test_what_the_local_baseline_gives_is_right_on_average() -> None:
+    rng, claim = np.random.default_rng(5), Claim(30.0, 1e-3)
+    seen = [local(table(), claim, rng) for _ in range(300)]
+    drawn = np.array([one.gram[0, 0] for one in seen if one is not None])
+    assert abs(deviations(drawn.tolist(), COUNT)) < 5
+    # Without debiasing each client's noise would stay in the sum.
+    assert abs(deviations((drawn + COUNT * (2 * 10 / claim.mu) ** 2).tolist(), COUNT)) > 5
