@@ -7,9 +7,9 @@ import math
 
 import numpy as np
 import pytest
-from secure_sketching import described
+from secure_sketching import described, end_to_end
 from secure_sketching.designs import Table, low_rank_table, regression_table
-from secure_sketching.mechanisms import Claim, Mechanism, local, noised_rows, sketched
+from secure_sketching.mechanisms import Claim, Mechanism, Seen, local, noised_rows, ridge_ratio, sketched
 
 COUNT, WIDTH, ROWS, DRAWS = 300, 4, 20, 4000
 
@@ -98,3 +98,15 @@ def test_what_the_local_baseline_gives_is_right_on_average() -> None:
     assert abs(deviations(drawn.tolist(), COUNT)) < 5
     # Without debiasing each client's noise would stay in the sum.
     assert abs(deviations((drawn + COUNT * (2 * 10 / claim.mu) ** 2).tolist(), COUNT)) > 5
+
+
+def test_phi_of_real_services_is_that_of_the_figures() -> None:
+    rng = np.random.default_rng(6)
+    made = regression_table(400, end_to_end.FEATURES, 400.0, rng)
+    rows = end_to_end.rows_of(made, rng)
+    assert np.allclose(rows.T @ rows, made.gram)
+    moved = made.gram + 3 * described.symmetric(len(made.gram), rng)
+    ridge = end_to_end.RIDGE * np.eye(end_to_end.FEATURES)
+    solution = np.linalg.solve(moved[:-1, :-1] + ridge, moved[:-1, -1])
+    assert end_to_end.phi(made, solution) == pytest.approx(ridge_ratio(made, Seen(moved), end_to_end.RIDGE))
+    assert end_to_end.phi(made, 0 * solution) > 2
