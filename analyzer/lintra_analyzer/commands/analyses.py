@@ -203,16 +203,21 @@ def show_timeline(
             typer.echo(client.timeline_text(task_id, kind, **arguments), nl=False)
 
 
-@app.command("stream", context_settings=IDENTIFIERS)
+@app.command("stream", context_settings=IDENTIFIERS, rich_help_panel=ASK)
 def show_stream(
     task_id: Annotated[str, typer.Argument(help="A task whose windows are a stream.")],
     url: Url = DEFAULT_URL,
     token: Token = "",
+    as_json: AsJson = False,
 ) -> None:
     """Show the certificate of a stream: the promise of all windows, gaps, and what servers lost of their noise."""
     with client_of(url, token) as client:
-        for line in client.stream(task_id).certificate().lines():
-            typer.echo(line)
+        lines = list(client.stream(task_id).certificate().lines())
+    if as_json:
+        print_json({"task_id": task_id, "lines": lines})
+        return
+    for line in lines:
+        typer.echo(line)
 
 
 def _one_of(as_json: bool, as_csv: bool) -> None:
