@@ -4,9 +4,10 @@
 
 Tables and algorithms are those of bench_second_moment_regression.py; here stand also the lines that promise nothing or
 less: the projection without its ridge, the posterior without one, Algorithm 3 as it is drawn, both ways to debias it,
-Algorithm 1 with the rows of Algorithm 2, and published Gaussian noise shifted if it is not positive, which is how we
-read "scaled". `second_moments/redundant.py` varies the redundant columns, and says which coefficients the Lasso sets
-to 0. Which of Figures 1 to 6 holds which panel is not in the text at hand.
+Algorithm 1 with the rows of Algorithm 2, and published Gaussian noise shifted until it is surely positive.
+`second_moments/redundant.py` has the line "scaled", which shifts only a matrix that is not positive, varies the
+redundant columns, and says which coefficients the Lasso sets to 0. Which of Figures 1 to 6 holds which panel is not in
+the text at hand.
 """
 
 import math
@@ -33,7 +34,7 @@ from bench_second_moment_regression import (
     surely,
 )
 from papers.second_moment import PublishedProjection, PublishedWishartNoise
-from second_moments.redundant import by_redundant, lasso_zeroes, shifted
+from second_moments.redundant import by_redundant, lasso_zeroes
 from showing import Cell, FloatArray, Plot, Shown, parser, runs_of, show, spread
 
 from lintra_curator.claims.claim import curator_claim
@@ -55,7 +56,8 @@ def other_lines(
     size, count = len(table.columns), table.rows.shape[0]
     wishart = PublishedWishartNoise().release(table, claim, source)
     rows = sketch_rows(table, lambda r: SQUARED_BOUND * published.theorem_3_1_ridge(claim, r))
-    scaled = shifted(published_gaussian(table, generator, claim), published.gaussian_sigma(claim) * SQUARED_BOUND)
+    reach = 2 * math.sqrt(size) * published.gaussian_sigma(claim) * SQUARED_BOUND
+    shifted = published_gaussian(table, generator, claim) + reach * np.eye(size)
     return {
         "projection of Algorithm 1, r of Algorithm 2": raw(
             PublishedProjection(sketch_rows=rows).release(table, claim, source).raw
@@ -64,7 +66,7 @@ def other_lines(
         "posterior without ridge (promises nothing)": raw(drawn(table.gram, count + size, True, source)),
         "wishart published, as drawn": raw(wishart.raw),
         "wishart published, second way to debias": raw(wishart.raw - surely(size, claim) * np.eye(size)),
-        "gaussian published, scaled": raw(scaled),
+        "gaussian published, shifted": raw(shifted),
     }
 
 
