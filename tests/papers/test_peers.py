@@ -89,3 +89,14 @@ def test_who_did_not_answer_every_run_is_not_the_best(tmp_path: Path) -> None:
     assert race.best(cell, "test") == "AdaSSP"
     held["TukeyEM"] = points(0.2, 20)
     assert race.best(json.loads(json.dumps(cell)), "train") == "TukeyEM"
+
+
+def test_every_cell_of_the_race_is_kept_once_and_the_page_counts_them() -> None:
+    wanted = {(name, how, epsilon) for name in race.ALL for how in race.BOUNDS for epsilon in race.EPSILONS}
+    cells = list(race.cells())
+    assert {(cell["table"], cell["bounds"], cell["epsilon"]) for cell in cells} == wanted
+    assert len(cells) == len(wanted)
+    assert all(set(cell) >= {"date", "commit"} for cell in cells)
+    page = (Path(__file__).resolve().parents[2] / "docs/explanation/race.md").read_text("utf-8")
+    lines = race.counts().markdown().splitlines()
+    assert [line for line in lines if line not in page.splitlines()] == []
