@@ -190,8 +190,8 @@ def test_what_cannot_be_tried_is_told(file: Path) -> None:
         return str(CliRunner().invoke(COMMAND, ["trial", str(file), "--target", "y", *words]).exception)
 
     assert "the file has no column 'hospital'" in said("--organisation", "hospital")
-    assert "--person and --keep go with --organisation" in said("--person", "who")
-    assert "are two columns" in said("--organisation", "place", "--person", "place")
+    assert "--person and --keep are read only with --organisation" in said("--person", "who")
+    assert "must name two different columns" in said("--organisation", "place", "--person", "place")
     with pytest.raises(InvalidTableError, match="all rows are of one organisation, 'a'"):
         Whose.named(["a", "a"], None)
     gap = file.with_name("gap.csv")
