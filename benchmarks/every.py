@@ -58,7 +58,7 @@ RUNS = {
     "bench_organisations_large.py": Run("--rows 20000 --organisations 3"),
     "bench_path.py": Run("--tables uci_concrete --sizes 12 --epsilons 1 --draws 5"),
     "bench_pauses.py": Run("300000", ""),
-    "bench_peers.py": Run("--runs 2 --only race-noise race-proofs", "--runs 20"),
+    "bench_peers.py": Run("--runs 2 --only race-noise race-proofs race-counts", "--runs 20"),
     "bench_pure_noise.py": Run(),
     "bench_residual_variance.py": Run(),
     "bench_ridge_floor.py": Run(),
