@@ -119,6 +119,12 @@ def test_both_tasks_name_their_study_so_that_devices_charge_them_once(kind: str)
     set_aside = pilot.study.set_aside(pilot.worst_privacy())
     assert Spending.of(main.worst_privacy()).fits_into(Spending.of(set_aside))
     assert (Spending.of(pilot.worst_privacy()) + Spending.of(set_aside)).delta_at(1.0) <= 1e-6
+    # Both have both layers of noise, and share what may be seen if all others are invented.
+    assert (pilot.noise, main.noise, pilot.study.epsilon_alone) == ("both", "both", "3")
+    alone = [task.bound_alone() for task in (pilot, main)]
+    together = sum((Spending.of(each) for each in alone if each is not None), Spending.zero())
+    # A sketch keeps half of delta for crowded rows, and its pilot has the other half alone.
+    assert (0.99e-6 if kind == "second_moment" else 0.5e-6) < together.delta_at(3.0) <= 1e-6
 
 
 def test_a_study_of_two_rounds_would_be_three_tasks_and_names_none() -> None:
