@@ -77,7 +77,7 @@ def on_a_plane(columns: list[tuple[int, int]], variance: float, floor: float, re
 @pytest.mark.parametrize(
     ("columns", "variance", "floor"),
     [([(1, 1), (1, -1)], 16.0, 8.0), ([(1, -1), (1, 1), (0, 1)], 9.0, 8.0), ([(2, 1), (1, 2)], 9.0, 20.0),
-     ([(6, 1), (-2, 3)], 9.0, 100.0)],
+     pytest.param([(6, 1), (-2, 3)], 9.0, 100.0, marks=pytest.mark.slow)],
 )  # fmt: skip
 def test_dependent_rows_stay_below_both_theorems(columns: list[tuple[int, int]], variance: float, floor: float) -> None:
     grams = np.array([np.outer(column, column) for column in columns])
