@@ -164,8 +164,8 @@ class WindowStream:
         until: int | None = None,
     ) -> Timeline:
         """Return the mean and the total of columns from `since` to every window up to `until`."""
-        spans = [(since, number) for number in self._between(since, until)]
-        return timeline("totals", spans, self.numbers, self.release, columns, confidence, of)
+        spans = [self._span(since, number) for number in self._between(since, until)]
+        return timeline("totals", spans, self.release, columns, confidence, of)
 
     def moving(
         self,
@@ -184,11 +184,11 @@ class WindowStream:
         """
         if width < 1:
             raise InvalidAnalysisError(f"width: a moving sum has at least one window, got {width}")
-        spans = [(last - width + 1, last) for last in self._between(since, until) if last - width + 1 >= 0]
+        spans = [self._span(last - width + 1, last) for last in self._between(since, until) if last - width + 1 >= 0]
         if not spans:
             raise InvalidAnalysisError(f"width: no {width} windows in a row have passed yet")
         over: Over = "windows" if width == 1 else "moving"
-        return timeline(over, spans, self.numbers, self.release, columns, confidence, of)
+        return timeline(over, spans, self.release, columns, confidence, of)
 
     def trend(
         self,
@@ -211,6 +211,9 @@ class WindowStream:
     def plot(self, column: str, axes: "Axes | None" = None) -> "Axes":
         """Draw the mean of a column in every window, with a band; needs `lintra[plot]`."""
         return self.windows([column]).plot(axes)
+
+    def _span(self, first: int, last: int) -> tuple[int, int, list[int]]:
+        return first, last, self._between(first, last)
 
     def _between(self, since: int, until: int | None) -> list[int]:
         last = self.numbers[-1] if until is None else until

@@ -147,8 +147,7 @@ class Timeline(Estimate):
 
 def timeline(
     over: Over,
-    spans: Sequence[tuple[int, int]],
-    released: Sequence[int],
+    spans: Sequence[tuple[int, int, Sequence[int]]],
     release: Callable[[int, int], Release],
     columns: Sequence[str] | None,
     confidence: float,
@@ -158,8 +157,8 @@ def timeline(
 
     Args:
         over: which spans these are.
-        spans: the first and the last window of each, in the order of the last.
-        released: the windows that were released.
+        spans: the first and the last window of each, and those between them that were released; in the order of the
+            last.
         release: returns the windows of an interval, added up, with the errors of that sum.
         columns: by default all that vary.
         confidence: of the intervals, each on its own.
@@ -168,13 +167,13 @@ def timeline(
     Raises:
         InvalidAnalysisError: the releases hold no means with errors, or an argument does not fit.
     """
+    released = {number for *_, inside in spans for number in inside}
     singles = {}
     if of == "population":
-        singles = {number: means(release(number, number), columns, confidence, of=of) for number in released}
+        singles = {number: means(release(number, number), columns, confidence, of=of) for number in sorted(released)}
     names: tuple[str, ...] = ()
     found = []
-    for first, last in spans:
-        inside = [number for number in released if first <= number <= last]
+    for first, last, inside in spans:
         whole = release(first, last)
         estimate = means(whole, columns, confidence, of="cohort")
         if estimate.means is None or any(mean.standard_error is None for mean in estimate.means):
@@ -187,7 +186,7 @@ def timeline(
         totals = None if _count_is_noisy(whole) else _totals(estimate, confidence)
         found.append(Span(first, last, len(inside), estimate.num_clients, tuple(told), totals))
     start = spans[0][0]
-    gaps = tuple(sorted(set(range(start, spans[-1][1] + 1)) - set(released)))
+    gaps = tuple(sorted(set(range(start, spans[-1][1] + 1)) - released))
     notes = [BAND_NOTE, SAME_CLIENTS_NOTE if of == "population" else COHORT_NOTE]
     if any(span.totals is None for span in found):
         notes.append(COUNT_NOTE)

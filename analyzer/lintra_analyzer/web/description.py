@@ -105,7 +105,8 @@ def interval_answers() -> dict[int | str, dict[str, Any]]:
     """Return the description of an analysis of windows that were added up."""
     kinds = {"oneOf": [_analysis(kind)["properties"]["result"] for kind in ANALYSES]}
     numbers = {name: {"type": "integer"} for name in ("first", "last")}
-    properties = {"task_id": {"type": "string"}, **numbers, "kind": {"type": "string"}, "result": kinds, **_TOGETHER}
+    texts = {name: {"type": "string"} for name in ("task_id", "kind", "people")}
+    properties = {**texts, **numbers, "result": kinds, **_TOGETHER}
     return {200: {"description": "The answer about the windows of an interval, added up.", **_or_text(properties)}}
 
 

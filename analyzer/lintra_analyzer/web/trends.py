@@ -1,5 +1,6 @@
 """Analyses over all windows of a task together; they are post-processing and cost no privacy."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeVar
@@ -110,9 +111,25 @@ def parse_trend(body: bytes) -> TrendRequest:
     return parse_combination("trend", TrendRequest, body)
 
 
-def combined_response(task: Task, estimate: Estimate, accept: str) -> Response | None:
+def people_in(task: Task, interval: IntervalRequest) -> str:
+    """Return what an answer about windows that were added up takes for granted of the people in them.
+
+    A source has at most so many reports in them; their sum varies by at most that times as much, in squares, as if all
+    were independent.
+    """
+    most = min(task.reports_per_source, interval.last - interval.first + 1)
+    if most == 1:
+        return "each report is another source's"
+    return (
+        f"a source may have {most} of these reports: what is said of a population takes them for different people's, "
+        f"and the sampling part of its errors may be up to {math.sqrt(most):.3g} times larger"
+    )
+
+
+def combined_response(task: Task, estimate: Estimate, accept: str, people: str = "") -> Response | None:
     """Return an answer about windows as CSV or text if an Accept header asks for one before JSON, else None."""
-    return tabular_response(estimate, accept, promise_of_all(task), f"lintra-{task.task_id}")
+    said = "; ".join(filter(None, (promise_of_all(task), people)))
+    return tabular_response(estimate, accept, said, f"lintra-{task.task_id}")
 
 
 def promise_of_all(task: Task) -> str:

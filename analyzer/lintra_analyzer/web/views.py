@@ -243,6 +243,7 @@ class IntervalView(CombinedView):
     first: int
     last: int
     kind: str
+    people: str
 
 
 class KeysView(_View):

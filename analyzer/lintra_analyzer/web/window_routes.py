@@ -18,6 +18,7 @@ from lintra_analyzer.web.trends import (
     parse_combination,
     parse_interval,
     parse_trend,
+    people_in,
 )
 from lintra_analyzer.web.views import CombinedView, IntervalView, together_view
 from lintra_protocol.task import Task
@@ -73,8 +74,9 @@ def window_routes() -> APIRouter:
         kind = asked.request.kind
         asking = combine_stream(service, task_id, asked, holder_of(request).name, kind)
         estimate = await while_present(request, asking)
-        return combined_response(task, estimate, accept) or IntervalView(
-            **dict(_view(task, estimate)), first=asked.first, last=asked.last, kind=kind
+        people = people_in(task, asked)
+        return combined_response(task, estimate, accept, people) or IntervalView(
+            **dict(_view(task, estimate)), first=asked.first, last=asked.last, kind=kind, people=people
         )
 
     return router

@@ -12,7 +12,9 @@ from lintra_analysis.access.rest_client import AnalyzerClient
 from lintra_analysis.estimators.timeline import Timeline
 from lintra_analyzer import cli
 from lintra_analyzer.commands import asking
+from lintra_analyzer.web.analyses import parse_request
 from lintra_analyzer.web.description import combined_answers, interval_answers
+from lintra_analyzer.web.trends import parse_interval, people_in
 from lintra_protocol.errors import InvalidAnalysisError, UnknownBatchError
 from lintra_protocol.task import Task
 from support import analyzer_world
@@ -110,7 +112,14 @@ def test_every_analysis_of_second_moments_reads_any_interval(
         found = client.analyse(f"{task_id}:0-3", kind, **arguments)
         assert set(found) == set(schema["required"])
         assert found["result"]
-    assert "for all 1 reports of one source" in typed("regress", f"{task_id}:0-2", "--target", "a")
+    said = " ".join(typed("regress", f"{task_id}:0-2", "--target", "a").split())
+    assert "for all 1 reports of one source" in said
+    assert "each report is another source's" in said
+    often = Task.from_value(client.task(task_id)["definition"])
+    assert often.windows is not None
+    often = often.model_copy(update={"windows": often.windows.model_copy(update={"reports_per_source": 4})})
+    for interval, most in (("0-9", "2 times"), ("3-5", "1.73 times"), ("7-7", "another source's")):
+        assert most in people_in(often, parse_interval(interval, parse_request(b'{"kind": "means"}')))
     assert len(typed("analyse", f"{task_id}:0-3", "--kind", "means", "--csv").splitlines()) == 4
 
 
