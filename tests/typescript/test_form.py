@@ -131,3 +131,55 @@ async def test_a_tab_that_is_closed_while_a_server_is_away_loses_nothing(built: 
         assert [each["repeated"] for each in found] == [True, True]
         assert found[0]["reportId"] == found[1]["reportId"]
         assert [len(each["receipts"]) for each in found] == [3, 3]
+
+
+QUESTIONS, REQUESTS = 6, 9
+"""A tab asks each of three servers for the task and its keys, before anything is filled in; then it sends."""
+
+
+async def closed_at(page: Any, origin: str, urls: list[str], place: int, *, is_heard: bool) -> None:
+    """Open the form and fill it in; close the tab when its request of a number leaves, or when a server heard it."""
+    gone, seen = asyncio.Event(), 0
+
+    async def pass_on(route: Any) -> None:
+        nonlocal seen
+        seen += 1
+        if seen <= place:
+            await route.continue_()
+        elif seen == place + 1:
+            if is_heard:
+                await route.fetch()
+            await page.close()
+            gone.set()
+
+    for url in urls:
+        await page.route(f"{url}/**", pass_on)
+    await page.goto(origin + "/study.html")
+    if place >= QUESTIONS:
+        (await begun(page, ("20", "b", "y"))).cancel()
+    await asyncio.wait_for(gone.wait(), 60)
+
+
+async def test_a_tab_that_is_closed_at_any_request_loses_nothing_and_sends_nothing_twice(
+    built: Path, tmp_path: Path
+) -> None:
+    """Each window without a past is a person: closed once, opened again with another answer, and counted once."""
+    servers, analyzer = local_services(tmp_path, 3)
+    token, urls = analyst_token(tmp_path), [each.url for each in servers]
+    closed = [(place, is_heard) for place in range(REQUESTS) for is_heard in (False, True)]
+    with running([*servers, analyzer]), AnalyzerClient(analyzer.url, token) as desk:
+        task_id = desk.create_task(SPECIFICATION)["task_id"]
+        async with chromium() as browser, served(site(built, task_id, urls)) as origin:
+            repeated = []
+            for place, is_heard in closed:
+                async with visiting(browser, origin) as visit:
+                    context = visit.page.context
+                    await closed_at(visit.page, origin, urls, place, is_heard=is_heard)
+                    again = await context.new_page()
+                    await again.goto(origin + "/study.html")
+                    found = await filled(again, ("100", "b", "y"))
+                    assert len(found["receipts"]) == 3, (place, is_heard, found)
+                    repeated.append(found["repeated"])
+        assert repeated == [place >= QUESTIONS for place, _ in closed], "what was charged is sent, and nothing else"
+        release_id = await asyncio.to_thread(desk.release, task_id)
+        assert desk.record(release_id).record.num_clients == len(closed)
