@@ -6,10 +6,9 @@ Exit codes: 0 done, 1 refused, 75 not ready yet (try again later).
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from datetime import UTC, datetime
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -31,6 +30,7 @@ from lintra_analyzer.commands.asking import (
     print_entry,
     print_json,
 )
+from lintra_analyzer.commands.entries import census_lines, release_line, task_line, window_line
 from lintra_analyzer.settings import Settings
 from lintra_analyzer.storage.keys import load_keys
 from lintra_protocol.crypto.randomness import system_randomness
@@ -38,58 +38,6 @@ from lintra_protocol.task import Task
 from lintra_service.bearer_tokens import new_token, token_hash
 from lintra_service.findings import print_findings, print_findings_as_json
 from lintra_service.settings import InvalidSettingsError
-
-
-def task_line(task: dict[str, Any]) -> tuple[str, ...]:
-    """Describe a task, its identifier first."""
-    if "unreadable" in task:
-        return task["task_id"], f"unreadable: {task['unreadable']}"
-    state = "" if task["registered"] else ", not registered with every server"
-    promise = f"epsilon {_short(task['epsilon'])} at delta {_short(task['delta'])}"
-    what = f"{task['mechanism']}, at least {task['min_clients']} clients, {promise}{state}"
-    return task["task_id"], f"until {_moment(task['not_after_seconds'])}", what, task["purpose"]
-
-
-def release_line(release: dict[str, Any]) -> tuple[str, ...]:
-    """Describe a release, its identifier first."""
-    if "unreadable" in release:
-        return release["release_id"], f"unreadable: {release['unreadable']}"
-    promise = f"epsilon {_short(release['epsilon'])} at delta {_short(release['delta'])}"
-    what = f"{release['mechanism']}, {release['num_clients']} clients, {promise}"
-    return release["release_id"], _moment(release["released_at"]), what
-
-
-def window_line(window: dict[str, Any]) -> tuple[str, ...]:
-    """Describe a window, its number first, and what became of it."""
-    what = f"{window['num_clients']} clients, {window['release_id']}" if window["release_id"] else ""
-    if window["problem"] is not None:
-        what = window["problem"]["detail"] or window["problem"]["title"]
-    when = f"{_moment(window['begins_seconds'])} to {_moment(window['ends_seconds'])}"
-    return f"{window['window']:5}", when, window["state"], what
-
-
-def census_lines(found: dict[str, Any]) -> Iterator[str]:
-    """Say what the console's page of a census says."""
-    yield f"{found['anywhere']:,} reports are at some server, {found['common']:,} of them at all."
-    for server in found["servers"]:
-        held = f"{server['reports']:,} reports, {server['missing']:,} missing"
-        yield f"server {server['server']}: {held}, counted {_moment(server['counted_at_seconds'])}"
-        if server["start"] < server["highest_start"]:
-            yield (
-                f"server {server['server']} says that it began {server['start']} times, and said "
-                f"{server['highest_start']} before: it was set back, or this census is from before its last start"
-            )
-    yield found["gate"]
-    yield "What was sent since is not among these numbers, so the gate may open sooner."
-
-
-def _moment(seconds: int) -> str:
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M}Z"
-
-
-def _short(real: str) -> str:
-    return f"{float(real):.6g}"
-
 
 app = typer.Typer(help="The analyst's service: tasks, releases, analyses.", no_args_is_help=True)
 task_app = typer.Typer(help="Make and look at tasks.", no_args_is_help=True)
