@@ -87,6 +87,16 @@ class Verifier:
                 "every batch that is not released is given up; only tasks that begin later are taken. Look first "
                 "whether the disk can bring the file back: that costs nothing",
             )
+        known = self._history.batches.values()
+        if keyless := [each for each in known if each.is_destroyed and not each.is_final]:
+            yield HealthFinding(
+                "trouble",
+                f"the keys of {len(keyless)} unreleased batches are missing from key_dir, so it does not start: "
+                + "; ".join(str(each.batch) for each in keyless[:3]),
+                self._command("restore --key-folder-never-copied"),
+                "these batches are given up for good, at every server. Look first whether the disk can bring the files "
+                "back: that costs nothing",
+            )
         with self._database.reading() as connection:
             yield from self._tasks(connection)
             yield from edited_addresses(connection, self._history)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from faults.test_losses import HONEST, edit, stored_one_by_one
+from lintra_server.storage.server_resources import NotStartedError
 from support.server_world import World, a_world
 from unit.lintra_server.operations.test_doctor import found, put_anew
 
@@ -50,6 +51,20 @@ async def test_an_edited_address_and_a_row_of_nobody_are_named_with_the_statemen
             assert edit(world, finding.command.partition("psql: ")[2]) >= 1
             assert found(world) == []
         world.start(HONEST)
+
+
+async def test_missing_files_of_keys_are_named_before_the_start_that_they_stop(tmp_path: Path) -> None:
+    async with a_world(tmp_path, "sum", num_servers=2) as world:
+        await stored_one_by_one(world, HONEST, 2)
+        world.kill(HONEST)
+        for path in (world.settings[HONEST].key_dir / "batches").iterdir():
+            path.unlink()
+        with pytest.raises(NotStartedError, match="the keys of 1 unreleased batches are missing"):
+            world.start(HONEST)
+        (finding,) = found(world)
+        assert "the keys of 1 unreleased batches are missing" in finding.what
+        assert "lintra server restore --key-folder-never-copied" in finding.command
+        put_anew(world)
 
 
 @pytest.mark.slow
