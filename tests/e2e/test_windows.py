@@ -96,9 +96,7 @@ def require_floors(task: Task, found: FloatArray) -> None:
     below 3e-7.
     """
     assert task.noise == "both"
-    layout = task.measurement.layout
-    deviations = np.sqrt(layout.floor.variance(layout.sigmas)) * 2.0**-task.mechanism.fraction_bits
-    squares = np.square(found / deviations)
+    squares = np.square(found / task.measurement.layout.deviation("row", 0))
     assert squares.size == 6
     assert 0.02 < squares.sum() < 46
     assert not np.isclose(found[0], found[1]).any()
