@@ -42,7 +42,7 @@ def rounding_of(case: Case) -> float:
         # The row is rounded before it is taken along directions of at most twice its length, and once more there. Of
         # two rows one stays inside on purpose where a clip counter tells it from the other.
         steps += 2 * steps + (4 * case.task.num_columns if clip_steps(mechanism) else 0)
-    return 4 * steps / bound + (4 * 2.0**-mechanism.residual_bits if mechanism.kind == "newton_step" else 0.0)
+    return 4 * steps / bound + (4 * 2.0 ** -float(getattr(mechanism, "residual_bits", np.inf)))
 
 
 @pytest.mark.parametrize("case", RELEASED, ids=lambda case: case.name)
