@@ -86,10 +86,14 @@ def require_together(total: Claim, first: Task, second: Task) -> None:
     found = _both_rounds([task.privacy(task.claim.min_clients) for task in (first, second)], total)
     if not found <= total.float_delta:
         raise InvalidTaskError(f"together both rounds have delta {found:.6g}, promised are {total.delta}")
-    alone = [statement for task in (first, second) if (statement := task.alone_privacy()) is not None]
     if total.epsilon_alone is None:
         return
-    if len(alone) < 2 or not (found := _both_rounds(alone, total.alone)) <= total.float_delta:
+    alone = [statement for task in (first, second) if (statement := task.alone_privacy()) is not None]
+    if len(alone) < 2:
+        raise InvalidTaskError(
+            f"epsilon_alone {total.epsilon_alone}: a round has no bound if all other clients are invented; leave it out"
+        )
+    if not (found := _both_rounds(alone, total.alone)) <= total.float_delta:
         raise InvalidTaskError(
             f"with all other clients invented both rounds have delta {found:.6g} together, promised are {total.delta}"
         )
