@@ -21,14 +21,14 @@ from lintra_analysis.spec.specification import Specification
 from lintra_analysis.synthetic.centred_model import fit_two_rounds
 from lintra_analysis.synthetic.generator import synthesize
 from lintra_analysis.synthetic.model import fit
-from lintra_protocol.crypto.ring import FloatArray, IntArray
+from lintra_protocol.crypto.ring import FloatArray
 from lintra_protocol.errors import FalseClaimError, InvalidTaskError
 from lintra_protocol.ideal import run
 from lintra_protocol.mechanisms import RonGauss, RonGaussCentred
 from lintra_protocol.task import Task
 from support import make_task, nonce, source
 from support.analyzer_world import KEYS, NOW, seeded
-from support.measured import clip_steps, measurement_of, noise_sigmas, reports_without_noise
+from support.measured import clip_steps, noise_sigmas, reports_without_noise
 
 SERVERS = make_task("sum").servers
 REALS = [{"name": f"x{number}", "lower": -1, "upper": 1} for number in range(10)]
@@ -260,12 +260,9 @@ def test_two_rounds_beat_one_far_from_the_middle_and_cost_nothing_near_it() -> N
 def released(task: Task, rows: list[list[float | str]]) -> ProjectedSums | CentredProducts:
     """Return what the whole protocol in one process releases."""
     clients = [(row, source(f"{task.task_id} {number}")) for number, row in enumerate(rows)]
-    values = run(task, clients, [nonce(server) for server in range(3)]).values
-    mechanism = task.mechanism
-    assert isinstance(mechanism, RonGauss | RonGaussCentred)
-    unit = measurement_of(mechanism, task.num_columns).decode(np.ones((1, values.size), np.int64))
-    sketch: IntArray = np.rint(values / unit).astype(np.int64)[np.newaxis]
-    whole = read(task, sketch, np.array([len(rows)]))
+    floors = [source(f"{task.task_id} floor {server}") for server in range(3)]
+    result = run(task, clients, [nonce(server) for server in range(3)], smoothing=floors)
+    whole = read(task, result.sketch, result.row_counts)
     found = whole.centred or whole.joint_sums
     assert found is not None
     return found
