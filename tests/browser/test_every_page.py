@@ -98,6 +98,10 @@ async def ask(visit: Visit, path: str) -> None:
     """Fill in what the form of an analysis needs and does not hold by itself, and send it."""
     page = visit.page
     assert await visit.open(path) == 200, path
+    needed = page.locator("fieldset:has(legend .hint:text-is('needed'))")
+    for place in range(await needed.count()):
+        # A column of its own for each, beside the first, which is the target.
+        await needed.nth(place).locator("input[type=checkbox]").nth(place + 1).check()
     async with page.expect_navigation(timeout=120_000):
         await page.click("main form button")
     assert await page.locator("[role=alert]").all_inner_texts() == [], path
